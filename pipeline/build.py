@@ -23,7 +23,7 @@ from components.serving_check.component import ServingCheck
 from components.transform.component import Transform
 from pipeline.beam_args import beam_args
 from pipeline.evaluation import eval_config
-from pipeline.load import Loaded
+from pipeline.loading.load import Loaded
 from pipeline.user_code import code_digest, model_functions, transform_functions, vocabulary_files
 from preprocessing.columns import raw_columns
 from preprocessing.config import PreprocessingConfig

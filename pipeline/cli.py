@@ -12,7 +12,7 @@ from pipeline.environment import set_environment
 from preprocessing.errors import UserError
 
 if TYPE_CHECKING:
-    from pipeline.load import Loaded
+    from pipeline.loading.load import Loaded
 
 EXIT_FAILED = 1
 EXIT_CONFIG = 2
@@ -74,7 +74,7 @@ def init(
     rows: Annotated[int, typer.Option("--sample", min=1, help="Rows to look at.")] = 20_000,
 ) -> None:
     """Write a pipeline YAML from a look at data. Every line says why it is there."""
-    from pipeline.init import init as write_pipeline
+    from pipeline.init.init import init as write_pipeline
 
     written = write_pipeline(data, output=str(output), label=label, task=task, rows=rows)
     for line in written.summary:
@@ -93,7 +93,7 @@ def check(
     loaded = _checked(file)
     typer.echo(overview(loaded.config))
     if data:
-        from pipeline.data_check import check_data, table
+        from pipeline.data_check.check import check_data, table
 
         report = check_data(loaded, rows=rows)
         typer.echo(f"\n{table(report)}")
@@ -101,10 +101,23 @@ def check(
             raise typer.Exit(EXIT_CONFIG)
 
 
+@app.command("plan-shards")
+def plan_shards(
+    file: _File,
+    readers: Annotated[
+        int | None, typer.Option(min=1, help="Files that training reads at once.", show_default="one per core")
+    ] = None,
+) -> None:
+    """Print the rows, bytes and files per split that a run will write, and what would read faster."""
+    from pipeline.plan import plan, table
+
+    typer.echo(table(plan(_checked(file), readers=readers or os.cpu_count() or 1)))
+
+
 @app.command()
 def show(file: _File) -> None:
     """Print the YAML with every default filled in. The output is a pipeline YAML itself."""
-    from pipeline.load import load
+    from pipeline.loading.load import load
     from pipeline.show import resolved_yaml
 
     typer.echo(resolved_yaml(load(file).config), nl=False)
@@ -202,8 +215,8 @@ def version() -> None:
 
 def _checked(file: Path) -> "Loaded":
     """Returns a pipeline file without errors; its warnings are printed."""
-    from pipeline.checks import require
-    from pipeline.load import load
+    from pipeline.checks.check import require
+    from pipeline.loading.load import load
 
     loaded = load(file)
     for problem in require(loaded):
@@ -215,14 +228,14 @@ def _pushed_to(target: Path) -> Path:
     """Returns the folder of pushed models that a YAML names, or `target` itself if it is a folder."""
     if target.is_dir():
         return target
-    from pipeline.load import load
+    from pipeline.loading.load import load
 
     loaded = load(target)
     return Path(loaded.resolve(loaded.config.push.to))
 
 
 def _explained(error: Exception) -> str:
-    from pipeline.problems import ConfigError
+    from pipeline.loading.problems import ConfigError
 
     if isinstance(error, ConfigError):
         return f"{error}\n{error.count}"
@@ -232,6 +245,6 @@ def _explained(error: Exception) -> str:
 
 
 def _exit_code(error: Exception) -> int:
-    from pipeline.problems import ConfigError
+    from pipeline.loading.problems import ConfigError
 
     return EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_FAILED

@@ -27,8 +27,8 @@ def main() -> None:
     from tfx.orchestration.local.local_dag_runner import LocalDagRunner
 
     from pipeline.build import build
-    from pipeline.checks import require
-    from pipeline.load import load
+    from pipeline.checks.check import require
+    from pipeline.loading.load import load
     from pipeline.run import add_user_modules, pipeline_root
     from preprocessing.errors import UserError
 

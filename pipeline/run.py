@@ -5,9 +5,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from pipeline.events import new_run_id
-from pipeline.load import Loaded
-from pipeline.noise import noise_to
+from pipeline.execution.events import new_run_id
+from pipeline.execution.noise import noise_to
+from pipeline.loading.load import Loaded
 
 EXIT_OK = 0
 EXIT_FAILED = 1
@@ -48,10 +48,10 @@ def run(
     console.print(f"Starting ... (logs: {logs})", soft_wrap=True)
     start_log = logs / "start.log"
     with noise_to(start_log):
-        from pipeline import runner
         from pipeline.build import build
-        from pipeline.display import display
-        from pipeline.metadata_store import outputs
+        from pipeline.execution import runner
+        from pipeline.execution.display import display
+        from pipeline.execution.metadata_store import outputs
         from pipeline.summary import print_summary, summarize, write_summary
 
         pipeline = build(loaded, root=root)

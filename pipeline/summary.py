@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.config import PipelineConfig
-from pipeline.events import Artifact, RunResult, Status
+from pipeline.execution.events import Artifact, RunResult, Status
 from pipeline.verdict import Verdict, read_verdict
 
 Outputs = Callable[[str], dict[str, list[Artifact]]]

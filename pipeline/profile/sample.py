@@ -34,7 +34,7 @@ class Sample:
     splits: split -> bool [rows], for sources with data per split; all_splits: split -> bool [seen].
     seen: rows that were read to draw these from. malformed: rows that could not even be told apart, and bad: the first
     of them. whole: whether every row of the source was seen. all_over: whether rows come from every part of the files,
-    not from their beginning only.
+    not from their beginning only. total: rows of the whole source, estimated by bytes; None where that is not known.
     """
 
     columns: Mapping[str, pa.Array]
@@ -47,6 +47,7 @@ class Sample:
     bad: tuple[BadRow, ...]
     whole: bool
     all_over: bool
+    total: int | None
 
     @property
     def rows(self) -> int:
@@ -56,7 +57,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class _Piece:
-    """What was read of one file. chunks: name -> one array per batch."""
+    """What was read of one file. chunks: name -> one array per batch. total: rows of the file; None if not known."""
 
     file: SourceFile
     chunks: Mapping[str, list[pa.Array]]
@@ -65,6 +66,7 @@ class _Piece:
     bad: tuple[BadRow, ...]
     whole: bool
     all_over: bool
+    total: int | None
 
 
 def read_sample(files: Sequence[SourceFile], source: Source, columns: Sequence[str], *, rows: int | None) -> Sample:
@@ -97,7 +99,17 @@ def read_sample(files: Sequence[SourceFile], source: Source, columns: Sequence[s
         bad=tuple(row for piece in pieces for row in piece.bad[:100]),
         whole=within and all(piece.whole for piece in pieces),
         all_over=all(piece.all_over for piece in pieces),
+        total=_total(pieces, sum(file.size for file in files)),
     )
+
+
+def _total(pieces: Sequence[_Piece], size: int) -> int | None:
+    """Returns the rows of a source of `size` bytes, those of files not read by their bytes; None if not known."""
+    known = [piece.total for piece in pieces if piece.total is not None]
+    read = sum(piece.file.size for piece in pieces)
+    if len(known) < len(pieces):
+        return None
+    return sum(known) if read == size else round(sum(known) * size / read)
 
 
 def row_keys(sample: Sample, columns: Sequence[str]) -> pa.Array:
@@ -150,7 +162,8 @@ def _as_text(array: pa.Array, source: Source) -> pa.Array:
 
 def _read(file: SourceFile, source: Source, columns: Sequence[str], budget: int, rows: int) -> _Piece:
     """Reads a file, or parts of it, until its bytes in memory, or its rows, are over the budget."""
-    parts = _parts(file, source, budget)
+    cut = _cut(file, source, budget)
+    parts = cut.parts if cut else [WHOLE]
     chunks: dict[str, list[pa.Array]] = {name: [] for name in columns}
     malformed = total = 0
     bad: list[BadRow] = []
@@ -166,19 +179,30 @@ def _read(file: SourceFile, source: Source, columns: Sequence[str], budget: int,
                 whole = False
                 break
         total, malformed, bad = total + count, malformed + reading.malformed, bad + reading.bad
-    cut = parts != [WHOLE]
-    return _Piece(file, chunks, total, malformed, tuple(bad), whole and not cut, whole or cut)
+    in_file = cut.rows or (round(total / cut.share) if whole else None) if cut else total if whole else None
+    return _Piece(file, chunks, total, malformed, tuple(bad), whole and not cut, whole or bool(cut), in_file)
 
 
-def _parts(file: SourceFile, source: Source, budget: int) -> list[Part]:
-    """Returns parts from all over a file that is larger than the budget, if it can be cut; else the whole of it."""
+@dataclass(frozen=True)
+class _Cut:
+    """Parts from all over a file, and either their share of it or the rows of the whole file."""
+
+    parts: list[Part]
+    share: float = 1.0
+    rows: int | None = None
+
+
+def _cut(file: SourceFile, source: Source, budget: int) -> _Cut | None:
+    """Returns parts of a file that is larger than the budget, or None if it is not, or cannot be cut."""
     if file.size <= budget:
-        return [WHOLE]
+        return None
     if isinstance(source, ParquetSource | ArrowSource | OrcSource):
-        return _spread(parts_of(file, source), _PIECES)
+        parts = parts_of(file, source)
+        chosen = _spread(parts, _PIECES)
+        return _Cut(chosen, share=len(chosen) / len(parts))
     if isinstance(source, CsvSource | JsonLinesSource) and _ends_rows_with_lines(file.path, source):
-        return _line_parts(file, budget // _PIECES)
-    return [WHOLE]
+        return _cut_lines(file, budget // _PIECES)
+    return None
 
 
 def _ends_rows_with_lines(path: str, source: CsvSource | JsonLinesSource) -> bool:
@@ -193,15 +217,16 @@ def _ends_rows_with_lines(path: str, source: CsvSource | JsonLinesSource) -> boo
         return one_record_per_line(file.read(_LOOK).rpartition(b"\n")[0] + b"\n", source.separator)
 
 
-def _line_parts(file: SourceFile, size: int) -> list[Part]:
-    """Returns ranges of whole lines, evenly from all over a file; the first from its start."""
+def _cut_lines(file: SourceFile, size: int) -> _Cut:
+    """Returns ranges of whole lines, evenly from all over a file, the first from its start."""
     parts: list[Part] = []
+    lines = looked_at = 0
     with open_raw(file.path) as stream:
         for start in np.linspace(0, file.size - size, num=_PIECES).astype(int).tolist():
             stream.seek(start)
             begin = start + len(stream.readline()) if start else 0
-            stream.seek(start + size)
-            end = start + size + len(stream.readline())
-            if begin < end and (not parts or begin >= parts[-1].end):
-                parts.append(Part(begin, end))
-    return parts
+            piece = stream.read(max(start + size - begin, 0)) + stream.readline()
+            if piece and (not parts or begin >= parts[-1].end):
+                parts.append(Part(begin, begin + len(piece)))
+                lines, looked_at = lines + piece.count(b"\n"), looked_at + len(piece)
+    return _Cut(parts, rows=round(file.size * lines / looked_at))

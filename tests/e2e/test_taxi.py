@@ -13,7 +13,7 @@ from tfx.types import standard_artifacts
 
 from components.artifacts import ParityReport
 from components.parity.component import Parity
-from pipeline.load import load
+from pipeline.loading.load import load
 from preprocessing.errors import UserError
 
 pytestmark = pytest.mark.e2e

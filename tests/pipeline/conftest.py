@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.checks import check
-from pipeline.load import load
-from pipeline.problems import ConfigError, Problem
+from pipeline.checks.check import check
+from pipeline.loading.load import load
+from pipeline.loading.problems import ConfigError, Problem
 
 VALID = """\
 name: taxi

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from pipeline.checks import check, require
+from pipeline.checks.check import check, require
 from pipeline.cron import cron_problem
 from pipeline.find_function import function_problem
-from pipeline.load import load
-from pipeline.problems import ConfigError
+from pipeline.loading.load import load
+from pipeline.loading.problems import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
 TRIPS = "fare,tips,company,started,hour,zone\n3.5,1,Acme,2024-02-29,7,12\n"
@@ -527,8 +527,8 @@ def test_the_example_of_a_custom_model_is_right(tmp_path):
 def test_checking_loads_no_framework(edited):
     code = (
         "import sys\n"
-        "from pipeline.checks import check\n"
-        "from pipeline.load import load\n"
+        "from pipeline.checks.check import check\n"
+        "from pipeline.loading.load import load\n"
         f"check(load({str(edited())!r}))\n"
         "print([m for m in ('tensorflow', 'tensorflow_transform', 'tfx', 'apache_beam', 'keras', 'pandas')"
         " if m in sys.modules])"

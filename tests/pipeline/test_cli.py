@@ -11,7 +11,7 @@ import pytest
 
 from pipeline import cli
 from pipeline.environment import set_environment
-from pipeline.load import load
+from pipeline.loading.load import load
 
 ROOT = Path(__file__).resolve().parents[2]
 

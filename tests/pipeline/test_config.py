@@ -12,10 +12,10 @@ from pydantic import ValidationError
 
 from pipeline.config import PipelineConfig
 from pipeline.json_schema import json_schema
-from pipeline.load import load
+from pipeline.loading.load import load
+from pipeline.loading.yaml_tree import read_yaml
 from pipeline.metrics import DEFAULT_METRICS, METRICS
 from pipeline.show import resolved_yaml
-from pipeline.yaml_tree import read_yaml
 from preprocessing.feature import FEATURE_TYPES
 from preprocessing.transforms import Bucketize, NumberTransform, VectorTransform
 from trainer.config import NETWORKS

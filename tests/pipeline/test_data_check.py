@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from pipeline.cli import app
-from pipeline.data_check import check_data, table
-from pipeline.load import load
+from pipeline.data_check.check import check_data, table
+from pipeline.loading.load import load
 
 ROWS = 1000
 FEATURES = "{age: number, city: category, member: boolean, joined: date}"

@@ -12,8 +12,17 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from pipeline.display import describe, display, duration
-from pipeline.events import NodeEnded, NodeResult, NodeRunning, NodeStarted, RunEnded, RunResult, RunStarted, Status
+from pipeline.execution.display import describe, display, duration
+from pipeline.execution.events import (
+    NodeEnded,
+    NodeResult,
+    NodeRunning,
+    NodeStarted,
+    RunEnded,
+    RunResult,
+    RunStarted,
+    Status,
+)
 from preprocessing.progress import Progress
 
 LOG = Path("logs/Transform.log")
@@ -203,8 +212,8 @@ def test_describe_leaves_out_what_is_not_known():
 
 SHOW = """
 from pathlib import Path
-from pipeline.display import display
-from pipeline.events import *
+from pipeline.execution.display import display
+from pipeline.execution.events import *
 with display() as listener:
     listener(RunStarted(run_id="r1", pipeline_name="taxi", node_ids=("Ingest",), base_run_id=None))
     listener(NodeStarted(id="Ingest", log=Path("x")))

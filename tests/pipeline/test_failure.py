@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import failure
+from pipeline.execution import failure
 from preprocessing.errors import UserError
 
 HERE = Path(__file__)

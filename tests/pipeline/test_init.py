@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.checks import require
-from pipeline.data_check import check_data
-from pipeline.init import init
-from pipeline.load import load
+from pipeline.checks.check import require
+from pipeline.data_check.check import check_data
+from pipeline.init.init import init
+from pipeline.loading.load import load
 from preprocessing.errors import UserError
 
 TFX = Path(next(iter(importlib.util.find_spec("tfx").submodule_search_locations)))

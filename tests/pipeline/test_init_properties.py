@@ -8,10 +8,10 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.checks import require
-from pipeline.data_check import check_data, table
-from pipeline.init import init
-from pipeline.load import load
+from pipeline.checks.check import require
+from pipeline.data_check.check import check_data, table
+from pipeline.init.init import init
+from pipeline.loading.load import load
 from preprocessing.errors import UserError
 
 NAMES = st.one_of(

@@ -3,9 +3,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from pipeline.init_features import Line
-from pipeline.init_yaml import Draft, flow, yaml_of
-from pipeline.yaml_tree import read_yaml
+from pipeline.init.features import Line
+from pipeline.init.yaml_text import Draft, flow, yaml_of
+from pipeline.loading.yaml_tree import read_yaml
 
 TEXTS = st.one_of(
     st.sampled_from(

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from pipeline.load import load
-from pipeline.problems import ConfigError, Problem, format_path
+from pipeline.loading.load import load
+from pipeline.loading.problems import ConfigError, Problem, format_path
 from preprocessing.errors import UserError
 
 # Lines replaced in conftest.VALID, then what must be found: path, line, parts of the message.

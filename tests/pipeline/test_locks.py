@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import locks
+from pipeline.execution import locks
 from preprocessing.errors import UserError
 
 fork = multiprocessing.get_context("fork")

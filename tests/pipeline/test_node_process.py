@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import node_process
-from pipeline.events import NodeResult, Status
-from pipeline.node_process import NodeProcess, Outcome
+from pipeline.execution import node_process
+from pipeline.execution.events import NodeResult, Status
+from pipeline.execution.node_process import NodeProcess, Outcome
 from preprocessing import progress
 from preprocessing.errors import UserError
 
@@ -161,8 +161,8 @@ def test_atexit_of_the_parent_does_not_run_in_the_child(tmp_path: Path):
     """Two nodes, one `atexit`: it runs once, in the parent, though a thread of the child never ends."""
     code = f"""
 import atexit, pathlib, threading, time
-from pipeline import node_process
-from pipeline.events import Status
+from pipeline.execution import node_process
+from pipeline.execution.events import Status
 root = pathlib.Path({str(tmp_path)!r})
 atexit.register(lambda: print("atexit ran"))
 def work():
@@ -245,7 +245,7 @@ def test_a_node_ends_with_its_runner(tmp_path: Path):
     """The runner is killed without a chance to forward anything; its node is stopped all the same."""
     code = f"""
 import os, pathlib, time
-from pipeline import node_process
+from pipeline.execution import node_process
 root = pathlib.Path({str(tmp_path)!r})
 def work():
     (root / "pid").write_text(str(os.getpid()))

@@ -2,12 +2,12 @@ import os
 import subprocess
 import sys
 
-from pipeline.noise import noise_to
+from pipeline.execution.noise import noise_to
 
 PROGRAM = """
 import os, sys
 from pathlib import Path
-from pipeline.noise import noise_to
+from pipeline.execution.noise import noise_to
 print("before", file=sys.stderr)
 with noise_to(Path(sys.argv[1])):
     print("python", file=sys.stderr)

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.examples import FEATURES, PLACES, TRANSFORMS, example_at
-from pipeline.load import load
-from pipeline.problems import Keys
+from pipeline.loading.examples import FEATURES, PLACES, TRANSFORMS, example_at
+from pipeline.loading.load import load
+from pipeline.loading.problems import Keys
+from pipeline.loading.yaml_tree import read_yaml
 from pipeline.reference import pages, write
-from pipeline.yaml_tree import read_yaml
 from preprocessing.expression import function_table
 from preprocessing.feature import FEATURE_TYPES
 

@@ -19,8 +19,8 @@ from tfx.orchestration.pipeline import Pipeline
 from tfx.types.channel import Channel
 from tfx.types.standard_artifacts import Model, ModelBlessing
 
-from pipeline import locks, metadata_store, runner
-from pipeline.events import (
+from pipeline.execution import locks, metadata_store, runner
+from pipeline.execution.events import (
     Event,
     NodeEnded,
     NodeRunning,
@@ -438,7 +438,7 @@ def test_a_process_in_which_tensorflow_has_computed_is_refused(tmp_path: Path):
 import pathlib
 import tensorflow as tf
 from tests.pipeline import toys
-from pipeline import runner
+from pipeline.execution import runner
 root = pathlib.Path({str(tmp_path)!r})
 tf.constant(1) + 1
 try:
@@ -457,7 +457,7 @@ def test_the_parent_starts_no_runtime(tmp_path: Path):
     code = f"""
 import os, pathlib
 from tests.pipeline import toys
-from pipeline import runner
+from pipeline.execution import runner
 root = pathlib.Path({str(tmp_path)!r})
 count = toys.Count(to=3)
 pipeline = toys.pipeline_of(root, [count, toys.Square(source=count.outputs["data"])])

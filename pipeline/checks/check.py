@@ -1,0 +1,59 @@
+"""Rules across sections of a pipeline file: one named function each, grouped by what they look at.
+
+A check takes the loaded file and yields findings; it imports neither TensorFlow nor Beam and runs no code of the user.
+"""
+
+from collections.abc import Callable, Iterator
+
+from pipeline.checks import data, evaluation, features, label, run, source
+from pipeline.checks.findings import Finding
+from pipeline.loading.load import Loaded
+from pipeline.loading.problems import ConfigError, Problem, in_file_order
+
+Check = Callable[[Loaded], Iterator[Finding]]
+
+CHECKS: tuple[Check, ...] = (
+    source.check_source,
+    source.check_first_file,
+    source.check_window,
+    data.check_split_names,
+    data.check_split_by_time,
+    data.check_split_by_column,
+    data.check_derive,
+    data.check_column_types,
+    data.check_columns_of_files,
+    features.check_output_names,
+    features.check_crosses,
+    features.check_vocabulary_files,
+    features.check_shared_embeddings,
+    features.check_own_preprocessing,
+    label.check_label_is_no_feature,
+    label.check_label_cannot_be_computed,
+    label.check_label_type,
+    label.check_class_weights,
+    evaluation.check_metrics,
+    evaluation.check_thresholds,
+    evaluation.check_slices,
+    run.check_functions,
+    run.check_training,
+    run.check_folders,
+    run.check_beam,
+    run.check_schedule,
+)
+
+
+def check(loaded: Loaded) -> tuple[Problem, ...]:
+    """Returns everything that is wrong or doubtful across sections, in file order."""
+    return in_file_order(finding.problem(loaded) for rule in CHECKS for finding in rule(loaded))
+
+
+def require(loaded: Loaded) -> tuple[Problem, ...]:
+    """Returns the warnings of a file that can be run.
+
+    Raises:
+        ConfigError: A check found an error; the error holds the warnings too.
+    """
+    problems = check(loaded)
+    if any(problem.severity == "error" for problem in problems):
+        raise ConfigError(loaded.file, problems)
+    return problems

@@ -1,0 +1,1 @@
+"""`fullpass check --data`: a config against a sample of its data."""

@@ -1,0 +1,114 @@
+"""Checks of whole rows: bad ones, duplicates, splits, and rows that stand in two given splits."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from components.ingest.config import HashSplit, RandomSplit
+from components.ingest.split import NO_SPLIT, assign, split_columns
+from pipeline.checks.findings import Finding, warning
+from pipeline.data_check.seen import Seen, listed
+from pipeline.loading.problems import Keys
+from pipeline.profile.columns import shown
+from pipeline.profile.sample import row_keys
+
+_FEW_EVAL_ROWS = 100
+_MANY_DUPLICATES = 0.01
+_MOSTLY = 0.5
+_SPLIT: Keys = ("data", "split")
+
+
+def check_bad_rows(seen: Seen) -> Iterator[Finding]:
+    """Rows that cannot even be told apart stay within the budget."""
+    sample, budget = seen.sample, seen.loaded.config.data.bad_rows
+    total = sample.seen + sample.malformed
+    if not sample.malformed:
+        return
+    first = sample.bad[0]
+    what = f"{sample.malformed:,} of {total:,} rows ({sample.malformed / total:.2%}) cannot be read: {first.reason}"
+    what += f"; for example {shown(first.text, 60)!r}."
+    if sample.malformed > budget.max_fraction * total or sample.malformed > (budget.max_rows or np.inf):
+        yield Finding(
+            ("data", "bad_rows"),
+            f"{what} data.bad_rows allows {budget.max_fraction:.2%}. Mend the file, check separator and quoting, or "
+            "raise max_fraction.",
+        )
+    else:
+        yield warning(("data", "bad_rows"), f"{what} They are set aside.")
+
+
+def check_splits(seen: Seen) -> Iterator[Finding]:
+    """Every row falls into a split, every split gets rows, and the one to be measured on gets enough."""
+    names = seen.loaded.config.data.split_names
+    places = _places(seen)
+    if places is None:
+        return
+    keys: Keys = ("data", "source", "path") if seen.sample.splits else ("data", "split")
+    unsplit = float((places == NO_SPLIT).mean())
+    if unsplit > seen.loaded.config.data.bad_rows.max_fraction:
+        column = getattr(seen.loaded.config.data.split, "column", "")
+        examples = seen.values[column].texts[:3] if column in seen.values else ()
+        yield Finding(keys, f"{unsplit:.1%} of rows fit no split by {column}; commonest values: {listed(examples)}.")
+    for place, name in enumerate(names):
+        rows = int((places == place).sum())
+        about = rows * seen.sample.seen / max(seen.sample.rows, 1)
+        if not rows:
+            yield Finding(keys, f"no row falls into split {name}.")
+        elif name == "eval" and seen.sample.whole and about < _FEW_EVAL_ROWS:
+            yield warning(keys, f"split eval gets about {about:.0f} rows; metrics of so few are mostly chance.")
+
+
+def check_duplicates(seen: Seen) -> Iterator[Finding]:
+    """Rows are different from one another in the columns that are read."""
+    rows = row_keys(seen.sample, list(seen.raw))
+    repeated = len(rows) - len(rows.unique())
+    share = repeated / max(len(rows), 1)
+    if share < _MANY_DUPLICATES:
+        return
+    what = f"{repeated:,} of {len(rows):,} rows ({share:.1%}) repeat an earlier row in all columns that are read."
+    split = seen.loaded.config.data.split
+    if seen.sample.splits:
+        yield warning(("data", "source", "path"), what)
+    elif isinstance(split, HashSplit) and split.column is None:
+        yield warning(_SPLIT, f"{what} Equal rows stay in one split.")
+    elif share > _MOSTLY:
+        yield warning(_SPLIT, f"{what} With so few different rows, eval is known from train whatever the split.")
+    elif isinstance(split, RandomSplit):
+        yield warning(_SPLIT, f"{what} They can fall into both train and eval: split by {{method: hash}} instead.")
+    else:
+        yield warning(_SPLIT, f"{what} Equal rows may stand in several splits.")
+
+
+def check_split_overlap(seen: Seen) -> Iterator[Finding]:
+    """No row of a given split stands in train too."""
+    splits = seen.sample.all_splits
+    if "train" not in splits:
+        return
+    rows = row_keys(seen.sample, list(seen.raw))
+    train = rows.filter(pa.array(splits["train"])).unique()
+    for name, chosen in splits.items():
+        others = rows.filter(pa.array(chosen))
+        if name == "train" or not len(others):
+            continue
+        both = int(pc.sum(pc.is_in(others, value_set=train)).as_py() or 0)
+        share = both / len(others)
+        what = f"{both:,} of {len(others):,} rows of {name} ({share:.1%}) stand in train too, equal in all columns read"
+        if share > _MOSTLY:
+            yield Finding(("data", "source", "path", name), f"{what}. Is it the same file?")
+        elif both:
+            yield warning(("data", "source", "path", name), f"{what}; what is measured on them is known already.")
+
+
+def _places(seen: Seen) -> np.ndarray | None:
+    """Returns the place of each row's split among the names, int [rows]; None where that cannot be told."""
+    names = seen.loaded.config.data.split_names
+    if seen.sample.splits:
+        given = [seen.sample.splits.get(name, np.zeros(seen.sample.rows, dtype=bool)) for name in names]
+        return np.argmax(np.stack(given), axis=0)
+    split = seen.loaded.config.data.split
+    texts = {name: array for name, array in seen.sample.columns.items() if pa.types.is_string(array.type)}
+    if not texts or any(column not in texts for column in split_columns(split)):
+        return None
+    return assign(split, pa.table(texts), np.arange(seen.sample.rows, dtype=np.int64), file_index=0)

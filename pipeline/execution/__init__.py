@@ -1,0 +1,1 @@
+"""Runs the nodes of a pipeline on this machine, in processes of their own, and shows how they go."""

@@ -1,0 +1,291 @@
+"""Runs a TFX pipeline on this machine: independent nodes at the same time, each in a process of its own."""
+
+import os
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from tensorflow.python.eager import context
+from tfx.dsl.compiler import compiler, constants
+from tfx.orchestration.local import runner_utils
+from tfx.orchestration.pipeline import Pipeline
+from tfx.orchestration.portable import runtime_parameter_utils
+from tfx.proto.orchestration import local_deployment_config_pb2, pipeline_pb2
+
+from pipeline.execution import locks, node_process
+from pipeline.execution.events import (
+    Listener,
+    NodeEnded,
+    NodeResult,
+    NodeRunning,
+    NodeStarted,
+    RunEnded,
+    RunResult,
+    RunStarted,
+    Status,
+    new_run_id,
+)
+from pipeline.execution.launch import launch
+from pipeline.execution.metadata_store import LockedMetadata, settle
+from pipeline.execution.node_process import NodeProcess
+from pipeline.execution.selection import Selection, select
+from preprocessing.errors import UserError
+
+GRACE_SECONDS = 10.0
+_TICK_SECONDS = 0.25
+_DONE = frozenset({Status.OK, Status.CACHED, Status.SKIPPED})
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Compiled:
+    """A pipeline as IR, with the run id filled in, and what its deployment says."""
+
+    ir: pipeline_pb2.Pipeline
+    deployment: local_deployment_config_pb2.LocalDeploymentConfig
+    run_id: str
+    metadata_path: Path
+
+    @property
+    def root(self) -> Path:
+        """What the run lock is taken on: the pipeline root, or where the metadata is if the root is remote."""
+        root = self.ir.runtime_spec.pipeline_root.field_value.string_value
+        return self.metadata_path.parent if "://" in root else Path(root)
+
+
+def run(
+    pipeline: Pipeline,
+    *,
+    log_dir: Path,
+    run_id: str | None = None,
+    from_node: str | None = None,
+    to_node: str | None = None,
+    fresh: bool = False,
+    parallel: int | None = None,
+    wait: bool = False,
+    listener: Listener = lambda event: None,
+) -> RunResult:
+    """Runs `pipeline` and tells `listener` how it goes.
+
+    A node starts when all it depends on has ended well. After a failure nothing new is started and what is
+    running may finish; the next run takes up from there where the pipeline has its cache enabled. SIGINT and
+    SIGTERM interrupt the nodes; a second one, or 10 s without effect, kills them.
+
+    Args:
+        pipeline: A pipeline whose metadata is a SQLite file.
+        log_dir: Receives `<node id>.log` of every node started; created where missing.
+        run_id: Id of the run in the metadata; a new one by default.
+        from_node: Start here, with the outputs of the newest earlier run that has them.
+        to_node: Start nothing beyond this node.
+        fresh: Run every node, though nothing has changed.
+        parallel: Most nodes at a time; by default the cores this process may use.
+        wait: Wait for another run on the same root, instead of refusing.
+        listener: Called in this thread with every event. It must not start threads: nodes are forked.
+
+    Raises:
+        UserError: The root is held by another run, or `from_node` and `to_node` cannot be followed. A node's
+            failure is not raised: it is in the result.
+        RuntimeError: TensorFlow has computed something in this process, so that a fork of it would hang.
+    """
+    started = time.monotonic()
+    _require_no_tensorflow_runtime()
+    compiled = _compile(pipeline, run_id or new_run_id(), fresh=fresh)
+    log_dir.mkdir(parents=True, exist_ok=True)
+    with locks.run_lock(compiled.root, wait=wait), tempfile.TemporaryDirectory() as scratch:
+        selection = select(compiled.ir, from_node=from_node, to_node=to_node, metadata_path=compiled.metadata_path)
+        listener(
+            RunStarted(
+                run_id=compiled.run_id,
+                pipeline_name=compiled.ir.pipeline_info.id,
+                node_ids=selection.start,
+                base_run_id=selection.base_run_id,
+            )
+        )
+        nodes = _Nodes(
+            compiled,
+            selection.start,
+            log_dir=log_dir,
+            scratch=Path(scratch),
+            parallel=parallel or len(os.sched_getaffinity(0)),
+            listener=listener,
+        )
+        with _signals() as received:
+            nodes.run(received)
+    result = RunResult(
+        run_id=compiled.run_id,
+        pipeline_name=compiled.ir.pipeline_info.id,
+        metadata_path=compiled.metadata_path,
+        nodes=tuple(_result_of(node, selection, nodes.results) for node in _node_ids(compiled.ir)),
+        seconds=time.monotonic() - started,
+        base_run_id=selection.base_run_id,
+        interrupted=bool(received),
+    )
+    listener(RunEnded(result=result))
+    return result
+
+
+def _require_no_tensorflow_runtime() -> None:
+    """Refuses to fork what does not survive it: TensorFlow's threads, which its first eager operation starts."""
+    started = context.context_safe()
+    if started is not None and getattr(started, "_initialized", False):
+        raise RuntimeError(
+            "TensorFlow has already computed something in this process, and its nodes, forked from it, would hang. "
+            "Run the pipeline before any TensorFlow operation, or in a process of its own (`fullpass run`)."
+        )
+
+
+class _Nodes:
+    """The nodes of one run as they start and end."""
+
+    def __init__(
+        self,
+        compiled: _Compiled,
+        to_start: Sequence[str],
+        *,
+        log_dir: Path,
+        scratch: Path,
+        parallel: int,
+        listener: Listener,
+    ) -> None:
+        self.results: dict[str, NodeResult] = {}
+        self._compiled = compiled
+        self._protos = {node.pipeline_node.node_info.id: node.pipeline_node for node in compiled.ir.nodes}
+        self._waiting = list(to_start)
+        self._running: list[NodeProcess] = []
+        self._log_dir = log_dir
+        self._scratch = scratch
+        self._parallel = parallel
+        self._tell = listener
+
+    def run(self, received: Sequence[int]) -> None:
+        """Runs them; `received` grows by the number of every signal that asks to stop.
+
+        None is left running, also where the listener raises: its terminal or pipe may be gone.
+        """
+        try:
+            self._run_to_end(received)
+        finally:
+            for process in self._running:
+                node_process.kill(process)
+                node_process.collect(process)
+                self._settle(process.id)
+
+    def _run_to_end(self, received: Sequence[int]) -> None:
+        killed_after = float("inf")
+        while self._start_ready(received) or self._running:
+            if received and killed_after == float("inf"):
+                killed_after = time.monotonic() + GRACE_SECONDS
+                self._each_running(node_process.interrupt)
+            if len(received) > 1 or time.monotonic() > killed_after:
+                self._each_running(node_process.kill)
+            for process in node_process.wait_any(self._running, _TICK_SECONDS):
+                self._end(process, interrupted=bool(received))
+            for process in self._running:
+                self._tell(NodeRunning(id=process.id, seconds=process.seconds, progress=process.read_progress()))
+
+    def _start_ready(self, received: Sequence[int]) -> bool:
+        """Starts what may start now; returns whether anything runs."""
+        bad = any(result.status not in _DONE for result in self.results.values())
+        ready = () if bad or received else [node for node in self._waiting if self._is_ready(node)]
+        for node_id in ready[: self._parallel - len(self._running)]:
+            self._start(node_id)
+        return bool(self._running)
+
+    def _is_ready(self, node_id: str) -> bool:
+        """Whether no node that it depends on is still to start or to end."""
+        pending = {*self._waiting, *(process.id for process in self._running)}
+        return pending.isdisjoint(self._protos[node_id].upstream_nodes)
+
+    def _start(self, node_id: str) -> None:
+        compiled = self._compiled
+        work = partial(
+            launch,
+            self._protos[node_id],
+            compiled.ir,
+            compiled.deployment,
+            LockedMetadata(compiled.metadata_path),
+        )
+        log = self._log_dir / f"{node_id}.log"
+        self._waiting.remove(node_id)
+        self._running.append(node_process.start(node_id, work, log=log, scratch=self._scratch))
+        self._tell(NodeStarted(id=node_id, log=log))
+
+    def _end(self, process: NodeProcess, *, interrupted: bool) -> None:
+        self._running.remove(process)
+        result = _judge(node_process.collect(process), interrupted=interrupted)
+        if result.status not in _DONE:
+            self._settle(process.id)
+        self.results[process.id] = result
+        self._tell(NodeEnded(result=result))
+
+    def _settle(self, node_id: str) -> None:
+        compiled = self._compiled
+        settle(compiled.metadata_path, self._protos[node_id], compiled.ir, compiled.run_id)
+
+    def _each_running(self, act: Callable[[NodeProcess], None]) -> None:
+        for process in self._running:
+            act(process)
+
+
+def _judge(result: NodeResult, *, interrupted: bool) -> NodeResult:
+    """Tells a node that failed from one that was stopped: a stopped one may end in any way it likes."""
+    if result.status in _DONE:
+        return result
+    if interrupted:
+        return replace(result, status=Status.INTERRUPTED, error=None)
+    if result.status == Status.INTERRUPTED:
+        return replace(result, status=Status.FAILED, error="A signal from outside the run stopped it.")
+    return result
+
+
+def _result_of(node_id: str, selection: Selection, results: dict[str, NodeResult]) -> NodeResult:
+    """Returns the result of any node of the pipeline, started or not."""
+    if node_id in results:
+        return results[node_id]
+    if node_id in selection.start:
+        return NodeResult(id=node_id, status=Status.NOT_RUN)
+    reused = node_id in selection.reuse
+    return NodeResult(id=node_id, status=Status.REUSED if reused else Status.LEFT_OUT)
+
+
+def _compile(pipeline: Pipeline, run_id: str, *, fresh: bool) -> _Compiled:
+    ir = compiler.Compiler().compile(pipeline)
+    runtime_parameter_utils.substitute_runtime_parameter(ir, {constants.PIPELINE_RUN_ID_PARAMETER_NAME: run_id})
+    if fresh:
+        for node in ir.nodes:
+            node.pipeline_node.execution_options.caching_options.enable_cache = False
+    deployment = runner_utils.extract_local_deployment_config(ir)
+    connection = deployment.metadata_connection_config.database_connection_config
+    if not connection.HasField("sqlite"):
+        raise UserError(
+            f"{ir.pipeline_info.id}: a local run keeps its metadata in a SQLite file, and the pipeline names "
+            f"{connection.WhichOneof('config') or 'none'}. Give it a sqlite_metadata_connection_config."
+        )
+    return _Compiled(ir=ir, deployment=deployment, run_id=run_id, metadata_path=Path(connection.sqlite.filename_uri))
+
+
+def _node_ids(ir: pipeline_pb2.Pipeline) -> list[str]:
+    return [node.pipeline_node.node_info.id for node in ir.nodes]
+
+
+@contextmanager
+def _signals() -> Iterator[list[int]]:
+    """Collects SIGINT and SIGTERM, instead of being ended by them, where this is the main thread."""
+    received: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield received
+        return
+    previous = {
+        number: signal.signal(number, lambda number, frame: received.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield received
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -1,0 +1,1 @@
+"""`fullpass init`: a commented YAML from a profile of the data."""

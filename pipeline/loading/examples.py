@@ -1,0 +1,129 @@
+"""One YAML example per place, feature type and transform: shown in error messages and in the reference."""
+
+from collections.abc import Mapping
+
+from pipeline.loading.problems import Keys, matches
+
+PLACES: Mapping[str, str] = {
+    "name": "taxi-tips",
+    "data": "{source: {format: csv, path: trips/*.csv}}",
+    "data.source": "{format: csv, path: trips/*.csv}",
+    "data.source.path": "trips/*.csv",
+    "data.source.columns": "[age, workclass, income]",
+    "data.source.missing": '["", NA, "?"]',
+    "data.types": "{zip_code: string}",
+    "data.derive": "{big_tipper: tips > 0.2 * fare}",
+    "data.derive.*": "tips > 0.2 * fare",
+    "data.split": "{method: hash, column: trip_id, ratios: {train: 8, eval: 1, test: 1}}",
+    "data.split.ratios": "{train: 8, eval: 2}",
+    "data.split.until": "{train: 2013-10-01}",
+    "data.split.values": "{train: [a, b], eval: c}",
+    "data.records": "{shard_mb: 64}",
+    "data.bad_rows": "{max_fraction: 0.01}",
+    "data.window": "{spans: 1}",
+    "label": "{name: big_tipper, task: binary}",
+    "label.classes": "[low, middle, high]",
+    "label.class_weights": "{yes: 3.0, no: 1.0}",
+    "features": "{fare: number, company: category}",
+    "features.*": "{type: number, missing: median}",
+    "features.*.transforms": "[{clip: {max: 100}}, log1p, z_score]",
+    "features.*.vocabulary": "{top_k: 1000, oov_buckets: 4}",
+    "features.*.vocabulary.tokens": "[small, medium, large]",
+    "features.*.hash": "{buckets: 1000}",
+    "features.*.identity": "{size: 78}",
+    "features.*.encoding": "{embedding: 16}",
+    "features.*.parts": "[month, day_of_week]",
+    "features.*.ngrams": "[1, 2]",
+    "features.*.columns": "{latitude: number, zone: string}",
+    "features.*.function": "my_features:distance",
+    "crosses": "[{inputs: [company, hour]}]",
+    "crosses[*]": "{inputs: [company, hour], hash_buckets: 1000}",
+    "crosses[*].inputs": "[company, hour]",
+    "preprocessing": "my_features:preprocess",
+    "model": "{kind: mlp, hidden: [64, 32]}",
+    "model.hidden": "[64, 32]",
+    "model.function": "my_model:build_model",
+    "model.options": "{units: 32}",
+    "training": "{epochs: 5, batch_size: 256}",
+    "training.early_stopping": "{patience: 3}",
+    "input": "{cache: memory}",
+    "evaluation": "{metrics: [auc], thresholds: {auc: {min: 0.8}}}",
+    "evaluation.metrics": "[auc, accuracy]",
+    "evaluation.slices": "[[trip_start_hour], [company, payment_type]]",
+    "evaluation.slices[*]": "[trip_start_hour]",
+    "evaluation.thresholds": "{auc: {min: 0.8, not_worse_than: blessed}}",
+    "evaluation.thresholds.*": "{min: 0.8, not_worse_than: blessed}",
+    "parity": "{rows: 1000}",
+    "push": "{to: serving, keep: 5}",
+    "schedule": '{cron: "0 3 * * *"}',
+    "beam": "{runner: direct, workers: 4}",
+    "beam.options": "{temp_location: gs://bucket/tmp}",
+}
+"""Place -> value as it would be written there; `*` stands for any name, `[*]` for any item."""
+
+FEATURES: Mapping[str, str] = {
+    "number": """\
+fare: number                       # missing as the mean, then z_score
+trip_miles: {type: number, missing: median, indicator: true, transforms: [{clip: {min: 0, max: 100}}, log1p, z_score]}
+latitude: {type: number, column: pickup_latitude, transforms: [{bucketize: {buckets: 10}}]}
+""",
+    "category": """\
+company: category                  # a vocabulary of train's values, one OOV bucket
+payment: {type: category, vocabulary: {tokens: [cash, card], oov_buckets: 2}, encoding: one_hot}
+zone: {type: category, identity: {size: 78}, encoding: {embedding: 8}}
+genres: {type: category, separator: "|", lowercase: true, hash: {buckets: 500}}
+""",
+    "boolean": """\
+returning: boolean
+member: {type: boolean, "true": [member], "false": [guest, none]}
+""",
+    "date": """\
+started: date                      # month, day_of_week and hour of an ISO date
+booked: {type: date, format: "%d.%m.%Y", parts: [month, weekend, epoch], cyclic: true}
+""",
+    "duration": """\
+wait: {type: duration, start: ordered_at, end: picked_up_at, unit: minutes, transforms: [log1p, z_score]}
+""",
+    "text": """\
+message: text                      # bag of words, lowercased, the 20,000 most frequent
+review: {type: text, ngrams: [1, 2], output: tf_idf, vocabulary: {top_k: 5000, min_count: 5}}
+title: {type: text, tokenize: characters, output: ids, max_length: 80, encoding: {embedding: 16}}
+""",
+    "count": """\
+company_size: {type: count, column: company, transforms: [log1p]}
+""",
+    "vector": """\
+position: {type: vector, columns: [latitude, longitude]}
+image: {type: vector, column: pixels, width: 784, transforms: [z_score, {pca: {dimensions: 32}}]}
+""",
+    "custom": """\
+distance:
+  type: custom
+  function: my_features:haversine
+  columns: {pickup_latitude: number, pickup_longitude: number, zone: string}
+""",
+}
+"""Feature type -> entries of `features:`."""
+
+TRANSFORMS: Mapping[str, str] = {
+    "z_score": "transforms: [z_score, {z_score: {key: company}}]",
+    "min_max": "transforms: [{clip: {min: 0}}, {min_max: {min: -1, max: 1}}]",
+    "scale_to_gaussian": "transforms: [scale_to_gaussian]",
+    "log1p": "transforms: [{clip: {min: 0}}, log1p, z_score]",
+    "sqrt": "transforms: [sqrt, z_score]",
+    "power": "transforms: [{power: {exponent: 0.5}}]",
+    "clip": "transforms: [{clip: {min: 0, max_quantile: 0.99}}, z_score]",
+    "quantile_scale": "transforms: [{quantile_scale: {quantiles: 1000}}]",
+    "bucketize": "transforms: [{bucketize: {boundaries: [0, 10, 100]}}]",
+    "pca": "transforms: [z_score, {pca: {dimensions: 2}}]",
+}
+"""Transform -> the key `transforms:` of a feature that uses it."""
+
+
+def example_at(keys: Keys) -> str | None:
+    """Returns the example for a place, such as `label: {name: big_tipper, task: binary}`, or None."""
+    for pattern, example in PLACES.items():
+        if matches(pattern, keys):
+            last = keys[-1]
+            return example if isinstance(last, int) else f"{last}: {example}"
+    return None

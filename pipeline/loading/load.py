@@ -1,0 +1,116 @@
+"""Reads a pipeline file: YAML to a validated config, or every problem of the file at once."""
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from components.ingest.files import resolve_path
+from pipeline.config import PipelineConfig
+from pipeline.loading.examples import PLACES
+from pipeline.loading.explain import explain, received
+from pipeline.loading.problems import ConfigError, Problem
+from pipeline.loading.secrecy import secrecy_problems
+from pipeline.loading.yaml_tree import Tree, read_yaml
+
+YAML_ENDINGS = (".yaml", ".yml")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A valid pipeline file."""
+
+    config: PipelineConfig
+    file: Path
+    """As the user named it."""
+    text: str
+    tree: Tree
+
+    @property
+    def folder(self) -> Path:
+        """Absolute folder of the file, where its relative paths begin."""
+        return self.file.absolute().parent
+
+    def resolve(self, path: str) -> str:
+        """Returns `path` as it can be opened from anywhere.
+
+        A relative path begins at the file's folder; an address (gs://, s3://, hdfs://) stays as it is; and
+        `package:NAME/PATH` becomes the file inside that installed Python package, which is not imported.
+
+        Raises:
+            UserError: The package of a `package:` path is not installed.
+        """
+        return resolve_path(path, self.folder)
+
+    def line(self, *keys: str | int) -> int:
+        """Returns the line of a place in the file, or of the nearest thing around it."""
+        return self.tree.line(keys)
+
+
+def load(path: Path | str) -> Loaded:
+    """Reads and validates one pipeline file.
+
+    Raises:
+        ConfigError: With every problem, in file order: the file cannot be read, is no YAML, or its keys, types
+            and values are not those of a pipeline. What only shows across sections is left to `checks.check`.
+    """
+    file = Path(path)
+    text = _text(file)
+    tree = read_yaml(text)
+    if not isinstance(tree.data, dict):
+        raise ConfigError(file, tree.problems or [_not_a_pipeline(tree)])
+    config, problems = _validated(tree)
+    refused = [*tree.problems, *secrecy_problems(tree)]
+    places = {problem.path for problem in refused}
+    problems = [*refused, *(problem for problem in problems if problem.path not in places)]
+    if problems or config is None:
+        raise ConfigError(file, problems)
+    return Loaded(config=config, file=file, text=text, tree=tree)
+
+
+def _validated(tree: Tree) -> tuple[PipelineConfig | None, list[Problem]]:
+    try:
+        return PipelineConfig.model_validate(tree.data), []
+    except ValidationError as error:
+        return None, explain(error, tree)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise ConfigError(file, [Problem("", None, f"no such file.{_nearby(file)}")]) from None
+    except IsADirectoryError:
+        raise ConfigError(file, [Problem("", None, f"is a folder, not a file.{_inside(file)}")]) from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        what = f"byte 0x{error.object[error.start]:02x} is not UTF-8. Save the file as UTF-8."
+        raise ConfigError(file, [Problem("", line, what)]) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(file, [Problem("", None, f"cannot be read: {reason}.")]) from None
+
+
+def _nearby(file: Path) -> str:
+    """Returns a hint at pipeline files beside the one that is not there."""
+    folder = file.parent
+    if not folder.is_dir():
+        return f" There is no folder {folder} either."
+    names = sorted(p.name for p in folder.iterdir() if p.suffix in YAML_ENDINGS)
+    close = difflib.get_close_matches(file.name, names, n=1, cutoff=0.5) or (names if len(names) == 1 else [])
+    return f' Did you mean "{folder / close[0]}"?' if close else ""
+
+
+def _inside(folder: Path) -> str:
+    names = sorted(p.name for p in folder.iterdir() if p.suffix in YAML_ENDINGS)
+    return f' Did you mean "{folder / names[0]}"?' if len(names) == 1 else ""
+
+
+def _not_a_pipeline(tree: Tree) -> Problem:
+    shape = "name, data, label and features, for example\n" + "\n".join(
+        f"    {key}: {PLACES[key]}" for key in ("name", "data", "label", "features")
+    )
+    if tree.data is None:
+        return Problem("", 1, f"the file is empty. It needs the keys {shape}")
+    return Problem("", tree.line(()), f"Received: {received(tree.data)}. Accepted: a mapping with the keys {shape}")

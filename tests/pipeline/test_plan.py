@@ -1,0 +1,117 @@
+"""What is planned against what Ingest writes."""
+
+import apache_beam as beam
+import numpy as np
+import pytest
+
+from components.ingest.files import find_inputs
+from components.ingest.ingest import Ingest, finish, run
+from pipeline.loading.load import load
+from pipeline.plan import Plan, SplitPlan, plan, table
+from pipeline.profile import sample
+from preprocessing.columns import raw_columns
+from preprocessing.errors import UserError
+
+YAML = """\
+name: test
+data:
+  source: {format: csv, path: %s}
+  %s
+label: {name: y, task: binary}
+features: {n: number, c: category, t: text}
+"""
+
+
+def write(path, rows, seed=0):
+    random = np.random.default_rng(seed)
+    lines = [
+        f"{random.normal():.4f},{random.choice(['a', 'bb', ''])},{'word ' * int(random.integers(0, 60))},{i % 2}"
+        for i in range(rows)
+    ]
+    path.write_text("n,c,t,y\n" + "\n".join(lines) + "\n")
+
+
+def loaded_of(tmp_path, path="'*.csv'", data="records: {shard_mb: 1}"):
+    (tmp_path / "p.yaml").write_text(YAML % (path, data))
+    return load(tmp_path / "p.yaml")
+
+
+def written(tmp_path, loaded):
+    """Returns split -> (rows, sizes of the files), after a real ingestion."""
+    config = loaded.config
+    columns = tuple(raw_columns(config.preprocessing_config).values())
+    files = find_inputs(config.data.source, loaded.resolve)
+    ingestion = Ingest(config.ingest_config, files, config.data.split_names, columns, str(tmp_path / "out"), False)
+    with beam.Pipeline() as pipeline:
+        run(ingestion, pipeline)
+    rows = finish(ingestion).written
+    sizes = {s: [f.stat().st_size for f in sorted((tmp_path / "out" / f"Split-{s}").iterdir())] for s in rows}
+    return {split: (rows[split], sizes[split]) for split in rows}
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("files", [1, 3])
+def test_rows_bytes_and_files_are_those_that_are_written(tmp_path, files):
+    for i in range(files):
+        write(tmp_path / f"{i}.csv", 12_000 // files, seed=i)
+    loaded = loaded_of(tmp_path)
+    planned = plan(loaded, readers=2)
+    assert planned.exact
+    real = written(tmp_path, loaded)
+    for split in planned.splits:
+        rows, sizes = real[split.name]
+        assert split.shards == len(sizes)
+        assert split.rows == pytest.approx(rows, rel=0.05)
+        assert split.bytes == pytest.approx(sum(sizes), rel=0.05)
+
+
+def test_rows_of_a_source_too_large_to_be_read_are_estimated(tmp_path, monkeypatch):
+    write(tmp_path / "a.csv", 20_000)
+    loaded = loaded_of(tmp_path)
+    exact = plan(loaded, readers=1)
+    monkeypatch.setitem(sample._BUDGET, "csv", 1 << 18)
+    about = plan(loaded, readers=1)
+    assert exact.exact and not about.exact
+    assert sum(s.rows for s in exact.splits) == 20_000
+    assert sum(s.rows for s in about.splits) == pytest.approx(20_000, rel=0.05)
+    assert about.splits[0].bytes == pytest.approx(exact.splits[0].bytes, rel=0.1)
+    assert "about" in table(about) and "about" not in table(exact)
+
+
+def test_given_splits_are_counted(tmp_path):
+    write(tmp_path / "train.csv", 300)
+    write(tmp_path / "eval.csv", 100)
+    splits = plan(loaded_of(tmp_path, "{train: train.csv, eval: eval.csv}"), readers=1).splits
+    assert [(split.name, split.rows, split.shards) for split in splits] == [("train", 300, 1), ("eval", 100, 1)]
+
+
+def test_too_few_files_for_the_readers(tmp_path, monkeypatch):
+    write(tmp_path / "a.csv", 400)
+    monkeypatch.setattr("pipeline.plan._LEAST_MB", 0.001)
+    why = plan(loaded_of(tmp_path), readers=1).why
+    assert any("train: 1 files for 1 readers" in line and "shard_mb" in line for line in why)
+
+
+def test_files_that_are_too_small(tmp_path):
+    for i in range(30):
+        write(tmp_path / f"{i}.csv", 20, seed=i)
+    planned = plan(loaded_of(tmp_path), readers=1)
+    assert planned.splits[0].shards == 30
+    assert any(line.startswith("train: files of 0.0 MB are small") for line in planned.why)
+
+
+def test_no_rows(tmp_path):
+    (tmp_path / "a.csv").write_text("n,c,t,y\n")
+    with pytest.raises(UserError, match="no row that can be read"):
+        plan(loaded_of(tmp_path), readers=1)
+
+
+def test_table():
+    planned = Plan((SplitPlan("train", 8000, 3 << 20, 2), SplitPlan("eval", 2000, 1 << 20, 1)), True, 2, ("because",))
+    assert table(planned).splitlines() == [
+        "split                   rows          MB   shards    MB each",
+        "train                  8,000         3.0        2        1.5",
+        "eval                   2,000         1.0        1        1.0",
+        "",
+        "because",
+    ]
