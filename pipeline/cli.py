@@ -248,3 +248,7 @@ def _exit_code(error: Exception) -> int:
     from pipeline.loading.problems import ConfigError
 
     return EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_FAILED
+
+
+if __name__ == "__main__":
+    main()
