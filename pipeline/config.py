@@ -53,8 +53,11 @@ class ParityConfig(Spec):
 
     rows: Literal["all"] | Count = "all"
     """Eval rows compared."""
-    tolerance: Annotated[float, Field(strict=True, ge=0)] = 1e-5
-    """Largest absolute difference allowed between floats; ids and text must be equal."""
+    rtol: Annotated[float, Field(strict=True, ge=0)] = 1e-5
+    """Difference allowed between floats, as a share of the export's value, beside `atol`; float32 holds 7 digits. Ids
+    and text must be equal."""
+    atol: Annotated[float, Field(strict=True, ge=0)] = 1e-5
+    """Difference allowed between floats, whatever their size: |training - serving| <= atol + rtol * |serving|."""
 
 
 class PushConfig(Spec):

@@ -3,12 +3,20 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from preprocessing.errors import UserError
 
 SHOWN_MISMATCHES = 3
+
+
+class Tolerance(NamedTuple):
+    """How far two floats may be apart, as `numpy.allclose` has it: |left - right| <= atol + rtol * |right|."""
+
+    rtol: float
+    atol: float
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,7 @@ def compare(
     *,
     pair: str,
     row_names: Mapping[int, str] | list[str],
-    tolerance: float,
+    tolerance: Tolerance,
 ) -> list[Compared]:
     """Compares features computed in two ways, row by row.
 
@@ -50,7 +58,7 @@ def compare(
             to different widths. NaN equals NaN.
         pair: what is compared, for the report: "Beam = export".
         row_names: how to name row i.
-        tolerance: largest absolute difference allowed between floats; everything else must be equal.
+        tolerance: between floats; everything else must be equal.
 
     Raises:
         UserError: A feature is on one side only.
@@ -85,16 +93,18 @@ def _compare_one(
     right: np.ndarray,
     pair: str,
     row_names: Mapping[int, str] | list[str],
-    tolerance: float,
+    tolerance: Tolerance,
 ) -> Compared:
     if len(left) != len(right):
         raise UserError(f"parity ({pair}): {name} has {len(left)} rows on one side and {len(right)} on the other.")
     a, b = _same_width(left.reshape(len(left), -1), right.reshape(len(right), -1))
     if np.issubdtype(a.dtype, np.floating):
         a, b = a.astype(np.float64), b.astype(np.float64)
-        difference = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
+        with np.errstate(invalid="ignore"):  # infinity minus itself
+            difference = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
         difference = np.where(np.isnan(difference), np.inf, difference)
-        wrong = (difference > tolerance).any(axis=1)
+        allowed = tolerance.atol + tolerance.rtol * np.where(np.isfinite(b), np.abs(b), 0.0)
+        wrong = (difference > allowed).any(axis=1)
         largest = float(difference.max(initial=0.0))
     else:
         wrong = (a != b).any(axis=1)

@@ -15,7 +15,7 @@ from tfx.utils import path_utils
 from components.artifacts import ParityReport
 from components.ingest.ingest import read_manifest
 from components.parity.collect import Features, from_blocks, raw_records, through, through_raw
-from components.parity.compare import Compared, check, compare, report_json
+from components.parity.compare import Compared, Tolerance, check, compare, report_json
 from components.transform.component import split_files
 from preprocessing.columns import serving_columns
 from preprocessing.config import PreprocessingConfig
@@ -68,9 +68,9 @@ def Parity(
     progress(len(records), len(records), "rows")
 
 
-def _options(text: str) -> tuple[int | None, float]:
+def _options(text: str) -> tuple[int | None, Tolerance]:
     options = json.loads(text)
-    return (None if options["rows"] == "all" else options["rows"]), options["tolerance"]
+    return (None if options["rows"] == "all" else options["rows"]), Tolerance(options["rtol"], options["atol"])
 
 
 def _training_input(
@@ -90,7 +90,7 @@ def _compare_predictions(
     model_run: str,
     row_ids: np.ndarray,
     row_names: list[str],
-    tolerance: float,
+    tolerance: Tolerance,
 ) -> list[Compared]:
     as_examples = through(export.signatures[SERVING_DEFAULT], records)
     as_columns = through_raw(export.signatures[SERVING_RAW], records, serving_columns(config))

@@ -228,21 +228,7 @@ def _rest(seen: Profile, chosen: Chosen, selection: Selection) -> list[Line]:
         evaluation["slices"] = [[name] for name in slices]
     threshold, why = _threshold(chosen)
     lines.append(Line("evaluation", {**evaluation, "thresholds": threshold}, why))
-    return [*lines, *_parity(chosen)]
-
-
-def _parity(chosen: Chosen) -> list[Line]:
-    """Returns how equal scores must be, where they are so large that float32 cannot hold them to the usual 1e-5."""
-    numbers = chosen.column.numbers
-    if chosen.guess.task != "regression" or numbers is None:
-        return []
-    size = max(abs(bound) for bound in numbers.usual)
-    if size <= 1:
-        return []
-    tolerance = 10.0 ** np.ceil(np.log10(1e-5 * size))
-    return [
-        Line("parity", {"tolerance": float(f"{tolerance:.0e}")}, f"scores reach {size:.3g}, and float32 holds 7 digits")
-    ]
+    return lines
 
 
 def _slices(selection: Selection) -> list[str]:
