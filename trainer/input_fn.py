@@ -10,7 +10,8 @@ Choices, and what was measured for them (320,000 examples of 16 features, 2 core
   that are unbatched to be shuffled 50,000.
 * Splits that do not fit are streamed in every epoch: files in a new order, `readers` files at a time, records shuffled
   in a buffer, 120,000 examples/s.
-* The order is deterministic, with the seed, in training too: the same model comes out on one CPU.
+* The order of an epoch follows from the seed and its number: the same model comes out on one CPU, and a training that
+  was cut short begins again in the middle of an epoch (trainer/order.py).
 * Rows of weight 0 are left out of batches: they must not touch gradients, batch statistics or metrics. No other row
   is; the last, smaller batch is kept.
 """
@@ -24,6 +25,7 @@ import tensorflow_transform as tft
 from preprocessing.errors import UserError
 from preprocessing.outputs import EXAMPLE_WEIGHT, LABEL
 from trainer.inputs import input_name
+from trainer.order import Order, in_order, row_numbers
 
 Block = dict[str, tf.Tensor | tf.RaggedTensor]
 """Rows of transformed features by name: dense [rows, ...] or ragged [rows, (ids)]."""
@@ -150,79 +152,61 @@ def join(blocks: Sequence[Block]) -> Block:
 
 
 @tf.autograph.experimental.do_not_convert
-def batches_in_memory(
-    block: Block, finish: Callable[[Block], Batch], *, batch_size: int, shuffle: bool = False, seed: int = 0
-) -> tf.data.Dataset:
-    """Returns batches gathered from rows in memory, the last one smaller.
+def batches_in_memory(block: Block, finish: Callable[[Block], Batch], order: Order) -> tf.data.Dataset:
+    """Returns an endless sequence of batches gathered from rows in memory.
 
     Args:
         block: the rows of the whole split.
         finish: makes a batch of the rows gathered for it.
-        batch_size: rows per batch.
-        shuffle: whether all rows are put in a new order in every epoch.
-        seed: of the shuffle.
+        order: of the batches; the last of an epoch is smaller.
     """
 
-    def gather(chosen: tf.Tensor) -> Batch:
-        return finish({name: tf.gather(value, chosen) for name, value in block.items()})
+    def gather(chosen: tf.Tensor, factor: tf.Tensor) -> Batch:
+        features, label, weight = finish({name: tf.gather(value, chosen) for name, value in block.items()})
+        return features, label, weight * factor
 
-    index = row_numbers(int(row_count(block)), batch_size, seed=seed if shuffle else None)
-    return _in_order(index.map(gather, num_parallel_calls=tf.data.AUTOTUNE))
-
-
-def row_numbers(rows: int, batch_size: int, *, seed: int | None) -> tf.data.Dataset:
-    """Returns the numbers 0 .. rows-1 in batches, int64 [batch], in a new order in every epoch unless `seed` is None.
-
-    An epoch's order is one shuffled tensor, cut up: four times as fast as a shuffle of single elements.
-    """
-    starts = tf.data.Dataset.range(0, rows, batch_size)
-    if seed is None:
-        return starts.map(lambda start: tf.range(start, tf.minimum(start + batch_size, rows)))
-
-    def epoch(number: tf.Tensor) -> tf.data.Dataset:
-        order = tf.random.experimental.stateless_shuffle(tf.range(rows, dtype=tf.int64), seed=[number, seed])
-        return starts.map(lambda start: order[start : start + batch_size])
-
-    return tf.data.Dataset.random(seed=seed, rerandomize_each_iteration=True).take(1).flat_map(epoch)
+    first_row = tf.data.Dataset.from_tensors(tf.zeros([1], tf.int64))
+    chosen = in_order(order, row_numbers(int(row_count(block)), order), first_row)
+    return _deterministic(chosen.map(gather, num_parallel_calls=tf.data.AUTOTUNE))
 
 
 @tf.autograph.experimental.do_not_convert
 def batches_from_files(
-    files: Sequence[str],
-    decode: Decode,
-    finish: Callable[[Block], Batch],
-    *,
-    batch_size: int,
-    readers: int,
-    shuffle: int = 0,
-    seed: int = 0,
+    files: Sequence[str], decode: Decode, finish: Callable[[Block], Batch], order: Order, *, readers: int
 ) -> tf.data.Dataset:
-    """Returns batches read, parsed and shuffled anew in every epoch; rows of weight 0 make a batch smaller.
+    """Returns an endless sequence of batches read and parsed anew in every epoch.
 
-    A batch of nothing else keeps them, so that the number of batches is known: records / batch_size, rounded up.
+    Rows of weight 0 make a batch smaller; a batch of nothing else keeps them, so that the number of batches is known:
+    records / batch size, rounded up. Of an epoch that is begun in the middle, what comes before is read but not parsed.
 
     Args:
         files: TFRecord files.
         decode: how to parse their records.
         finish: makes a batch of parsed rows.
-        batch_size: records per batch.
+        order: of the batches; `shuffle` is of records, after the files.
         readers: files read at the same time.
-        shuffle: records to shuffle among, after the files; 0 keeps their order.
-        seed: of the shuffles.
     """
-    names = tf.data.Dataset.from_tensor_slices(list(files))
-    if shuffle:
-        names = names.shuffle(len(files), seed=seed, reshuffle_each_iteration=True)
-    records = read_records(names, readers)
-    if shuffle:
-        records = records.shuffle(shuffle, seed=seed, reshuffle_each_iteration=True)
 
-    def parse(serialized: tf.Tensor) -> Batch:
+    def epoch(number: tf.Tensor, first: tf.Tensor) -> tf.data.Dataset:
+        names = tf.constant(list(files))
+        if order.shuffle:
+            names = tf.random.experimental.stateless_shuffle(names, seed=[number, order.seed])
+        records = read_records(tf.data.Dataset.from_tensor_slices(names), readers)
+        if order.shuffle:
+            seed = tf.random.stateless_uniform([], [number, order.seed], 1, tf.int64.max, tf.int64)
+            records = records.shuffle(order.shuffle, seed=seed, reshuffle_each_iteration=False)
+        return records.batch(order.batch_size).skip(first)
+
+    def parse(serialized: tf.Tensor, factor: tf.Tensor) -> Batch:
         block = decode(serialized)
-        weightless = tf.reduce_all(block[EXAMPLE_WEIGHT] <= 0)
-        return finish(with_weight(block, all_if=weightless))
+        if not order.fixed:
+            block = with_weight(block, all_if=tf.reduce_all(block[EXAMPLE_WEIGHT] <= 0))
+        features, label, weight = finish(block)
+        return features, label, weight * factor
 
-    return _in_order(records.batch(batch_size).map(parse, num_parallel_calls=tf.data.AUTOTUNE))
+    first_record = read_records(tf.data.Dataset.from_tensor_slices(list(files)), 1).take(1).batch(1)
+    chosen = in_order(order, epoch, first_record)
+    return _deterministic(chosen.map(parse, num_parallel_calls=tf.data.AUTOTUNE))
 
 
 def to_batch(block: Block, class_weights: Sequence[float] = ()) -> Batch:
@@ -246,10 +230,11 @@ def _padded(value: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
     return value.to_tensor() if isinstance(value, tf.RaggedTensor) else value
 
 
-def _in_order(dataset: tf.data.Dataset) -> tf.data.Dataset:
+def _deterministic(dataset: tf.data.Dataset) -> tf.data.Dataset:
     options = tf.data.Options()
     options.deterministic = True
-    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+    # A dataset is made for each worker, with its share of the rows (trainer/order.py).
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return dataset.with_options(options)
 
 

@@ -22,12 +22,13 @@ from trainer.config import InputConfig, TrainerConfig
 from trainer.curves import Curves
 from trainer.export import export_model
 from trainer.fit import Batches, Fit, Fitted, OnEpoch, Report
-from trainer.input_fn import Decode, list_files, raw_decoder, transformed_decoder
+from trainer.input_fn import STREAM_SHUFFLE_ROWS, Decode, list_files, raw_decoder, transformed_decoder
 from trainer.inputs import feature_names, model_inputs, transformed_outputs
 from trainer.labels import check_label, class_factors, class_names
 from trainer.memory import available_memory
 from trainer.models.build import build_model
 from trainer.optimizer import batch_size_for, make_optimizer
+from trainer.order import Order
 from trainer.samples import SAMPLE_ROWS, read_samples
 from trainer.scores import SCORES_FILE, write_scores
 from trainer.signatures import Served
@@ -219,15 +220,16 @@ def train(
 
 
 def _train_batches(data: Data, config: TrainerConfig) -> Batches:
-    shuffle = None if config.input.shuffle_buffer == "auto" else config.input.shuffle_buffer
-    weights = tuple(data.factors.tolist())
-    batches = data.train.batches(data.batch_size, shuffle=shuffle, seed=config.training.seed, class_weights=weights)
-    return Batches(batches.repeat().prefetch(tf.data.AUTOTUNE), data.steps_per_epoch)
+    shuffle = STREAM_SHUFFLE_ROWS if config.input.shuffle_buffer == "auto" else config.input.shuffle_buffer
+    order = Order(batch_size=data.batch_size, shuffle=shuffle, seed=config.training.seed)
+    batches = data.train.batches(order, data.factors.tolist())
+    return Batches(batches.prefetch(tf.data.AUTOTUNE), data.steps_per_epoch)
 
 
 def _evaluation_batches(data: Data) -> Batches:
     size = max(EVAL_BATCH, data.batch_size)
-    return Batches(data.evaluation.batches(size).repeat().prefetch(tf.data.AUTOTUNE), data.evaluation.steps(size))
+    batches = data.evaluation.batches(Order(batch_size=size))
+    return Batches(batches.prefetch(tf.data.AUTOTUNE), data.evaluation.steps(size))
 
 
 def training_record(data: Data, trained: Trained, seconds: Mapping[str, float]) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from preprocessing.errors import UserError
 from preprocessing.label import Task
 from preprocessing.outputs import EXAMPLE_WEIGHT, LABEL
 from trainer.input_fn import (
-    STREAM_SHUFFLE_ROWS,
     Block,
     Decode,
     batches_from_files,
@@ -24,6 +23,7 @@ from trainer.input_fn import (
     to_batch,
     with_weight,
 )
+from trainer.order import Order
 
 
 @dataclass(frozen=True)
@@ -86,32 +86,20 @@ class Split:
     in_memory: Block | None
     counts: Counts
 
-    def batches(
-        self,
-        batch_size: int,
-        *,
-        shuffle: int | None = 0,
-        seed: int = 0,
-        class_weights: Sequence[float] = (),
-    ) -> tf.data.Dataset:
-        """Returns one epoch of batches, (features, label, weight).
+    def batches(self, order: Order, class_weights: Sequence[float] = ()) -> tf.data.Dataset:
+        """Returns an endless sequence of batches, (features, label, weight).
 
         Args:
-            batch_size: rows per batch; the last batch is smaller.
-            shuffle: rows to shuffle among in every epoch, 0 for none, None for the default; in memory, all of them.
-            seed: of the shuffle.
+            order: of the batches.
             class_weights: factor of the weight per class id.
         """
         finish = partial(to_batch, class_weights=tuple(class_weights))
         if self.in_memory is not None:
-            return batches_in_memory(self.in_memory, finish, batch_size=batch_size, shuffle=shuffle != 0, seed=seed)
-        among = STREAM_SHUFFLE_ROWS if shuffle is None else shuffle
-        return batches_from_files(
-            self.files, self.decode, finish, batch_size=batch_size, readers=self.readers, shuffle=among, seed=seed
-        )
+            return batches_in_memory(self.in_memory, finish, order)
+        return batches_from_files(self.files, self.decode, finish, order, readers=self.readers)
 
     def steps(self, batch_size: int) -> int:
-        """Returns the number of batches in one epoch."""
+        """Returns the number of batches of so many rows in one epoch."""
         rows = self.counts.used if self.in_memory is not None else self.counts.rows
         return -(-rows // batch_size)
 

@@ -29,25 +29,29 @@ def all_rows(prepared, split="train", kind="transformed", **options):
     return join(list(blocks))
 
 
-def epochs(dataset, count=1) -> list[list[int]]:
-    return [np.concatenate([features["row_id"] for features, _, _ in dataset]).tolist() for _ in range(count)]
+def row_ids(batches) -> list[int]:
+    return np.concatenate([features["row_id"] for features, _, _ in batches]).tolist()
 
 
-def sizes(dataset) -> list[int]:
-    return [len(weight) for _, _, weight in dataset]
+def epochs(dataset, count=1, steps=16) -> list[list[int]]:
+    """Returns the rows of the first epochs of an endless dataset, of so many batches each."""
+    batches = list(dataset.take(count * steps))
+    return [row_ids(batches[first : first + steps]) for first in range(0, count * steps, steps)]
 
 
 def in_memory(prepared, **options):
     from trainer.input_fn import batches_in_memory, to_batch
+    from trainer.order import Order
 
-    return batches_in_memory(all_rows(prepared), to_batch, **options)
+    return batches_in_memory(all_rows(prepared), to_batch, Order(**options))
 
 
 def streamed(prepared, **options):
     from trainer.input_fn import batches_from_files, to_batch
+    from trainer.order import Order
 
     files = prepared.files("transformed", "train")
-    return batches_from_files(files, decoder(prepared), to_batch, readers=2, **options)
+    return batches_from_files(files, decoder(prepared), to_batch, Order(**options), readers=2)
 
 
 BOTH = pytest.mark.parametrize("way", [in_memory, streamed])
@@ -104,8 +108,8 @@ def test_a_multilabel_label_of_ids_becomes_a_matrix(planted):
 @BOTH
 def test_every_row_comes_once_per_epoch_and_the_last_batch_is_smaller(way, binary):
     dataset = way(binary, batch_size=300, shuffle=200, seed=1)
-    assert sizes(dataset) == [300, 300, 300, 100]
-    for rows in epochs(dataset, 2):
+    assert [len(weight) for _, _, weight in dataset.take(8)] == [300, 300, 300, 100] * 2
+    for rows in epochs(dataset, 2, steps=4):
         assert sorted(rows) == list(range(1000))
 
 
@@ -123,8 +127,45 @@ def test_without_a_shuffle_the_order_stays(way, binary):
     assert first == second == all_rows(binary)["row_id"].numpy().tolist()
 
 
+@BOTH
+@pytest.mark.parametrize(("epoch", "start"), [(0, 0), (0, 9), (2, 0), (2, 15), (1, 16)])
+def test_any_batch_of_any_epoch_may_be_the_first(way, binary, epoch, start):
+    options = {"batch_size": 64, "shuffle": 1000, "seed": 5, "batches": 16}
+    whole = epochs(way(binary, **options), 1, steps=64)[0]
+    rest = epochs(way(binary, **options, epoch=epoch, start=start), 1, steps=64 - 16 * epoch - start)[0]
+    assert rest == whole[epoch * 1000 + min(start * 64, 1000) :]
+
+
+@BOTH
+@pytest.mark.parametrize("shares", [2, 3])
+def test_shares_are_disjoint_and_together_an_epoch(way, binary, shares):
+    """16 batches of 64, the last of 40: shares of one length, filled up with rows of weight 0."""
+    batches = -(-16 // shares)
+    seen, sizes = [], []
+    for share in range(shares):
+        options = {"batch_size": 64, "shuffle": 1000, "seed": 5, "share": share, "shares": shares, "batches": batches}
+        taken = list(way(binary, **options, epoch=1).take(batches))
+        weighed = [(f["row_id"].numpy(), w.numpy()) for f, _, w in taken]
+        seen += [row for rows, weight in weighed for row in rows[weight > 0].tolist()]
+        sizes.append(len(taken))
+    assert sorted(seen) == list(range(1000))
+    assert sizes == [batches] * shares
+    whole = epochs(way(binary, batch_size=64, shuffle=1000, seed=5, epoch=1))[0]
+    assert seen[:64] == whole[:64]
+
+
+@BOTH
+def test_batches_of_one_size_are_filled_with_rows_of_weight_0(way, binary):
+    taken = list(way(binary, batch_size=300, fixed=True).take(4))
+    assert [weight.shape[0] for _, _, weight in taken] == [300] * 4
+    assert [int(np.sum(weight > 0)) for _, _, weight in taken] == [300, 300, 300, 100]
+    rows = [row for f, _, w in taken for row in f["row_id"].numpy()[w.numpy() > 0].tolist()]
+    assert rows == all_rows(binary)["row_id"].numpy().tolist()
+
+
 def test_both_ways_give_the_same_batches(binary):
-    for left, right in zip(in_memory(binary, batch_size=128), streamed(binary, batch_size=128), strict=True):
+    both = [way(binary, batch_size=128).take(8) for way in (in_memory, streamed)]
+    for left, right in zip(*both, strict=True):
         assert left[0].keys() == right[0].keys()
         for name in left[0]:
             assert np.array_equal(left[0][name], right[0][name]), name

@@ -61,9 +61,12 @@ def test_counts_add_up_over_blocks(tmp_path):
 
 @pytest.mark.parametrize("limit", [0, 10**9])
 def test_a_split_beyond_the_memory_limit_is_streamed_with_the_same_batches(tmp_path, limit):
+    from trainer.order import Order
+
     split = load(tmp_path, [0, 1] * 50, x=list(range(100)), weights=[1, 1, 0, 1] * 25, memory_limit=limit)
     assert (split.in_memory is None) == (limit == 0)
-    seen = np.concatenate([features["x"] for features, _, _ in split.batches(7, shuffle=None, seed=1)])
+    batches = split.batches(Order(batch_size=7, shuffle=50, seed=1)).take(split.steps(7))
+    seen = np.concatenate([features["x"] for features, _, _ in batches])
     assert sorted(seen) == [x for x in range(100) if x % 4 != 2]
     assert split.counts.used == 75
 
