@@ -1,6 +1,7 @@
 """The DAG: one config in, one TFX pipeline out. Reads from top to bottom as the data flows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tfx.types import standard_artifacts
 
 from components.blessed import LastBlessedModel
 from components.ingest.component import Ingest
-from components.ingest.files import find_inputs, fingerprint, resolve_path
+from components.ingest.files import SourceFile, find_inputs, fingerprint
 from components.parity.component import Parity
 from components.pusher import Pusher
 from components.schema import DeclaredSchema, SchemaComparison
@@ -45,8 +46,22 @@ def with_absolute_files(config: PreprocessingConfig, resolve: Callable[[str], st
     return config.model_copy(update={"features": features, "crosses": crosses})
 
 
+@dataclass(frozen=True)
+class Place:
+    """What depends on where a pipeline runs.
+
+    resolve: writes a path of the YAML as nodes find it. files: what Ingest reads, as known now. compress: gzip records
+    that the YAML leaves open. push_to: where models go.
+    """
+
+    resolve: Callable[[str], str]
+    files: Sequence[SourceFile]
+    compress: bool
+    push_to: str
+
+
 def build(loaded: Loaded, *, root: Path, cache: bool = True) -> Pipeline:
-    """Returns the TFX pipeline of a config.
+    """Returns the TFX pipeline of a config, to be run on this machine.
 
     Args:
         loaded: the config and where it lies.
@@ -57,19 +72,43 @@ def build(loaded: Loaded, *, root: Path, cache: bool = True) -> Pipeline:
         UserError: Source files are missing.
     """
     config = loaded.config
-    preprocessing = with_absolute_files(config.preprocessing_config, loaded.resolve)
+    here = Place(
+        resolve=loaded.resolve,
+        files=find_inputs(config.data.source, loaded.resolve),
+        compress="://" in str(root),
+        push_to=str(loaded.resolve(config.push.to)),
+    )
+    return Pipeline(
+        pipeline_name=config.name,
+        pipeline_root=str(root),
+        components=build_nodes(loaded, here),
+        enable_cache=cache,
+        metadata_connection_config=metadata.sqlite_metadata_connection_config(str(root / "metadata.sqlite")),
+        beam_pipeline_args=beam_args(config.beam, data_bytes=sum(file.size for file in here.files)),
+    )
+
+
+def build_nodes(loaded: Loaded, place: Place) -> list[base_node.BaseNode]:
+    """Returns the nodes of a config, joined by their inputs and outputs.
+
+    Args:
+        loaded: the config and where it lies.
+        place: where the nodes will run.
+    """
+    config = loaded.config
+    declared = config.preprocessing_config
+    preprocessing = with_absolute_files(declared, place.resolve)
     columns = raw_columns(preprocessing)
-    files = find_inputs(config.data.source, lambda path: resolve_path(path, loaded.file.parent))
     records = config.data.records
-    gzip = records.compression == "gzip" or (records.compression == "auto" and "://" in str(root))
+    gzip = records.compression == "gzip" or (records.compression == "auto" and place.compress)
 
     ingest = Ingest(
         config.ingest_config,
-        files=files,
+        files=place.files,
         splits=config.data.split_names,
         columns=columns,
         gzip=gzip,
-        fingerprint=fingerprint(files),
+        fingerprint=fingerprint(place.files),
     )
     examples = ingest.outputs["examples"]
 
@@ -85,7 +124,7 @@ def build(loaded: Loaded, *, root: Path, cache: bool = True) -> Pipeline:
         materialize=config.input.materialize,
         shard_mb=records.shard_mb,
         gzip=gzip,
-        code=code_digest(transform_functions(config), vocabulary_files(preprocessing)),
+        code=code_digest(transform_functions(config), [loaded.resolve(f) for f in vocabulary_files(declared)]),
     )
     transform_graph = transform.outputs["transform_graph"]
     ready = transform.outputs["transformed_examples"] if config.input.materialize else examples
@@ -132,11 +171,11 @@ def build(loaded: Loaded, *, root: Path, cache: bool = True) -> Pipeline:
         blessing=evaluator.outputs["blessing"],
         parity=parity.outputs["report"],
         serving=serving_check.outputs["report"],
-        target=str(loaded.resolve(config.push.to)),
+        target=place.push_to,
         keep=config.push.keep,
     )
 
-    nodes: list[base_node.BaseNode] = [
+    return [
         ingest,
         statistics,
         schema,
@@ -150,11 +189,3 @@ def build(loaded: Loaded, *, root: Path, cache: bool = True) -> Pipeline:
         serving_check,
         pusher,
     ]
-    return Pipeline(
-        pipeline_name=config.name,
-        pipeline_root=str(root),
-        components=nodes,
-        enable_cache=cache,
-        metadata_connection_config=metadata.sqlite_metadata_connection_config(str(root / "metadata.sqlite")),
-        beam_pipeline_args=beam_args(config.beam, data_bytes=sum(file.size for file in files)),
-    )
