@@ -11,7 +11,15 @@ from components.ingest.files import SourceFile
 from components.ingest.read import parts_of, read
 from components.ingest.readers.csv_records import one_record_per_line
 from components.ingest.reading import WHOLE, BadRow, Part, Reading
-from components.ingest.sources import ArrowSource, CsvSource, JsonLinesSource, OrcSource, ParquetSource, Source
+from components.ingest.sources import (
+    ArrowSource,
+    CsvSource,
+    JsonLinesSource,
+    OrcSource,
+    ParquetSource,
+    Source,
+    TfRecordSource,
+)
 from components.ingest.storage import is_compressed, open_binary, open_raw
 from preprocessing.columns import RawColumn
 from preprocessing.convert import to_text
@@ -86,7 +94,9 @@ def read_sample(files: Sequence[SourceFile], source: Source, columns: Sequence[s
     picked = _picked(total, rows)
     owner = np.repeat(np.arange(len(pieces)), [piece.rows for piece in pieces])
     files_read = [piece.file for piece in pieces]
-    arrays = {name: _concat([chunk for piece in pieces for chunk in piece.chunks[name]]) for name in columns}
+    found = {name: _concat([chunk for piece in pieces for chunk in piece.chunks[name]]) for name in columns}
+    in_lists = isinstance(source, TfRecordSource)
+    arrays = {name: _sole_values(array, source) if in_lists else array for name, array in found.items()}
     usable = {name: array for name, array in arrays.items() if _is_usable(array)}
     return Sample(
         columns={name: array.take(pa.array(picked)) for name, array in usable.items()},
@@ -148,6 +158,17 @@ def _concat(chunks: Sequence[pa.Array]) -> pa.Array:
         return pa.concat_arrays(chunks)
     kind = kinds.pop()
     return pa.concat_arrays([chunk.cast(kind) for chunk in chunks]) if chunks else pa.array([], kind)
+
+
+def _sole_values(array: pa.Array, source: Source) -> pa.Array:
+    """Returns lists of at most one value each as those values: a tf.Example holds nothing but lists."""
+    if pa.types.is_large_list(array.type):
+        array = array.cast(pa.list_(array.type.value_type))
+    if not pa.types.is_list(array.type) or pc.max(pc.list_value_length(array)).as_py() != 1:
+        return array
+    rows = np.cumsum(pc.fill_null(pc.list_value_length(array), 0).to_numpy()) - 1
+    is_missing = pc.not_equal(pc.fill_null(pc.list_value_length(array), 0), 1)
+    return _as_text(array.flatten().take(pc.if_else(is_missing, None, pa.array(rows))), source)
 
 
 def _as_text(array: pa.Array, source: Source) -> pa.Array:

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from components.ingest.files import SourceFile, find_files, resolve_path
 from components.ingest.read import columns_of
+from components.ingest.readers.tfrecord import begins_with_record, feature_names, payload_of
 from components.ingest.reading import readable
 from components.ingest.sources import (
     ArrowSource,
@@ -23,6 +24,7 @@ from components.ingest.sources import (
     ParquetSource,
     Paths,
     Source,
+    TfRecordSource,
 )
 from components.ingest.storage import find, is_address, is_compressed, open_binary
 from pipeline.profile.dialect import guess_dialect
@@ -37,8 +39,9 @@ _FORMATS: Mapping[str, type[FileSource]] = {
     "arrow": ArrowSource,
     "orc": OrcSource,
     "avro": AvroSource,
+    "tfrecord": TfRecordSource,
 }
-_READ = "CSV, JSON lines, Parquet, Arrow, ORC and Avro"
+_READ = "CSV, JSON lines, Parquet, Arrow, ORC, Avro and TFRecords of tf.Example"
 _MAGIC = (
     (b"PAR1", "parquet"),
     (b"ARROW1", "arrow"),
@@ -124,6 +127,8 @@ def column_names(file: SourceFile, source: Source) -> list[str]:
     columns = columns_of(file, source)
     if columns is not None:
         return columns
+    if isinstance(source, TfRecordSource):
+        return feature_names(file.path, source.payload, records=_NAMES_FROM)
     return list(dict.fromkeys(name for row in _first_objects(file.path) for name in _keys(row, "")))
 
 
@@ -155,11 +160,22 @@ def _settings(file: SourceFile, known: Collection[str]) -> tuple[dict[str, Any],
         return {"format": binary}, {}
     if binary is not None:
         raise UserError(f"{file.path} is {binary}. `init` reads {_READ}.")
+    if begins_with_record(start):
+        return _tfrecord_settings(file)
     if start.lstrip()[:1] == b"{" and _is_json(start, whole=whole):
         return {"format": "jsonl"}, {}
     if start.lstrip()[:1] == b"[":
         raise UserError(f"{file.path}: one JSON array. Write JSON lines: one object per line, without [ and ].")
     return _csv_settings(file, start, whole=whole, known=known)
+
+
+def _tfrecord_settings(file: SourceFile) -> tuple[dict[str, Any], dict[str, str]]:
+    if payload_of(file.path) == "example":
+        return {"format": "tfrecord"}, {}
+    return (
+        {"format": "tfrecord", "payload": "sequence_example"},
+        {"payload": "the first record holds feature lists, which are left out; its context features are columns"},
+    )
 
 
 def _is_json(start: bytes, *, whole: bool) -> bool:

@@ -10,11 +10,13 @@ from typing import IO, cast
 import google_crc32c
 import numpy as np
 import pyarrow as pa
+from google.protobuf.message import DecodeError
 
 from components.ingest.files import SourceFile
 from components.ingest.reading import BATCH_ROWS, WHOLE, Part, Reading, Rows, readable
 from components.ingest.sources import TfRecordSource
 from components.ingest.storage import open_raw
+from preprocessing.errors import UserError
 
 _GZIP = b"\x1f\x8b"
 _SEQUENCE = "##sequence"
@@ -87,6 +89,42 @@ def read_records(stream: IO[bytes]) -> Iterator[bytes]:
         if masked_crc(data) != struct.unpack("<I", tail)[0]:
             raise ValueError(f"record {number} is corrupt: its checksum does not fit")
         yield data
+
+
+def begins_with_record(start: bytes) -> bool:
+    """Whether bytes, decompressed, begin as a TFRecord file does: a length and its checksum."""
+    return len(start) >= 12 and masked_crc(start[:8]) == struct.unpack("<I", start[8:12])[0]
+
+
+def payload_of(path: str) -> str:
+    """Returns what the first record holds, as `TfRecordSource.payload` says it.
+
+    A SequenceExample without feature lists is a tf.Example byte for byte.
+
+    Raises:
+        UserError: The file holds no whole record, or the first is neither.
+    """
+    from tensorflow.core.example.example_pb2 import SequenceExample
+
+    with readable(path), _open(path) as stream:
+        record = next(read_records(stream), b"")
+    example = SequenceExample()
+    try:
+        example.ParseFromString(record)
+    except DecodeError:
+        raise UserError(f"{path}: a TFRecord file, but of no tf.Example; it begins with {record[:40]!r}.") from None
+    return "sequence_example" if example.HasField("feature_lists") else "example"
+
+
+def feature_names(path: str, payload: str, *, records: int) -> list[str]:
+    """Returns the names of the features, for SequenceExamples the context features, of the first records, sorted.
+
+    Raises:
+        UserError: The file is cut short or corrupt.
+    """
+    with readable(path), _open(path) as stream:
+        names = _decoder(payload)(list(islice(read_records(stream), records))).schema.names
+    return sorted(name for name in names if name != _SEQUENCE)
 
 
 def masked_crc(data: bytes) -> int:

@@ -221,3 +221,46 @@ def test_encoding_that_shows_late(tmp_path, monkeypatch):
     seen = profile(str(data), tmp_path, rows=1000)
     assert seen.found.settings["encoding"] == "cp1252"
     assert "Köln" in seen.column("city").values.texts
+
+
+def test_tfrecords_of_examples_are_told_by_their_content(tmp_path):
+    import tensorflow as tf
+
+    def feature(**value):
+        return tf.train.Feature(**{kind: getattr(tf.train, kind[0].upper() + kind[1:].replace("_l", "L"))(value=v)
+                                   for kind, v in value.items()})  # fmt: skip
+
+    rows = [
+        {"a": feature(int64_list=[7]), "b": feature(bytes_list=[b"x"]), "v": feature(float_list=[1, 2])},
+        {"a": feature(int64_list=[]), "b": feature(bytes_list=["ü".encode()]), "v": feature(float_list=[3, 4])},
+    ]
+    data = tmp_path / "records"
+    with tf.io.TFRecordWriter(str(data), options="GZIP") as writer:
+        for row in rows:
+            writer.write(tf.train.Example(features=tf.train.Features(feature=row)).SerializeToString())
+    data.rename(tmp_path / "records.gz")
+
+    found = find_source(str(tmp_path / "records.gz"), tmp_path)
+    assert found.settings == {"format": "tfrecord", "path": "records.gz"}
+    assert column_names(found.files[0], found.source) == ["a", "b", "v"]
+    sample = read_sample(found.files, found.source, ["a", "b", "v"], rows=None)
+    assert sample.columns["a"].to_pylist() == ["7", None]
+    assert sample.columns["b"].to_pylist() == ["x", "ü"]
+    assert sample.columns["v"].to_pylist() == [[1, 2], [3, 4]]
+
+
+def test_tfrecords_of_sequence_examples_and_of_something_else(tmp_path):
+    import tensorflow as tf
+
+    numbers = tf.train.Feature(float_list=tf.train.FloatList(value=[2.5]))
+    lists = tf.train.FeatureLists(feature_list={"s": tf.train.FeatureList(feature=[numbers])})
+    example = tf.train.SequenceExample(context=tf.train.Features(feature={"n": numbers}), feature_lists=lists)
+    for name, record in {"s.tfrecord": example.SerializeToString(), "x.tfrecord": b"no proto"}.items():
+        with tf.io.TFRecordWriter(str(tmp_path / name)) as writer:
+            writer.write(record)
+
+    found = find_source(str(tmp_path / "s.tfrecord"), tmp_path)
+    assert found.settings["payload"] == "sequence_example"
+    assert column_names(found.files[0], found.source) == ["n"]
+    with pytest.raises(UserError, match="a TFRecord file, but of no tf.Example"):
+        find_source(str(tmp_path / "x.tfrecord"), tmp_path)
