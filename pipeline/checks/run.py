@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from components.ingest.sources import ModuleSource
+from components.ingest.storage import is_address, local_path
 from pipeline.checks.findings import Finding, warning
 from pipeline.find_function import function_problem
 from pipeline.loading.load import Loaded
@@ -37,8 +38,15 @@ def check_training(loaded: Loaded) -> Iterator[Finding]:
 
 
 def check_folders(loaded: Loaded) -> Iterator[Finding]:
-    """Models are pushed outside the root, where nothing else writes or cleans up."""
+    """Root and push folder are local, and models are pushed outside the root, where nothing else writes."""
     config = loaded.config
+    remote = [
+        (keys, path) for keys, path in ((("root",), config.root), (("push", "to"), config.push.to)) if is_address(path)
+    ]
+    for keys, path in remote:
+        yield Finding(keys, f"must be a folder of this machine, mounted where need be. Received: {path}.")
+    if remote:
+        return
     root, target = (Path(loaded.resolve(path)) for path in (config.root, config.push.to))
     if target == root or root in target.parents:
         yield Finding(("push", "to"), f"lies inside root ({config.root}), whose old runs are cleaned up. Move it.")

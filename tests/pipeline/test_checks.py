@@ -333,6 +333,18 @@ MISTAKES = {
     ),
     "pushed into the root": ({18: "push: {to: runs/serving}\nevaluation:"}, "push.to", 18, ["inside root (runs)"]),
     "root inside what is pushed": ({18: "root: serving/runs\nevaluation:"}, "root", 18, ["inside push.to (serving)"]),
+    "pushed to an address": (
+        {18: "push: {to: s3://bucket/serving}\nevaluation:"},
+        "push.to",
+        18,
+        ["folder of this machine", "s3://bucket/serving"],
+    ),
+    "root at an address": (
+        {18: "root: gs://bucket/runs\nevaluation:"},
+        "root",
+        18,
+        ["folder of this machine", "gs://bucket/runs"],
+    ),
     "misspelt runner": ({18: "beam: {runner: flnk}\nevaluation:"}, "beam.runner", 18, ['Did you mean "flink"?']),
     "workers of another runner": (
         {18: "beam: {runner: flink, workers: 4}\nevaluation:"},
