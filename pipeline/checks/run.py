@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from components.ingest.sources import ModuleSource
-from components.ingest.storage import is_address, local_path
+from components.ingest.storage import is_address
 from pipeline.checks.findings import Finding, warning
 from pipeline.find_function import function_problem
 from pipeline.loading.load import Loaded

@@ -447,7 +447,7 @@ except RuntimeError as error:
     print(error)
 """
     out = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
     )
     assert out.stdout.startswith("TensorFlow has already computed something in this process")
 
@@ -466,7 +466,7 @@ result = runner.run(pipeline, log_dir=root / "logs")
 print(result.ok, len(os.listdir("/proc/self/task")) - before)
 """
     out = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
     )
     ok, more_threads = out.stdout.split()
     assert ok == "True"

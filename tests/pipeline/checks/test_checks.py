@@ -15,7 +15,7 @@ from pipeline.find_function import function_problem
 from pipeline.loading.load import load
 from pipeline.loading.problems import ConfigError
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 TRIPS = "fare,tips,company,started,hour,zone\n3.5,1,Acme,2024-02-29,7,12\n"
 
 # Lines replaced in conftest.VALID, then what must be found: path, line, parts of the message.
