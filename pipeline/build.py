@@ -122,7 +122,7 @@ def build_nodes(loaded: Loaded, place: Place) -> list[base_node.BaseNode]:
         examples=examples,
         schema=schema.outputs["schema"],
         materialize=config.input.materialize,
-        shard_mb=records.shard_mb,
+        records=records,
         gzip=gzip,
         code=code_digest(transform_functions(config), [loaded.resolve(f) for f in vocabulary_files(declared)]),
     )

@@ -105,13 +105,13 @@ def check(
 def plan_shards(
     file: _File,
     readers: Annotated[
-        int | None, typer.Option(min=1, help="Files that training reads at once.", show_default="one per core")
+        int | None, typer.Option(min=1, help="Hosts that training reads on.", show_default="records.readers")
     ] = None,
 ) -> None:
     """Print the rows, bytes and files per split that a run will write, and what would read faster."""
     from pipeline.plan import plan, table
 
-    typer.echo(table(plan(_checked(file), readers=readers or os.cpu_count() or 1)))
+    typer.echo(table(plan(_checked(file), readers=readers)))
 
 
 @app.command()

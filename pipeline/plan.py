@@ -1,14 +1,20 @@
-"""`fullpass plan-shards FILE`: rows, bytes and files per split that Ingest will write, from a sample of the data."""
+"""`fullpass plan-shards FILE`: rows, bytes and files per split that Ingest will write, from a sample of the data.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+How many files follows from the bytes alone, by the rule that Ingest writes by: `components.ingest.shards.shard_count`.
+"""
+
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from components.ingest.config import RecordsConfig
 from components.ingest.encode import encode
-from components.ingest.files import SourceFile, find_inputs
+from components.ingest.files import find_inputs
+from components.ingest.shards import FILES_PER_READER, FRAME_BYTES, LEAST_BYTES, Layout, shard_count
 from components.ingest.split import NO_SPLIT, assign, split_columns
 from pipeline.loading.load import Loaded
 from pipeline.profile.sample import Sample, read_sample
@@ -17,8 +23,7 @@ from preprocessing.convert import convert
 from preprocessing.errors import UserError
 
 ROWS = 50_000
-_RECORD_BYTES = 16
-_LEAST_MB, _GOOD_MB, _FILES_PER_READER = 10, 100, 10
+_READ_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -40,25 +45,24 @@ class SplitPlan:
 class Plan:
     """What Ingest will write.
 
-    exact: whether every row was read to know. readers: files that training reads at the same time. why: one line per
-    thing that decides, and what to change.
+    exact: whether every row was read to know. readers: hosts that training reads on. why: one line per thing that
+    decides, and what to change. bytes_per_second: at which one reader of this machine reads sampled records from
+    memory, as training's input does before it parses them.
     """
 
     splits: tuple[SplitPlan, ...]
     exact: bool
     readers: int
     why: tuple[str, ...]
+    bytes_per_second: float
 
 
-def plan(loaded: Loaded, *, readers: int) -> Plan:
+def plan(loaded: Loaded, *, readers: int | None = None) -> Plan:
     """Returns the records that a run will write, by encoding a sample of rows as Ingest does.
-
-    A split is written per source file, a new shard beginning where `records.shard_mb` is reached. What is advised is
-    TensorFlow's guide for TFRecords: ten files per reader or more, each of 10 MB at least and better of 100 MB.
 
     Args:
         loaded: a file that passes `checks.require`.
-        readers: files read at the same time; used where the YAML says `auto`.
+        readers: instead of `records.readers`.
 
     Raises:
         UserError: The data cannot be read, or nothing tells how many rows it has.
@@ -75,15 +79,16 @@ def plan(loaded: Loaded, *, readers: int) -> Plan:
             f"data.source: {len(files)} compressed files or a format that does not say how many rows it has, and too "
             "much of it to read now. Decompress it, or let `fullpass run` count."
         )
-    read_at_once = loaded.config.input.readers
-    readers = readers if read_at_once == "auto" else read_at_once
-    splits = _split_plans(loaded, files, sample, _record_bytes(loaded, sample, columns))
+    layout = loaded.config.data.records.layout(gzip=False)
+    layout = replace(layout, readers=readers or layout.readers)
+    examples = _encode(loaded, sample, columns)
+    splits = _split_plans(loaded, layout, sample, np.asarray(pa.compute.binary_length(examples)) + FRAME_BYTES)
     exact = sample.whole and sample.rows == sample.seen
-    return Plan(splits, exact, readers, tuple(_why(splits, files, loaded.config.data.records, readers)))
+    return Plan(splits, exact, layout.readers, tuple(_why(splits, layout)), _read_rate(examples))
 
 
-def _record_bytes(loaded: Loaded, sample: Sample, columns: Mapping[str, RawColumn]) -> np.ndarray:
-    """Returns the size of each sampled row as a record, int64 [rows]."""
+def _encode(loaded: Loaded, sample: Sample, columns: Mapping[str, RawColumn]) -> pa.BinaryArray:
+    """Returns each sampled row as the record that Ingest would write."""
     source = loaded.config.data.source
     strip, decimal = getattr(source, "strip", False), getattr(source, "decimal", ".")
     arrays = {
@@ -92,24 +97,42 @@ def _record_bytes(loaded: Loaded, sample: Sample, columns: Mapping[str, RawColum
         if name in sample.columns
     }
     arrays[RAW_ROW_ID] = pa.array(np.arange(sample.rows, dtype=np.int64))
-    examples = encode(arrays)
-    return np.asarray(pa.compute.binary_length(examples)).astype(np.int64) + _RECORD_BYTES
+    return encode(arrays)
 
 
-def _split_plans(
-    loaded: Loaded, files: Sequence[SourceFile], sample: Sample, sizes: np.ndarray
-) -> tuple[SplitPlan, ...]:
-    limit = loaded.config.data.records.shard_mb << 20
+def _split_plans(loaded: Loaded, layout: Layout, sample: Sample, sizes: np.ndarray) -> tuple[SplitPlan, ...]:
     plans = []
     for name, chosen in _rows_of_splits(loaded, sample).items():
         share = sample.all_splits[name].mean() if sample.splits else chosen.mean()
         rows = share * (sample.total or 0)
-        total = rows * float(sizes[chosen].mean()) if chosen.any() else 0.0
-        of_split = [file for file in files if file.split in (None, name)]
-        weight = sum(file.size for file in of_split) or len(of_split)
-        shards = sum(int(-(-total * (file.size or 1) // (weight * limit))) for file in of_split) if rows else 0
-        plans.append(SplitPlan(name, round(rows), round(total), shards))
+        size = round(rows * float(sizes[chosen].mean())) if chosen.any() else 0
+        plans.append(SplitPlan(name, round(rows), size, shard_count(size, layout) if size else 0))
     return tuple(plans)
+
+
+def _read_rate(examples: pa.BinaryArray) -> float:
+    """Returns the bytes a second at which TensorFlow reads the records, uncompressed, from one file in memory."""
+    import tensorflow as tf  # 3 s, only here
+
+    records = examples.to_pylist()
+    size = sum(map(len, records)) + FRAME_BYTES * len(records)
+    with tempfile.TemporaryDirectory(prefix="fullpass-plan-") as folder:
+        path = f"{folder}/sample"
+        with tf.io.TFRecordWriter(path) as writer:
+            for record in records:
+                writer.write(record)
+        batches = tf.data.TFRecordDataset(path, buffer_size=8 << 20).batch(1024)
+        _read_all(batches)  # the first pass sets up and warms
+        start, passes = time.perf_counter(), 0
+        while time.perf_counter() - start < _READ_SECONDS:
+            _read_all(batches)
+            passes += 1
+        return passes * size / (time.perf_counter() - start)
+
+
+def _read_all(batches: Any) -> None:
+    for _ in batches:
+        pass
 
 
 def _rows_of_splits(loaded: Loaded, sample: Sample) -> Mapping[str, np.ndarray]:
@@ -122,41 +145,39 @@ def _rows_of_splits(loaded: Loaded, sample: Sample) -> Mapping[str, np.ndarray]:
     return {name: (places == place) & (places != NO_SPLIT) for place, name in enumerate(data.split_names)}
 
 
-def _why(splits: Sequence[SplitPlan], files: Sequence[SourceFile], records: RecordsConfig, readers: int) -> list[str]:
-    counted = "1 source file" if len(files) == 1 else f"{len(files):,} source files"
-    why = [f"{counted}, each written by itself; a new shard begins at {records.shard_mb} MB (records.shard_mb)."]
+def _why(splits: Sequence[SplitPlan], layout: Layout) -> Iterator[str]:
+    hosts = "1 host reads" if layout.readers == 1 else f"{layout.readers} hosts read"
+    yield (
+        f"{hosts} (records.readers): {FILES_PER_READER} files for each, of {LEAST_BYTES >> 20} MB or more, and none of "
+        f"over {layout.shard_bytes >> 20} MB (records.shard_mb)."
+    )
+    wanted = FILES_PER_READER * layout.readers
     for split in splits:
-        wanted = _FILES_PER_READER * readers
-        megabytes = split.bytes / 2**20
-        if split.shards > 1 and megabytes / split.shards < _LEAST_MB and split.shards > wanted:
-            why.append(
-                f"{split.name}: files of {megabytes / split.shards:.1f} MB are small; opening them costs more than "
-                f"reading. Join the source files, to about {max(1, int(megabytes // _GOOD_MB))}."
-            )
-        elif split.shards < wanted and megabytes >= wanted * _LEAST_MB:
-            size = max(_LEAST_MB, int(megabytes // wanted))
-            why.append(
-                f"{split.name}: {split.shards} files for {readers} readers; ten per reader keep all of them busy and "
-                f"mix rows better. records: {{shard_mb: {size}}} gives {wanted}."
+        if split.shards == wanted:
+            why = f"{wanted} files, {FILES_PER_READER} per reader."
+        elif split.shards > wanted:
+            why = f"more files than {FILES_PER_READER} per reader, none of over {layout.shard_bytes >> 20} MB."
+        elif split.shards < layout.readers:
+            why = (
+                f"{split.bytes / 2**20:,.1f} MB are too few for {layout.readers} readers of their own files: hosts "
+                "without one would take turns by record, and each read everything."
             )
         else:
-            why.append(f"{split.name}: {_enough(split, wanted, megabytes)}")
-    return why
-
-
-def _enough(split: SplitPlan, wanted: int, megabytes: float) -> str:
-    if split.shards >= wanted:
-        return f"{split.shards} files are ten per reader or more."
-    return (
-        f"{megabytes:.1f} MB are too few for {wanted} files of {_LEAST_MB} MB; they fit in memory, where order is free."
-    )
+            why = f"{split.bytes / 2**20:,.1f} MB are too few for {wanted} files of {LEAST_BYTES >> 20} MB."
+        yield f"{split.name}: {why}"
 
 
 def table(planned: Plan) -> str:
     """Returns the plan for people."""
     about = "" if planned.exact else "about "
-    lines = [f"{'split':12}{'rows':>16}{'MB':>12}{'shards':>9}{'MB each':>11}"]
+    lines = [f"{'split':12}{'rows':>16}{'MB':>12}{'shards':>9}{'MB each':>11}{'read in':>11}"]
     for split in planned.splits:
         size, each = split.bytes / 2**20, split.shard_bytes / 2**20
-        lines.append(f"{split.name:12}{about + f'{split.rows:,}':>16}{size:>12,.1f}{split.shards:>9}{each:>11,.1f}")
-    return "\n".join([*lines, "", *planned.why])
+        seconds = f"{split.bytes / planned.bytes_per_second:,.1f} s"
+        rows = about + f"{split.rows:,}"
+        lines.append(f"{split.name:12}{rows:>16}{size:>12,.1f}{split.shards:>9}{each:>11,.1f}{seconds:>11}")
+    rate = (
+        f"One reader of this machine reads {planned.bytes_per_second / 2**20:,.0f} MB/s of such records, uncompressed "
+        "and from memory; a disk, a network, gzip and parsing are slower, more readers faster."
+    )
+    return "\n".join([*lines, "", *planned.why, rate])

@@ -4,9 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Tag, model_validator
 
+from components.ingest.shards import Layout
 from components.ingest.sources import Source, discriminator
 from preprocessing.config import ColumnType
-from preprocessing.spec import Count, Fraction, Name, NonNegative, Spec
+from preprocessing.spec import Count, Flag, Fraction, Name, NonNegative, Spec
 
 Ratios = dict[Name, Annotated[float, Field(strict=True, gt=0)]]
 _EIGHT_TO_TWO: dict[str, float] = {"train": 8.0, "eval": 2.0}
@@ -69,10 +70,22 @@ Split = Annotated[
 class RecordsConfig(Spec):
     """How TFRecord files are laid out, here and after Transform."""
 
+    readers: Count = 1
+    """Hosts that read at the same time in training. A split is written in ten files per reader, unless they would be of
+    less than 10 MB."""
     shard_mb: Count = 128
-    """Largest size of one file, in MB of records before compression."""
+    """Largest size of one file, in MB of records before compression; a split of more is written in more files."""
     compression: Literal["auto", "none", "gzip"] = "auto"
     """auto: none for a local root, gzip for a remote one."""
+    shuffle: Flag = False
+    """Put raw examples into a random order across all files of a split, so that neighbours in the source are none in
+    training. Costs a copy of the records, and memory for one file of `shard_mb` per worker."""
+    seed: NonNegative = 1
+    """Another seed gives another order."""
+
+    def layout(self, *, gzip: bool) -> Layout:
+        """Returns how files are written, `gzip` being what `compression` comes to."""
+        return Layout(self.shard_mb << 20, self.readers, gzip, self.seed if self.shuffle else None)
 
 
 class BadRows(Spec):

@@ -1,9 +1,15 @@
-"""Raw files to split, sharded TFRecords, with every row accounted for: read = written + quarantined."""
+"""Raw files to split, sharded TFRecords, with every row accounted for: read = written + quarantined.
+
+A worker reads a portion at a time, of about 64 MB: a part of a large file, or several small files. It leaves a piece
+of records per split, and its counts. What is in a portion depends on the files alone, so the records are the same
+however many workers there are.
+"""
 
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -14,10 +20,11 @@ from tfx.dsl.io import fileio
 from components.ingest.config import IngestConfig
 from components.ingest.encode import encode
 from components.ingest.files import SourceFile
-from components.ingest.read import read
-from components.ingest.reading import BadRow, Reading, Rows
+from components.ingest.read import parts_of, read
+from components.ingest.reading import PART_BYTES, WHOLE, BadRow, Part, Reading, Rows
+from components.ingest.shards import Layout, Piece
 from components.ingest.split import NO_SPLIT, assign, split_columns
-from components.ingest.write import PENDING, ShardWriter, publish
+from components.ingest.write import PENDING, JoinPieces, PieceWriter, publish
 from preprocessing.columns import RAW_ROW_ID, RawColumn
 from preprocessing.convert import convert
 from preprocessing.errors import UserError, blame
@@ -53,6 +60,11 @@ class Ingest:
     folder: str
     gzip: bool
 
+    @property
+    def layout(self) -> Layout:
+        """Of the files written."""
+        return self.config.records.layout(gzip=self.gzip)
+
 
 @dataclass(frozen=True)
 class Manifest:
@@ -85,8 +97,14 @@ class Manifest:
 
 def run(ingest: Ingest, pipeline: beam.Pipeline) -> None:
     """Reads every file on Beam workers and leaves finished shards and counts in the pending folder."""
-    numbered = list(enumerate(ingest.files))
-    _ = pipeline | "Files" >> beam.Create(numbered, reshuffle=True) | "Ingest" >> beam.ParDo(_IngestFile(ingest))
+    pieces = (
+        pipeline
+        | "Files" >> beam.Create(list(_groups(ingest.files)))
+        | "Portions" >> beam.FlatMap(_portions, ingest)
+        | "Spread" >> beam.Reshuffle()
+        | "Ingest" >> beam.ParDo(_IngestPortion(ingest))
+    )
+    _ = pieces | "Shards" >> JoinPieces(ingest.folder, ingest.layout)
 
 
 def finish(ingest: Ingest) -> Manifest:
@@ -95,7 +113,8 @@ def finish(ingest: Ingest) -> Manifest:
     Raises:
         UserError: Too many bad rows, or a split without rows.
     """
-    results = [_read_json(f"{ingest.folder}/{PENDING}/{i:05d}.json") for i in range(len(ingest.files))]
+    results = [_read_json(path) for path in sorted(fileio.glob(f"{ingest.folder}/{PENDING}/*.json"))]
+    _check_portions(ingest, results)
     manifest = _sum(ingest, results)
     bad = [BadRow(**row) for result in results for row in result["bad"]]
     if manifest.read != manifest.rows_written + manifest.rows_quarantined:
@@ -107,7 +126,8 @@ def finish(ingest: Ingest) -> Manifest:
             raise UserError(
                 f"data.split: no row fell into split {split!r} ({counts}). Change the ratios, values or paths."
             )
-        publish(ingest.folder, split, [s for r in results for s in r["shards"][split]], gzip=ingest.gzip)
+        pieces = [Piece(**piece) for result in results for piece in result["pieces"][split]]
+        publish(ingest.folder, split, pieces, ingest.layout)
     if bad:
         table = pa.Table.from_pylist([asdict(row) for row in bad], _QUARANTINE_SCHEMA)
         pq.write_table(table, f"{ingest.folder}/{QUARANTINE}")
@@ -123,57 +143,114 @@ def read_manifest(folder: str) -> Manifest:
     return Manifest(**{**fields, "files": tuple(fields["files"])})
 
 
-class _IngestFile(beam.DoFn):
-    """Reads one file in C++ batches and writes its shards; one Beam element per file, not per row."""
+@dataclass(frozen=True)
+class Portion:
+    """What one worker reads at a time.
+
+    parts: number of a file, and the part of it. last: whether the end of the last file is in it. number: of the portion
+    among those of its first file.
+    """
+
+    parts: tuple[tuple[int, Part], ...]
+    number: int
+    last: bool
+
+    @property
+    def name(self) -> str:
+        """Unique; sorts in the order of the source."""
+        return f"{self.parts[0][0]:07d}-{self.number:07d}"
+
+
+def _groups(files: Sequence[SourceFile]) -> Iterator[tuple[int, ...]]:
+    """Yields the numbers of files that are read together: neighbours of together at most `PART_BYTES`."""
+    group: list[int] = []
+    size = 0
+    for number, file in enumerate(files):
+        alone = not file.size or size + file.size > PART_BYTES  # the size of a query is not known
+        if group and alone:
+            yield tuple(group)
+            group, size = [], 0
+        group.append(number)
+        size += file.size or PART_BYTES
+    yield tuple(group)
+
+
+def _portions(group: tuple[int, ...], ingest: Ingest) -> Iterator[Portion]:
+    if len(group) > 1:
+        yield Portion(tuple((number, WHOLE) for number in group), 0, last=True)
+        return
+    parts = parts_of(ingest.files[group[0]], ingest.config.source)
+    for i, part in enumerate(parts):
+        yield Portion(((group[0], part),), i, last=i == len(parts) - 1)
+
+
+class _IngestPortion(beam.DoFn):
+    """Reads a portion in C++ batches and writes its records; one Beam element per portion, not per row."""
 
     def __init__(self, ingest: Ingest):
         self._ingest = ingest
 
-    def process(self, numbered: tuple[int, SourceFile]) -> Iterator[None]:
-        index, file = numbered
-        result = ingest_file(self._ingest, index, file)
+    def process(self, portion: Portion) -> Iterator[tuple[str, Piece]]:
+        result = ingest_portion(self._ingest, portion)
         folder = f"{self._ingest.folder}/{PENDING}"
         fileio.makedirs(folder)
-        with fileio.open(f"{folder}/{index:05d}.json", "w") as f:
+        with fileio.open(f"{folder}/{portion.name}.json", "w") as f:
             f.write(json.dumps(result))
-        yield from ()
+        for split, pieces in result["pieces"].items():
+            yield from ((split, Piece(**piece)) for piece in pieces)
 
 
-def ingest_file(ingest: Ingest, index: int, file: SourceFile) -> dict[str, object]:
-    """Writes the rows of one file; returns its counts, shards and bad rows as JSON."""
+def ingest_portion(ingest: Ingest, portion: Portion) -> dict[str, Any]:
+    """Writes the rows of one portion; returns its counts, pieces and bad rows as JSON."""
     split_only = {name: RawColumn(name, "string") for name in split_columns(ingest.config.split)}
-    reading = Reading(file, split_only | {column.name: column for column in ingest.columns})
-    limit = ingest.config.records.shard_mb << 20
-    writers = {s: ShardWriter(ingest.folder, s, f"{index:05d}", limit, ingest.gzip) for s in ingest.splits}
+    columns = split_only | {column.name: column for column in ingest.columns}
+    writers = {split: PieceWriter(ingest.folder, split, portion.name, ingest.layout) for split in ingest.splits}
     rows_read = 0
+    bad: list[BadRow] = []
     try:
-        for rows in read(reading, ingest.config.source):
-            rows_read += len(rows.numbers)
-            _write_rows(ingest, index, file, reading, rows, writers)
-            report(rows_read, None, "rows", file.path.rsplit("/", 1)[-1])
+        for number, part in portion.parts:
+            reading = Reading(ingest.files[number], columns, part)
+            for rows in read(reading, ingest.config.source):
+                rows_read += len(rows.numbers)
+                _write_rows(ingest, number, reading, rows, writers)
+                report(rows_read, None, "rows", reading.path.rsplit("/", 1)[-1])
+            rows_read += reading.malformed
+            bad += reading.take_bad()
     finally:
         for writer in writers.values():
             writer.close()
-    bad_rows = {row.row: row for row in reversed(reading.bad)}
     return {
-        "read": rows_read + reading.malformed,
-        "written": {s: w.records for s, w in writers.items()},
-        "shards": {s: w.shards for s, w in writers.items()},
-        "bad": [asdict(row) for _, row in sorted(bad_rows.items())],
-        "bytes": file.size,
+        "files": [portion.parts[0][0], portion.parts[-1][0]],
+        "number": portion.number,
+        "last": portion.last,
+        "read": rows_read,
+        "written": {split: writer.rows for split, writer in writers.items()},
+        "pieces": {split: [asdict(piece) for piece in writer.pieces] for split, writer in writers.items()},
+        "bad": [asdict(row) for row in bad],
     }
+
+
+def _check_portions(ingest: Ingest, results: Sequence[dict]) -> None:
+    """Checks that there is a result for every portion: a lost one would be lost rows."""
+    expected: tuple[int, int] = (0, 0)
+    for result in results:
+        first, last = result["files"]
+        if (first, result["number"]) != expected:
+            break
+        expected = (last + 1, 0) if result["last"] else (first, result["number"] + 1)
+    if expected != (len(ingest.files), 0):
+        raise RuntimeError(f"portion {expected} of {len(ingest.files)} files left no result")
 
 
 def _write_rows(
     ingest: Ingest,
     index: int,
-    file: SourceFile,
     reading: Reading,
     rows: Rows,
-    writers: dict[str, ShardWriter],
+    writers: dict[str, PieceWriter],
 ) -> None:
     arrays, good = _convert_columns(ingest, reading, rows)
-    places = _places(ingest, index, file, rows)
+    places = _places(ingest, index, reading.file, rows)
     for row in np.flatnonzero(good & (places == NO_SPLIT)):
         column = getattr(ingest.config.split, "column", None)
         text = str(rows.table.column(column)[int(row)].as_py()) if column else ""
@@ -219,7 +296,7 @@ def _sum(ingest: Ingest, results: Sequence[dict]) -> Manifest:
         read=sum(result["read"] for result in results),
         written=written,
         quarantined=dict(reasons.most_common()),
-        bytes_read=sum(result["bytes"] for result in results),
+        bytes_read=sum(file.size for file in ingest.files),
     )
 
 

@@ -10,6 +10,7 @@ from tfx.dsl.io import fileio
 from tfx.types import artifact_utils, component_spec, standard_artifacts
 from tfx.utils import io_utils
 
+from components.ingest.config import RecordsConfig
 from components.transform.full_pass import FullPass, finish, run
 from preprocessing.config import PreprocessingConfig
 
@@ -36,8 +37,7 @@ class TransformExecutor(base_beam_executor.BaseBeamExecutor):
             rows={split: examples.get_int_custom_property(f"rows_{split}") for split in splits},
             graph=graph.uri,
             transformed=transformed.uri if transformed else None,
-            shard_bytes=options["shard_mb"] << 20,
-            gzip=options["gzip"],
+            layout=RecordsConfig(**options["records"]).layout(gzip=options["gzip"]),
             temporary=self._get_tmp_dir(),
         )
         with self._make_beam_pipeline() as pipeline:
@@ -94,7 +94,7 @@ class Transform(base_beam_component.BaseBeamComponent):
         examples: types.BaseChannel,
         schema: types.BaseChannel,
         materialize: bool,
-        shard_mb: int,
+        records: RecordsConfig,
         gzip: bool,
         code: str,
     ):
@@ -105,7 +105,7 @@ class Transform(base_beam_component.BaseBeamComponent):
             examples: raw examples with all splits.
             schema: schema of the raw examples.
             materialize: write transformed examples, not only the graph.
-            shard_mb: largest size of a file of transformed examples.
+            records: how files of transformed examples are laid out; they keep the order of the raw ones.
             gzip: compress transformed examples.
             code: digest of user functions in the graph, so that TFX's cache knows when they change.
         """
@@ -113,7 +113,7 @@ class Transform(base_beam_component.BaseBeamComponent):
         super().__init__(
             TransformSpec(
                 preprocessing=preprocessing.model_dump_json(),
-                options=json.dumps({"shard_mb": shard_mb, "gzip": gzip}, sort_keys=True),
+                options=json.dumps({"records": records.model_dump(exclude={"shuffle", "seed"}), "gzip": gzip}),
                 code=code,
                 examples=examples,
                 schema=schema,

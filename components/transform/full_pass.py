@@ -6,13 +6,14 @@ and writing (`WriteExamples`) are separate, so that each can be made faster on i
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
 import tensorflow as tf
 import tensorflow_transform.beam as tft_beam
+from apache_beam.transforms.window import GlobalWindows
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io
 from tfx.dsl.io import fileio
@@ -20,7 +21,8 @@ from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder, RecordBat
 from tfx_bsl.public.tfxio import TFXIO, TensorAdapterConfig
 from tfx_bsl.tfxio.tf_example_record import TFExampleBeamRecord
 
-from components.ingest.write import PENDING, ShardWriter, publish
+from components.ingest.shards import Layout, Piece
+from components.ingest.write import PENDING, JoinPieces, PieceWriter, publish
 from preprocessing.config import PreprocessingConfig
 from preprocessing.outputs import ROW_ID
 from preprocessing.preprocessing_fn import preprocessing_fn
@@ -37,7 +39,8 @@ class FullPass:
     """What one Transform execution does.
 
     examples: raw TFRecord files per split. schema: of the raw examples. graph: folder of the transform graph.
-    transformed: folder for transformed examples, or None to write only the graph. rows: raw rows per split.
+    transformed: folder for transformed examples, or None to write only the graph. rows: raw rows per split. layout: of
+    the transformed examples.
     """
 
     preprocessing: PreprocessingConfig
@@ -46,8 +49,7 @@ class FullPass:
     rows: Mapping[str, int]
     graph: str
     transformed: str | None
-    shard_bytes: int
-    gzip: bool
+    layout: Layout
     temporary: str
 
 
@@ -115,37 +117,38 @@ class _ReadFile(beam.DoFn):
 
 
 class _WriteExamples(beam.DoFn):
-    """Encodes transformed RecordBatches and writes them with the C++ writer, one set of shards per bundle.
+    """Encodes transformed RecordBatches and writes them with the C++ writer, one piece per bundle.
 
-    Shards are named by their first row, so that files and order do not depend on which worker was faster.
+    Pieces are named by their first row, so that files and order do not depend on which worker was faster.
     """
 
     def __init__(self, full_pass: FullPass, split: str):
         self._folder = str(full_pass.transformed)
         self._split = split
-        self._limit = full_pass.shard_bytes
-        self._gzip = full_pass.gzip
+        self._layout = full_pass.layout
 
     def start_bundle(self) -> None:
-        self._writer: ShardWriter | None = None
+        self._writer: PieceWriter | None = None
         self._encoder: RecordBatchToExamplesEncoder | None = None
 
-    def process(self, element: tuple[pa.RecordBatch, Any], metadata: Any) -> Iterator[None]:
+    def process(self, element: tuple[pa.RecordBatch, Any], metadata: Any) -> Iterator[tuple[str, Piece]]:
         batch, _ = element
         if self._writer is None:
             self._encoder = RecordBatchToExamplesEncoder(metadata.schema)
             first_row = batch.column(batch.schema.get_field_index(ROW_ID)).flatten()[0].as_py()
-            self._writer = ShardWriter(self._folder, self._split, f"{first_row:020d}", self._limit, self._gzip)
+            self._writer = PieceWriter(self._folder, self._split, f"{first_row:020d}", self._layout)
         self._writer.write(self._encoder.encode(batch))  # type: ignore[union-attr]
         yield from ()
 
-    def finish_bundle(self) -> None:
+    def finish_bundle(self) -> Iterator[Any]:
         if self._writer is None:
             return
         self._writer.close()
         path = f"{self._folder}/{PENDING}/{self._split}/{self._writer.prefix}.json"
         with fileio.open(path, "w") as f:
-            f.write(json.dumps({"shards": self._writer.shards, "records": self._writer.records}))
+            f.write(json.dumps([asdict(piece) for piece in self._writer.pieces]))
+        for piece in self._writer.pieces:
+            yield GlobalWindows.windowed_value((self._split, piece))
 
 
 def _transform_split(
@@ -160,17 +163,18 @@ def _transform_split(
     transformed, metadata = dataset | f"Transform[{split}]" >> tft_beam.TransformDataset(output_record_batches=True)
     final = getattr(metadata, "deferred_metadata", None)
     known = metadata if final is None else beam.pvalue.AsSingleton(final)
-    _ = transformed | f"Write[{split}]" >> beam.ParDo(_WriteExamples(full_pass, split), known)
+    pieces = transformed | f"Write[{split}]" >> beam.ParDo(_WriteExamples(full_pass, split), known)
+    _ = pieces | f"Shards[{split}]" >> JoinPieces(str(full_pass.transformed), full_pass.layout)
 
 
 def _publish_split(full_pass: FullPass, split: str) -> int:
     folder = f"{full_pass.transformed}/{PENDING}/{split}"
     bundles = [_read_json(path) for path in sorted(fileio.glob(f"{folder}/*.json"))]
-    rows = sum(bundle["records"] for bundle in bundles)
+    pieces = [Piece(**piece) for bundle in bundles for piece in bundle]
+    rows = sum(piece.rows for piece in pieces)
     if rows != full_pass.rows[split]:
         raise RuntimeError(f"split {split!r}: {full_pass.rows[split]} raw rows became {rows} transformed rows")
-    shards = [shard for bundle in bundles for shard in bundle["shards"]]
-    publish(str(full_pass.transformed), split, shards, gzip=full_pass.gzip)
+    publish(str(full_pass.transformed), split, pieces, full_pass.layout)
     return rows
 
 
@@ -183,6 +187,6 @@ def _tfxio(schema: schema_pb2.Schema) -> TFXIO:
     return TFExampleBeamRecord(physical_format="tfrecord", telemetry_descriptors=["Fullpass"], schema=schema)
 
 
-def _read_json(path: str) -> dict[str, Any]:
+def _read_json(path: str) -> list[dict[str, Any]]:
     with fileio.open(path, "r") as f:
         return json.loads(f.read())

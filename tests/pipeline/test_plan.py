@@ -4,6 +4,7 @@ import apache_beam as beam
 import numpy as np
 import pytest
 
+from components.ingest import shards
 from components.ingest.files import find_inputs
 from components.ingest.ingest import Ingest, finish, run
 from pipeline.loading.load import load
@@ -50,12 +51,13 @@ def written(tmp_path, loaded):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("files", [1, 3])
-def test_rows_bytes_and_files_are_those_that_are_written(tmp_path, files):
+@pytest.mark.parametrize(("files", "readers", "least"), [(1, 1, 10 << 20), (30, 1, 10 << 20), (1, 3, 20_000)])
+def test_rows_bytes_and_files_are_those_that_are_written(tmp_path, monkeypatch, files, readers, least):
+    monkeypatch.setattr(shards, "LEAST_BYTES", least)
     for i in range(files):
         write(tmp_path / f"{i}.csv", 12_000 // files, seed=i)
-    loaded = loaded_of(tmp_path)
-    planned = plan(loaded, readers=2)
+    loaded = loaded_of(tmp_path, data=f"records: {{shard_mb: 1, readers: {readers}}}")
+    planned = plan(loaded)
     assert planned.exact
     real = written(tmp_path, loaded)
     for split in planned.splits:
@@ -63,6 +65,8 @@ def test_rows_bytes_and_files_are_those_that_are_written(tmp_path, files):
         assert split.shards == len(sizes)
         assert split.rows == pytest.approx(rows, rel=0.05)
         assert split.bytes == pytest.approx(sum(sizes), rel=0.05)
+        assert max(sizes) <= 1 << 20
+    assert planned.splits[0].shards == (3 if readers == 1 else 30)
 
 
 def test_rows_of_a_source_too_large_to_be_read_are_estimated(tmp_path, monkeypatch):
@@ -85,19 +89,17 @@ def test_given_splits_are_counted(tmp_path):
     assert [(split.name, split.rows, split.shards) for split in splits] == [("train", 300, 1), ("eval", 100, 1)]
 
 
-def test_too_few_files_for_the_readers(tmp_path, monkeypatch):
-    write(tmp_path / "a.csv", 400)
-    monkeypatch.setattr("pipeline.plan._LEAST_MB", 0.001)
-    why = plan(loaded_of(tmp_path), readers=1).why
-    assert any("train: 1 files for 1 readers" in line and "shard_mb" in line for line in why)
+def test_why_there_are_so_many_files(tmp_path):
+    write(tmp_path / "a.csv", 4000)
+    for readers, says in ((1, "too few for 10 files of 10 MB"), (9, "too few for 9 readers of their own files")):
+        planned = plan(loaded_of(tmp_path, data="records: {shard_mb: 128}"), readers=readers)
+        assert [split.shards for split in planned.splits] == [1, 1]
+        assert says in planned.why[1]
 
 
-def test_files_that_are_too_small(tmp_path):
-    for i in range(30):
-        write(tmp_path / f"{i}.csv", 20, seed=i)
-    planned = plan(loaded_of(tmp_path), readers=1)
-    assert planned.splits[0].shards == 30
-    assert any(line.startswith("train: files of 0.0 MB are small") for line in planned.why)
+def test_the_read_rate_is_one_that_a_disk_and_a_processor_can_have(tmp_path):
+    write(tmp_path / "a.csv", 4000)
+    assert 1e6 < plan(loaded_of(tmp_path)).bytes_per_second < 1e11
 
 
 def test_no_rows(tmp_path):
@@ -107,11 +109,11 @@ def test_no_rows(tmp_path):
 
 
 def test_table():
-    planned = Plan((SplitPlan("train", 8000, 3 << 20, 2), SplitPlan("eval", 2000, 1 << 20, 1)), True, 2, ("because",))
-    assert table(planned).splitlines() == [
-        "split                   rows          MB   shards    MB each",
-        "train                  8,000         3.0        2        1.5",
-        "eval                   2,000         1.0        1        1.0",
+    splits = (SplitPlan("train", 8000, 3 << 20, 2), SplitPlan("eval", 2000, 1 << 20, 1))
+    assert table(Plan(splits, True, 2, ("because",), 2.0 * (1 << 20))).splitlines()[:5] == [
+        "split                   rows          MB   shards    MB each    read in",
+        "train                  8,000         3.0        2        1.5      1.5 s",
+        "eval                   2,000         1.0        1        1.0      0.5 s",
         "",
         "because",
     ]

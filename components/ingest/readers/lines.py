@@ -46,14 +46,16 @@ def line_parts(
     if is_compressed(path) or size < 2 * PART_BYTES:
         return [WHOLE]
     parts: list[Part] = []
-    begin, line = 0, 1
+    begin, end, first, line = 0, 0, 1, 1
     with open_raw(path) as stream:
-        for data in _line_chunks(_range(stream, 0, None, PART_BYTES)):
+        for data in _line_chunks(_range(stream, 0, None, PART_BYTES // 16)):
             if not splittable(data):
                 return [WHOLE]
-            parts.append(Part(begin, begin + len(data), line))
-            begin, line = begin + len(data), line + count(data)
-    return parts
+            end, line = end + len(data), line + count(data)
+            if end - begin >= PART_BYTES:
+                parts.append(Part(begin, end, first))
+                begin, first = end, line
+    return [*parts, Part(begin, end, first)] if end > begin else parts
 
 
 def _line_chunks(pieces: Iterable[bytes]) -> Iterator[bytes]:

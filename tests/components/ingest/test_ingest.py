@@ -1,15 +1,19 @@
 """Whole ingestions through Beam, read back by TensorFlow."""
 
+import shutil
 from pathlib import Path
 
 import apache_beam as beam
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
+from components.ingest import shards, write
 from components.ingest.config import BadRows, HashSplit, IngestConfig, RandomSplit, RecordsConfig
 from components.ingest.files import find_files, resolve_path
 from components.ingest.ingest import MANIFEST, QUARANTINE, Ingest, finish, read_manifest, run
+from components.ingest.readers import lines
 from components.ingest.sources import CsvSource
 from preprocessing.columns import RawColumn
 from preprocessing.errors import UserError
@@ -20,10 +24,10 @@ NO_BAD_ROWS = BadRows(max_fraction=0.0)
 ANY_BAD_ROWS = BadRows(max_fraction=1.0)
 
 
-def ingest(tmp_path, path, *, split=None, bad_rows=NO_BAD_ROWS, gzip=False, shard_mb=128, columns=COLUMNS):
+def ingest(tmp_path, path, *, split=None, bad_rows=NO_BAD_ROWS, gzip=False, columns=COLUMNS, **records):
     source = CsvSource(format="csv", path=path)
     split = split or RandomSplit(method="random", ratios={"train": 1, "eval": 1})
-    config = IngestConfig(source=source, split=split, records=RecordsConfig(shard_mb=shard_mb), bad_rows=bad_rows)
+    config = IngestConfig(source=source, split=split, records=RecordsConfig(**records), bad_rows=bad_rows)
     files = find_files(source.path, lambda p: resolve_path(p, tmp_path))
     splits = source.given_splits or tuple(split.ratios)
     ingestion = Ingest(config, files, splits, columns, str(tmp_path / "examples"), gzip)
@@ -105,6 +109,78 @@ def test_gzip_is_told_by_the_suffix(tmp_path):
     (shard,) = (tmp_path / "examples" / "Split-train").iterdir()
     assert shard.name.endswith(".tfrecord.gz") and shard.read_bytes()[:2] == b"\x1f\x8b"
     assert examples(tmp_path, "train") == [(2, 1.0, "z")]
+
+
+def test_many_small_files_become_few_shards_in_their_order(tmp_path):
+    for i in range(40):
+        (tmp_path / f"{i:02d}.csv").write_text("fare,zone\n" + f"{i},z\n" * 20)
+    ingest(tmp_path, {"train": "*.csv"})
+    assert len(list((tmp_path / "examples" / "Split-train").iterdir())) == 1
+    expected = [(file << 40) + row for file in range(40) for row in range(2, 22)]
+    assert [row for row, _, _ in examples(tmp_path, "train")] == expected
+
+
+def test_ten_shards_per_reader_of_one_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(shards, "LEAST_BYTES", 10_000)
+    (tmp_path / "a.csv").write_text("fare,zone\n" + "".join(f"{i},zone {i}\n" for i in range(20_000)))
+    ingest(tmp_path, {"train": "a.csv"}, shard_mb=2, readers=2)
+    sizes = [path.stat().st_size for path in (tmp_path / "examples" / "Split-train").iterdir()]
+    assert len(sizes) == 20
+    assert max(sizes) - min(sizes) <= 2 * (2 << 20) // 128
+    assert [row for row, _, _ in examples(tmp_path, "train")] == list(range(2, 20_002))
+
+
+def test_parts_of_a_file_give_the_same_records_as_the_file_in_one(tmp_path, monkeypatch):
+    (tmp_path / "a.csv").write_text("fare,zone\n" + "".join(f"{i},z{i}\n" for i in range(3000)))
+    ingest(tmp_path, "a.csv")
+    whole = {split: examples(tmp_path, split) for split in ("train", "eval")}
+    shutil.rmtree(tmp_path / "examples")
+    monkeypatch.setattr(lines, "PART_BYTES", 4096)
+    ingest(tmp_path, "a.csv", bad_rows=ANY_BAD_ROWS)
+    assert {split: examples(tmp_path, split) for split in ("train", "eval")} == whole
+
+
+def neighbours_apart(rows):
+    """Returns how far rows that stood next to each other in the source stand apart now, as shares of all rows."""
+    places = np.argsort(rows)
+    return np.abs(np.diff(places)) / len(rows)
+
+
+@pytest.mark.parametrize("gzip", [False, True])
+def test_a_global_shuffle_puts_neighbours_far_apart(tmp_path, monkeypatch, gzip):
+    monkeypatch.setattr(shards, "LEAST_BYTES", 20_000)
+    monkeypatch.setattr(write, "_SHUFFLED_PIECE_BYTES", 50_000)
+    (tmp_path / "a.csv").write_text("fare,zone\n" + "".join(f"{i},zone {i}\n" for i in range(5000)))
+    ingest(tmp_path, {"train": "a.csv"}, shuffle=True, gzip=gzip)
+    rows = [row for row, _, _ in examples(tmp_path, "train")]
+    assert sorted(rows) == list(range(2, 5002))
+    assert len(list((tmp_path / "examples" / "Split-train").iterdir())) == 10
+    # Of a random permutation the distance of two rows is 1/3 on average, and under 0.01 for 2 % of pairs.
+    apart = neighbours_apart(rows)
+    assert 0.31 < apart.mean() < 0.35 and (apart < 0.01).mean() < 0.04
+    # Each file is a sample of the whole source.
+    assert [np.mean(part) for part in np.array_split(rows, 10)] == pytest.approx([2500] * 10, abs=350)
+
+
+def test_a_global_shuffle_repeats_by_its_seed(tmp_path):
+    (tmp_path / "a.csv").write_text("fare,zone\n" + "".join(f"{i},z\n" for i in range(500)))
+    orders = []
+    for seed in (1, 1, 2):
+        shutil.rmtree(tmp_path / "examples", ignore_errors=True)
+        ingest(tmp_path, {"train": "a.csv"}, shuffle=True, seed=seed)
+        orders.append([row for row, _, _ in examples(tmp_path, "train")])
+    assert orders[0] == orders[1] != orders[2]
+    assert sorted(orders[2]) == list(range(2, 502))
+
+
+def test_the_same_records_give_the_same_bytes(tmp_path):
+    (tmp_path / "a.csv").write_text("fare,zone\n" + "".join(f"{i},z\n" for i in range(500)))
+    contents = []
+    for _ in range(2):
+        shutil.rmtree(tmp_path / "examples", ignore_errors=True)
+        ingest(tmp_path, "a.csv", gzip=True)
+        contents.append([p.read_bytes() for p in sorted((tmp_path / "examples").glob("Split-*/*"))])
+    assert contents[0] == contents[1]
 
 
 @pytest.mark.parametrize(
