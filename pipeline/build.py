@@ -15,6 +15,7 @@ from tfx.orchestration.pipeline import Pipeline
 from tfx.types import standard_artifacts
 
 from components.blessed import LastBlessedModel
+from components.evaluation.eval_config import eval_config
 from components.ingest.component import Ingest
 from components.ingest.files import SourceFile, find_inputs, fingerprint
 from components.parity.component import Parity
@@ -23,7 +24,6 @@ from components.schema import DeclaredSchema, SchemaComparison
 from components.serving_check.component import ServingCheck
 from components.transform.component import Transform
 from pipeline.beam_args import beam_args
-from pipeline.evaluation import eval_config
 from pipeline.loading.load import Loaded
 from pipeline.user_code import code_digest, model_functions, transform_functions, vocabulary_files
 from preprocessing.columns import raw_columns

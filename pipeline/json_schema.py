@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from components.evaluation.metrics import METRICS
 from pipeline.config import PipelineConfig
-from pipeline.metrics import METRICS
 from preprocessing.dates import PARTS
 
 Schema = dict[str, Any]

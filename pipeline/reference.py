@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from components.evaluation.metrics import DEFAULT_METRICS, METRICS
 from pipeline import reference_text
 from pipeline.json_schema import Schema, json_schema
 from pipeline.loading.accepted import TAGS, describe, resolve
 from pipeline.loading.examples import FEATURES, PLACES, TRANSFORMS
-from pipeline.metrics import DEFAULT_METRICS, METRICS
 from preprocessing.dates import DIRECTIVES, PARTS, SPECIAL_FORMATS
 from preprocessing.expression import function_table
 

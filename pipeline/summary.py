@@ -10,9 +10,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from components.evaluation.verdict import Verdict, read_verdict
 from pipeline.config import PipelineConfig
 from pipeline.execution.events import Artifact, RunResult, Status
-from pipeline.verdict import Verdict, read_verdict
 
 Outputs = Callable[[str], dict[str, list[Artifact]]]
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from components.evaluation.metrics import METRICS
 from pipeline.checks.findings import Finding
 from pipeline.loading.load import Loaded
 from pipeline.loading.problems import Keys
-from pipeline.metrics import METRICS
 from preprocessing.columns import raw_columns
 from preprocessing.errors import UserError, did_you_mean
 from preprocessing.label import Task

@@ -10,11 +10,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from components.evaluation.metrics import DEFAULT_METRICS, METRICS
 from pipeline.config import PipelineConfig
 from pipeline.json_schema import json_schema
 from pipeline.loading.load import load
 from pipeline.loading.yaml_tree import read_yaml
-from pipeline.metrics import DEFAULT_METRICS, METRICS
 from pipeline.show import resolved_yaml
 from preprocessing.feature import FEATURE_TYPES
 from preprocessing.transforms import Bucketize, NumberTransform, VectorTransform

@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from pipeline.config import Threshold
-from pipeline.verdict import measure, reason
+from components.evaluation.config import Threshold
+from components.evaluation.verdict import measure, reason
 
 
 def judged(name, value, baseline, threshold):

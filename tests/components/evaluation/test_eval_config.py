@@ -1,7 +1,7 @@
 import json
 
-from pipeline.config import EvaluationConfig, Threshold
-from pipeline.evaluation import eval_config
+from components.evaluation.config import EvaluationConfig, Threshold
+from components.evaluation.eval_config import eval_config
 
 
 def by_name(config):

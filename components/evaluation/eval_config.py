@@ -5,8 +5,8 @@ import json
 import tensorflow_model_analysis as tfma
 from google.protobuf import wrappers_pb2
 
-from pipeline.config import EvaluationConfig, Threshold
-from pipeline.metrics import METRICS, Metric
+from components.evaluation.config import EvaluationConfig, Threshold
+from components.evaluation.metrics import METRICS, Metric
 from preprocessing.outputs import EXAMPLE_WEIGHT, LABEL
 
 TRANSFORM_SIGNATURE = "transform_features"

@@ -6,9 +6,9 @@ from typing import Any
 
 import tensorflow_model_analysis as tfma
 
-from pipeline.config import EvaluationConfig, Threshold
-from pipeline.evaluation import ALWAYS_MEASURED, BASELINE, CANDIDATE
-from pipeline.metrics import METRICS
+from components.evaluation.config import EvaluationConfig, Threshold
+from components.evaluation.eval_config import ALWAYS_MEASURED, BASELINE, CANDIDATE
+from components.evaluation.metrics import METRICS
 
 OVERALL: tuple[tuple[str, Any], ...] = ()
 

@@ -1,0 +1,1 @@
+"""What makes a model good enough: metrics, slices, thresholds, and the verdict of an evaluation."""

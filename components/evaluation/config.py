@@ -1,0 +1,41 @@
+"""`evaluation:` of the YAML: what is measured, on which slices, and what a model must reach."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from preprocessing.spec import Name, Real, Spec
+
+
+class Threshold(Spec):
+    """What a metric must reach for a model to be blessed."""
+
+    min: Real | None = None
+    """Smallest value allowed, overall."""
+    max: Real | None = None
+    """Largest value allowed, overall."""
+    not_worse_than: Literal["blessed"] | None = None
+    """Compare with the last blessed model; on a first run there is none, and the comparison holds."""
+    tolerance: Annotated[float, Field(strict=True, ge=0)] = 0.0
+    """By how much it may be worse than the last blessed model."""
+
+    @model_validator(mode="after")
+    def _says_something(self) -> "Threshold":
+        if self.min is None and self.max is None and self.not_worse_than is None:
+            raise ValueError("give at least one of min, max, not_worse_than.")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError(f"min must not exceed max. Received: min={self.min:g}, max={self.max:g}.")
+        if self.tolerance and self.not_worse_than is None:
+            raise ValueError("tolerance goes with not_worse_than: blessed. Add that, or lower min.")
+        return self
+
+
+class EvaluationConfig(Spec):
+    """What is measured on the eval split, on which slices, and what a model must reach to be blessed."""
+
+    metrics: tuple[Name, ...] = ()
+    """Metric names; by default those usual for the task. Metrics with a threshold are always measured."""
+    slices: tuple[tuple[Name, ...], ...] = ()
+    """Each entry is a list of raw columns; metrics are also given per combination of their values."""
+    thresholds: dict[Name, Threshold] = Field(default_factory=dict)
+    """Metric -> what it must reach; without any, a model is blessed when evaluation succeeds."""
