@@ -6,7 +6,7 @@ from typing import get_args
 
 import jsonschema
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -204,6 +204,15 @@ def configs():
 
 @settings(max_examples=50, deadline=None)
 @given(tree=configs())
+@example(
+    tree={
+        **SMALL,
+        "data": {
+            "source": {"format": "csv", "path": ["?0"]},
+            "split": {"method": "random", "ratios": {"train": 1, "eval": 1}},
+        },
+    }
+)
 def test_any_config_is_shown_so_that_it_loads_as_itself(tree, tmp_path_factory):
     config = PipelineConfig.model_validate(tree)
     shown = tmp_path_factory.mktemp("shown") / "pipeline.yaml"
