@@ -1,45 +1,54 @@
 """Examples from TFRecord files to batches for Keras. One function per step:
 
-    list_files -> read_records -> decode (transformed_decoder or raw_decoder) -> hold in memory -> shuffle -> batch
+    list_files -> read_records -> transformed_decoder or raw_decoder -> blocks of rows -> epochs of batches
 
 Choices, and what was measured for them (320,000 examples of 16 features, 2 cores, batches of 1,024):
 
-* Records are batched before they are parsed, so that one vectorised parse serves a whole batch.
-* `cache: memory` holds the split as columns, once, and gathers the rows of each batch by index: 900,000 examples/s
-  with a fresh shuffle of all rows in every epoch. Cached serialized records give 130,000, cached parsed blocks
-  that are unbatched to be shuffled 50,000.
-* Splits that do not fit are streamed in every epoch: files in a new order, `readers` files at a time, records shuffled
-  in a buffer, 120,000 examples/s.
-* The order of an epoch follows from the seed and its number: the same model comes out on one CPU, and a training that
-  was cut short begins again in the middle of an epoch (trainer/order.py).
+* Records are batched before they are parsed, so that one vectorised parse serves thousands of them.
+* Parsed rows are held packed (trainer/blocks.py): all dense features of a dtype in one matrix, so that the rows of a
+  batch are one gather per dtype. They are kept in memory where they fit, and streamed otherwise.
+* An epoch's order follows from the seed and its number (trainer/epochs.py): the same model comes out on one CPU, and
+  training can go on from any batch of any epoch.
 * Rows of weight 0 are left out of batches: they must not touch gradients, batch statistics or metrics. No other row
   is; the last, smaller batch is kept.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import tensorflow as tf
 import tensorflow_transform as tft
 
 from preprocessing.errors import UserError
 from preprocessing.outputs import EXAMPLE_WEIGHT, LABEL
+from trainer.blocks import Block, Layout, Packed
+from trainer.epochs import Batch, Windows, windows_in_turn
 from trainer.inputs import input_name
-from trainer.order import Order, in_order, row_numbers
-
-Block = dict[str, tf.Tensor | tf.RaggedTensor]
-"""Rows of transformed features by name: dense [rows, ...] or ragged [rows, (ids)]."""
+from trainer.order import Order, ordered
 
 Decode = Callable[[tf.Tensor], Block]
 """string [rows] of serialized examples -> the transformed features of these rows."""
-
-Batch = tuple[dict[str, tf.Tensor], tf.Tensor, tf.Tensor]
-"""(features by name, label, weight float32 [batch]); ragged ids are padded with 0, their weights with 0.0."""
 
 BLOCK_ROWS = 8192
 STREAM_SHUFFLE_ROWS = 100_000
 _READ_BUFFER_BYTES = 8 << 20
 _READ_RUN = 64
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """How TFRecord files are read in every epoch.
+
+    Attributes:
+        readers: files open at the same time.
+        window_rows: records parsed, and shuffled, together.
+        all_used: whether every row has a weight, so that places in an epoch can be counted in records.
+    """
+
+    readers: int
+    window_rows: int
+    all_used: bool
 
 
 def list_files(patterns: Sequence[str], split: str) -> tuple[str, ...]:
@@ -56,7 +65,7 @@ def list_files(patterns: Sequence[str], split: str) -> tuple[str, ...]:
 
 @tf.autograph.experimental.do_not_convert
 def read_records(files: tf.data.Dataset, readers: int) -> tf.data.Dataset:
-    """Returns the serialized records of TFRecord files, `readers` files at a time, in a deterministic order.
+    """Returns the serialized records of TFRecord files, `readers` files at a time, in an order that is always the same.
 
     Args:
         files: string [] elements; a name that ends in .gz is read as gzip.
@@ -67,9 +76,7 @@ def read_records(files: tf.data.Dataset, readers: int) -> tf.data.Dataset:
         compression = tf.where(tf.strings.regex_full_match(file, r".*\.gz"), "GZIP", "")
         return tf.data.TFRecordDataset(file, compression_type=compression, buffer_size=_READ_BUFFER_BYTES)
 
-    return files.interleave(
-        open_file, cycle_length=readers, block_length=_READ_RUN, num_parallel_calls=readers, deterministic=True
-    )
+    return files.interleave(open_file, cycle_length=readers, block_length=_READ_RUN, num_parallel_calls=readers)
 
 
 def transformed_decoder(tft_output: tft.TFTransformOutput, names: Sequence[str], classes: int = 0) -> Decode:
@@ -129,21 +136,10 @@ def read_blocks(files: Sequence[str], decode: Decode, readers: int) -> tf.data.D
     return blocks.prefetch(tf.data.AUTOTUNE)
 
 
-def with_weight(block: Block, *, all_if: tf.Tensor | bool = False) -> Block:
-    """Returns the rows whose weight is not 0, or all rows if `all_if`."""
-    kept = tf.where((block[EXAMPLE_WEIGHT] > 0) | all_if)[:, 0]
+def with_weight(block: Block) -> Block:
+    """Returns the rows whose weight is not 0."""
+    kept = tf.where(block[EXAMPLE_WEIGHT] > 0)[:, 0]
     return {name: tf.gather(value, kept) for name, value in block.items()}
-
-
-def row_count(block: Block) -> tf.Tensor:
-    """Returns the number of rows, int64 []."""
-    return tf.shape(block[EXAMPLE_WEIGHT], out_type=tf.int64)[0]
-
-
-def memory_bytes(block: Block) -> int:
-    """Returns what an eager block takes in memory."""
-    parts = [part for value in block.values() for part in tf.nest.flatten(value, expand_composites=True)]
-    return sum(int(tf.size(part)) * part.dtype.size for part in parts)
 
 
 def join(blocks: Sequence[Block]) -> Block:
@@ -152,61 +148,35 @@ def join(blocks: Sequence[Block]) -> Block:
 
 
 @tf.autograph.experimental.do_not_convert
-def batches_in_memory(block: Block, finish: Callable[[Block], Batch], order: Order) -> tf.data.Dataset:
-    """Returns an endless sequence of batches gathered from rows in memory.
+def windows_from_files(files: Sequence[str], decode: Decode, layout: Layout, source: Streamed, order: Order) -> Windows:
+    """Returns windows read, parsed and shuffled anew in every epoch, without the rows of weight 0.
 
-    Args:
-        block: the rows of the whole split.
-        finish: makes a batch of the rows gathered for it.
-        order: of the batches; the last of an epoch is smaller.
-    """
-
-    def gather(chosen: tf.Tensor, factor: tf.Tensor) -> Batch:
-        features, label, weight = finish({name: tf.gather(value, chosen) for name, value in block.items()})
-        return features, label, weight * factor
-
-    first_row = tf.data.Dataset.from_tensors(tf.zeros([1], tf.int64))
-    chosen = in_order(order, row_numbers(int(row_count(block)), order), first_row)
-    return _deterministic(chosen.map(gather, num_parallel_calls=tf.data.AUTOTUNE))
-
-
-@tf.autograph.experimental.do_not_convert
-def batches_from_files(
-    files: Sequence[str], decode: Decode, finish: Callable[[Block], Batch], order: Order, *, readers: int
-) -> tf.data.Dataset:
-    """Returns an endless sequence of batches read and parsed anew in every epoch.
-
-    Rows of weight 0 make a batch smaller; a batch of nothing else keeps them, so that the number of batches is known:
-    records / batch size, rounded up. Of an epoch that is begun in the middle, what comes before is read but not parsed.
+    Files come in a new order in every epoch, `readers` at a time; a window is parsed in one call. Of an epoch that is
+    begun in the middle, what comes before is read but, unless there are rows of weight 0, not parsed.
 
     Args:
         files: TFRecord files.
         decode: how to parse their records.
-        finish: makes a batch of parsed rows.
-        order: of the batches; `shuffle` is of records, after the files.
-        readers: files read at the same time.
+        layout: of the rows.
+        source: how they are read.
+        order: of the batches.
     """
 
-    def epoch(number: tf.Tensor, first: tf.Tensor) -> tf.data.Dataset:
-        names = tf.constant(list(files))
-        if order.shuffle:
-            names = tf.random.experimental.stateless_shuffle(names, seed=[number, order.seed])
-        records = read_records(tf.data.Dataset.from_tensor_slices(names), readers)
-        if order.shuffle:
-            seed = tf.random.stateless_uniform([], [number, order.seed], 1, tf.int64.max, tf.int64)
-            records = records.shuffle(order.shuffle, seed=seed, reshuffle_each_iteration=False)
-        return records.batch(order.batch_size).skip(first)
+    def pack(serialized: tf.Tensor) -> Packed:
+        return layout.pack(with_weight(decode(serialized)))
 
-    def parse(serialized: tf.Tensor, factor: tf.Tensor) -> Batch:
-        block = decode(serialized)
-        if not order.fixed:
-            block = with_weight(block, all_if=tf.reduce_all(block[EXAMPLE_WEIGHT] <= 0))
-        features, label, weight = finish(block)
-        return features, label, weight * factor
+    def windows(number: tf.Tensor, left_out: tf.Tensor) -> tf.data.Dataset:
+        names = tf.gather(tf.constant(list(files)), ordered(order, len(files), number))
+        records = read_records(tf.data.Dataset.from_tensor_slices(names), source.readers)
+        rows = left_out * order.batch_size * order.shares
+        # Rows of weight 0 can only be told from others by parsing them.
+        skipped = rows // source.window_rows if source.all_used else tf.constant(0, tf.int64)
+        serialized = records.skip(skipped * source.window_rows).batch(source.window_rows)
+        packed = serialized.map(pack, num_parallel_calls=tf.data.AUTOTUNE)
+        drop = rows - skipped * source.window_rows
+        return windows_in_turn(packed, layout, order, number, skipped, drop)
 
-    first_record = read_records(tf.data.Dataset.from_tensor_slices(list(files)), 1).take(1).batch(1)
-    chosen = in_order(order, epoch, first_record)
-    return _deterministic(chosen.map(parse, num_parallel_calls=tf.data.AUTOTUNE))
+    return windows
 
 
 def to_batch(block: Block, class_weights: Sequence[float] = ()) -> Batch:
@@ -216,7 +186,6 @@ def to_batch(block: Block, class_weights: Sequence[float] = ()) -> Batch:
         block: rows with label and weight.
         class_weights: factor of the weight per class id; empty for none.
     """
-    features = {n: v.to_tensor() if isinstance(v, tf.RaggedTensor) else v for n, v in block.items()}
     label, weight = block[LABEL], block[EXAMPLE_WEIGHT]
     features = {
         input_name(name): _padded(value) for name, value in block.items() if name not in (LABEL, EXAMPLE_WEIGHT)
@@ -228,14 +197,6 @@ def to_batch(block: Block, class_weights: Sequence[float] = ()) -> Batch:
 
 def _padded(value: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
     return value.to_tensor() if isinstance(value, tf.RaggedTensor) else value
-
-
-def _deterministic(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    options = tf.data.Options()
-    options.deterministic = True
-    # A dataset is made for each worker, with its share of the rows (trainer/order.py).
-    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    return dataset.with_options(options)
 
 
 @contextmanager

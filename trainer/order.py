@@ -4,13 +4,9 @@ The order of an epoch follows from the seed and the epoch's number alone. So a t
 at any batch of any epoch without reading what comes before, and workers agree on an order without talking.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import tensorflow as tf
-
-Epoch = Callable[[tf.Tensor, tf.Tensor], tf.data.Dataset]
-"""(number of the epoch, first batch wanted), int64 [] both -> the batches of that epoch from there on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,51 +36,14 @@ class Order:
     fixed: bool = False
 
 
-@tf.autograph.experimental.do_not_convert
-def in_order(order: Order, epoch: Epoch, filler: tf.data.Dataset) -> tf.data.Dataset:
-    """Returns the endless sequence of (rows of a batch, factor of their weights float32 [] or [rows]).
-
-    Args:
-        order: of the batches.
-        epoch: gives the batches of an epoch, all shares together; a batch is one tensor [rows].
-        filler: one such batch, of one row.
-    """
-
-    def rows_of(number: tf.Tensor) -> tf.data.Dataset:
-        skipped = tf.where(number == order.epoch, tf.constant(order.start, tf.int64), tf.constant(0, tf.int64))
-        own = epoch(number, skipped * order.shares)
-        if order.shares > 1:
-            own = own.shard(order.shares, order.share)
-        own = own.map(lambda rows: (rows, tf.constant(1.0)))
-        if order.batches is None:
-            return own
-        without_weight = filler.repeat().map(lambda rows: (rows, tf.constant(0.0)))
-        return own.concatenate(without_weight).take(order.batches - skipped)
-
-    endless = tf.data.Dataset.counter(order.epoch).flat_map(rows_of)
-    return endless.map(lambda rows, factor: _filled(rows, factor, order.batch_size)) if order.fixed else endless
+def seed_of(order: Order, epoch: tf.Tensor, place: tf.Tensor | int = 0) -> tf.Tensor:
+    """Returns the seed of one shuffle in an epoch, int64 [2]; 0 is the place of the first, that of files or rows."""
+    return tf.stack([tf.constant(order.seed, tf.int64), epoch * 2**32 + tf.cast(place, tf.int64)])
 
 
-@tf.autograph.experimental.do_not_convert
-def row_numbers(rows: int, order: Order) -> Epoch:
-    """Returns how an epoch gives the numbers 0 .. rows-1 in batches, int64 [batch].
-
-    An epoch's order is one shuffled tensor, cut up: four times as fast as a shuffle of single elements.
-    """
-
-    def epoch(number: tf.Tensor, first: tf.Tensor) -> tf.data.Dataset:
-        starts = tf.data.Dataset.range(first * order.batch_size, rows, order.batch_size)
-        if not order.shuffle:
-            return starts.map(lambda start: tf.range(start, tf.minimum(start + order.batch_size, rows)))
-        everything = tf.range(rows, dtype=tf.int64)
-        shuffled = tf.random.experimental.stateless_shuffle(everything, seed=[number, order.seed])
-        return starts.map(lambda start: shuffled[start : start + order.batch_size])
-
-    return epoch
-
-
-def _filled(rows: tf.Tensor, factor: tf.Tensor, size: int) -> tuple[tf.Tensor, tf.Tensor]:
-    missing = size - tf.shape(rows)[0]
-    filled = tf.concat([rows, tf.repeat(rows[:1], missing)], axis=0)
-    factors = tf.concat([tf.fill([size - missing], factor), tf.zeros([missing])], axis=0)
-    return tf.ensure_shape(filled, [size]), tf.ensure_shape(factors, [size])
+def ordered(order: Order, count: int, epoch: tf.Tensor) -> tf.Tensor:
+    """Returns the numbers 0 .. count-1 of rows, files or blocks in the order of an epoch, int64 [count]."""
+    numbers = tf.range(count, dtype=tf.int64)
+    if not order.shuffle:
+        return numbers
+    return tf.random.experimental.stateless_shuffle(numbers, seed=seed_of(order, epoch))

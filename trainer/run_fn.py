@@ -223,13 +223,12 @@ def _train_batches(data: Data, config: TrainerConfig) -> Batches:
     shuffle = STREAM_SHUFFLE_ROWS if config.input.shuffle_buffer == "auto" else config.input.shuffle_buffer
     order = Order(batch_size=data.batch_size, shuffle=shuffle, seed=config.training.seed)
     batches = data.train.batches(order, data.factors.tolist())
-    return Batches(batches.prefetch(tf.data.AUTOTUNE), data.steps_per_epoch)
+    return Batches(batches, data.steps_per_epoch)
 
 
 def _evaluation_batches(data: Data) -> Batches:
     size = max(EVAL_BATCH, data.batch_size)
-    batches = data.evaluation.batches(Order(batch_size=size))
-    return Batches(batches.prefetch(tf.data.AUTOTUNE), data.evaluation.steps(size))
+    return Batches(data.evaluation.batches(Order(batch_size=size)), data.evaluation.steps(size))
 
 
 def training_record(data: Data, trained: Trained, seconds: Mapping[str, float]) -> dict[str, Any]:

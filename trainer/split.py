@@ -10,17 +10,16 @@ import tensorflow as tf
 from preprocessing.errors import UserError
 from preprocessing.label import Task
 from preprocessing.outputs import EXAMPLE_WEIGHT, LABEL
+from trainer.blocks import Block, Layout, Packed, join_and_free, layout_of, memory_bytes
+from trainer.epochs import batches_of, windows_in_memory
 from trainer.input_fn import (
-    Block,
+    BLOCK_ROWS,
     Decode,
-    batches_from_files,
-    batches_in_memory,
-    join,
-    memory_bytes,
+    Streamed,
     naming_damaged_files,
     read_blocks,
-    row_count,
     to_batch,
+    windows_from_files,
     with_weight,
 )
 from trainer.order import Order
@@ -75,6 +74,7 @@ class Split:
         files: TFRecord files.
         decode: how to parse their records.
         readers: files read at the same time.
+        layout: of its rows.
         in_memory: its rows of a weight above 0, or None where they are streamed from the files.
         counts: what is in it.
     """
@@ -83,7 +83,8 @@ class Split:
     files: tuple[str, ...]
     decode: Decode
     readers: int
-    in_memory: Block | None
+    layout: Layout
+    in_memory: Packed | None
     counts: Counts
 
     def batches(self, order: Order, class_weights: Sequence[float] = ()) -> tf.data.Dataset:
@@ -95,13 +96,14 @@ class Split:
         """
         finish = partial(to_batch, class_weights=tuple(class_weights))
         if self.in_memory is not None:
-            return batches_in_memory(self.in_memory, finish, order)
-        return batches_from_files(self.files, self.decode, finish, order, readers=self.readers)
+            return batches_of(windows_in_memory(self.in_memory, order), self.layout, finish, order)
+        source = Streamed(self.readers, order.shuffle or BLOCK_ROWS, all_used=self.counts.weightless == 0)
+        windows = windows_from_files(self.files, self.decode, self.layout, source, order)
+        return batches_of(windows, self.layout, finish, order)
 
     def steps(self, batch_size: int) -> int:
         """Returns the number of batches of so many rows in one epoch."""
-        rows = self.counts.used if self.in_memory is not None else self.counts.rows
-        return -(-rows // batch_size)
+        return -(-self.counts.used // batch_size)
 
 
 def load_split(
@@ -123,19 +125,21 @@ def load_split(
             holds NaN or infinity.
     """
     counts = _no_rows(classes)
-    kept: list[Block] | None = []
-    taken = 0
+    kept: list[Packed] | None = []
+    layout, taken = None, 0
     with naming_damaged_files(files, decode):
         for block in read_blocks(files, decode, readers):
             used = with_weight(block)
-            counts = _add(counts, _count(int(row_count(block)), used, task, classes))
-            taken += memory_bytes(used)
+            counts = _add(counts, _count(len(block[EXAMPLE_WEIGHT]), used, task, classes))
+            layout = layout or layout_of(used)
+            packed = layout.pack(used)
+            taken += memory_bytes(packed)
             if taken > memory_limit:
                 kept = None
             if kept is not None:
-                kept.append(used)
+                kept.append(packed)
     check_rows(name, counts)
-    return Split(name, files, decode, readers, join(kept) if kept else None, counts)
+    return Split(name, files, decode, readers, layout or Layout(()), join_and_free(kept) if kept else None, counts)
 
 
 def check_rows(name: str, counts: Counts) -> None:

@@ -7,7 +7,8 @@ import tensorflow as tf
 
 from preprocessing.columns import RawColumn
 from preprocessing.outputs import ROW_ID
-from trainer.input_fn import Block, without_gaps
+from trainer.blocks import Block
+from trainer.input_fn import without_gaps
 from trainer.signatures import column_keys
 
 BATCH_ROWS = 1024

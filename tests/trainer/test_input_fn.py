@@ -39,19 +39,24 @@ def epochs(dataset, count=1, steps=16) -> list[list[int]]:
     return [row_ids(batches[first : first + steps]) for first in range(0, count * steps, steps)]
 
 
+def split_of(prepared, **options):
+    from trainer.split import load_split
+
+    files = tuple(prepared.files("transformed", "train"))
+    options = {"decode": decoder(prepared), "memory_limit": 10**9} | options
+    return load_split("train", files, task="binary", classes=2, readers=2, **options)
+
+
 def in_memory(prepared, **options):
-    from trainer.input_fn import batches_in_memory, to_batch
     from trainer.order import Order
 
-    return batches_in_memory(all_rows(prepared), to_batch, Order(**options))
+    return split_of(prepared).batches(Order(**options))
 
 
 def streamed(prepared, **options):
-    from trainer.input_fn import batches_from_files, to_batch
     from trainer.order import Order
 
-    files = prepared.files("transformed", "train")
-    return batches_from_files(files, decoder(prepared), to_batch, Order(**options), readers=2)
+    return split_of(prepared, memory_limit=0).batches(Order(**options))
 
 
 BOTH = pytest.mark.parametrize("way", [in_memory, streamed])
@@ -134,6 +139,26 @@ def test_any_batch_of_any_epoch_may_be_the_first(way, binary, epoch, start):
     whole = epochs(way(binary, **options), 1, steps=64)[0]
     rest = epochs(way(binary, **options, epoch=epoch, start=start), 1, steps=64 - 16 * epoch - start)[0]
     assert rest == whole[epoch * 1000 + min(start * 64, 1000) :]
+
+
+def test_a_stream_with_rows_of_weight_0_may_begin_anywhere_too(binary):
+    """Which of them come before a batch is only known once they are parsed."""
+    import tensorflow as tf
+
+    from trainer.order import Order
+
+    def decode(serialized):
+        block = decoder(binary)(serialized)
+        return {**block, "example_weight": tf.cast(block["row_id"] % 3 > 0, tf.float32)}
+
+    split = split_of(binary, decode=decode, memory_limit=0)
+    steps = split.steps(64)
+    assert steps == 11  # 666 of 1,000 rows
+    whole = list(split.batches(Order(batch_size=64, shuffle=200, seed=3)).take(steps))
+    assert sorted(row_ids(whole)) == [number for number in range(1000) if number % 3]
+    assert [len(weight) for _, _, weight in whole] == [64] * 10 + [26]
+    rest = split.batches(Order(batch_size=64, shuffle=200, seed=3, start=7)).take(4)
+    assert row_ids(rest) == row_ids(whole)[7 * 64 :]
 
 
 @BOTH

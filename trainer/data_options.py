@@ -1,0 +1,32 @@
+"""The tf.data options of every pipeline of the trainer, set explicitly and explained here once."""
+
+import tensorflow as tf
+
+
+def data_options(*, deterministic: bool = True, memory_budget: int | None = None) -> tf.data.Options:
+    """Returns the options.
+
+    Args:
+        deterministic: whether elements keep their order where parallel calls finish out of turn.
+        memory_budget: bytes that prefetching may take by autotuning; None leaves it at tf.data's own share.
+    """
+    options = tf.data.Options()
+    # The order of rows is part of what a seed promises, and evaluation is joined with row ids.
+    options.deterministic = deterministic
+    # AUTOTUNE everywhere: how many calls run in parallel and how far ahead is measured while training runs ...
+    options.autotune.enabled = True
+    if memory_budget is not None:
+        # ... within this: the default, half of the machine's memory, ignores what a container may take.
+        options.autotune.ram_budget = memory_budget
+    # One call into the pipeline does the work of several maps, and what does nothing is left out.
+    options.experimental_optimization.map_fusion = True
+    options.experimental_optimization.noop_elimination = True
+    # Every map here says itself whether it is parallel; a stateless map with one call is so on purpose.
+    options.experimental_optimization.map_parallelization = False
+    # The last step is a prefetch already.
+    options.experimental_optimization.inject_prefetch = False
+    # The first batch is prepared while the model is still being traced.
+    options.experimental_warm_start = True
+    # Each worker takes its share of every batch; sharding by file would leave workers with unequal numbers of rows.
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+    return options

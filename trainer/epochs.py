@@ -1,0 +1,143 @@
+"""Epochs of batches, from rows in memory or from a stream of windows.
+
+A window is as many rows as are shuffled together; windows are cut into batches, and what is left of one begins the
+next. Rows are shuffled before epochs are repeated: every row comes once before any comes twice. Its cost is that an
+epoch's pipeline is built up anew, 1 to 20 ms, which the prefetched batches cover.
+"""
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from preprocessing.outputs import EXAMPLE_WEIGHT
+from trainer.blocks import Block, Layout, Packed, Rows, join, memory_bytes, row_count, shuffle
+from trainer.data_options import data_options
+from trainer.order import Order, ordered, seed_of
+
+Batch = tuple[dict[str, tf.Tensor], tf.Tensor, tf.Tensor]
+"""(features by name, label, weight float32 [batch]); ragged ids are padded with 0, their weights with 0.0."""
+
+Windows = Callable[[tf.Tensor, tf.Tensor], tf.data.Dataset]
+"""(number of an epoch, batches of this share left out), int64 [] both -> windows of Packed rows of this share, whole
+batches in each but the last."""
+
+_CHUNK_BYTES = 16 << 20
+_CHUNK_ROWS = 65_536
+
+
+@tf.autograph.experimental.do_not_convert
+def batches_of(windows: Windows, layout: Layout, finish: Callable[[Block], Batch], order: Order) -> tf.data.Dataset:
+    """Returns the endless sequence of batches cut from windows, prefetched.
+
+    Args:
+        windows: of one epoch.
+        layout: of their rows.
+        finish: makes a batch of a block of rows.
+        order: of the batches.
+    """
+
+    def cut(window: Packed) -> tf.data.Dataset:
+        rows = Rows(window)
+        starts = tf.data.Dataset.range(0, row_count(window), order.batch_size)
+        return starts.map(lambda start: rows.take(start, start + order.batch_size))
+
+    def epoch(number: tf.Tensor) -> tf.data.Dataset:
+        left_out = tf.where(number == order.epoch, tf.constant(order.start, tf.int64), 0)
+        found = windows(number, left_out).prefetch(1).flat_map(cut)
+        if order.batches is None:
+            return found
+        # Zeros are a row like any other, of weight 0.
+        filler = tf.data.Dataset.from_tensors(layout.zeros(1)).repeat()
+        return found.concatenate(filler).take(order.batches - left_out)
+
+    def to_batch(rows: Packed) -> Batch:
+        return finish(_filled(layout, rows, order.batch_size) if order.fixed else layout.unpack(rows))
+
+    packed = tf.data.Dataset.counter(order.epoch).flat_map(epoch)
+    finished = packed.map(to_batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    return finished.prefetch(tf.data.AUTOTUNE).with_options(data_options())
+
+
+@tf.autograph.experimental.do_not_convert
+def windows_in_memory(packed: Packed, order: Order) -> Windows:
+    """Returns windows of rows in memory; all of them are shuffled together, whatever the size of a window."""
+    count, rows = int(row_count(packed)), Rows(packed)
+    size = _chunk_rows(count, memory_bytes(packed), order.batch_size)
+
+    def windows(number: tf.Tensor, left_out: tf.Tensor) -> tf.data.Dataset:
+        numbers = ordered(order, count, number)
+        if order.shares > 1:
+            batch = tf.range(count, dtype=tf.int64) // order.batch_size
+            numbers = tf.boolean_mask(numbers, batch % order.shares == order.share)
+        starts = tf.data.Dataset.range(left_out * order.batch_size, tf.size(numbers, tf.int64), size)
+        return starts.map(
+            lambda first: rows.gather(numbers[first : first + size]),
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=True,
+        )
+
+    return windows
+
+
+@tf.autograph.experimental.do_not_convert
+def windows_in_turn(
+    windows: tf.data.Dataset, layout: Layout, order: Order, number: tf.Tensor, skipped: tf.Tensor, drop: tf.Tensor
+) -> tf.data.Dataset:
+    """Returns windows of rows, each shuffled in itself, re-cut to whole batches of this share.
+
+    Args:
+        windows: of Packed rows of any number.
+        layout: of the rows.
+        order: of the batches.
+        number: of the epoch.
+        skipped: windows of the epoch before these, int64 []; a window's shuffle follows from its place.
+        drop: rows left out at the beginning, int64 [].
+    """
+    if order.shuffle:
+        placed = windows.enumerate(skipped + 1)
+        windows = placed.map(
+            lambda place, window: shuffle(window, seed_of(order, number, place)), num_parallel_calls=tf.data.AUTOTUNE
+        )
+    whole = _whole_batches(windows, layout, order.batch_size, drop)
+    return whole if order.shares == 1 else _own_share(whole, order)
+
+
+def _whole_batches(windows: tf.data.Dataset, layout: Layout, batch_size: int, drop: tf.Tensor) -> tf.data.Dataset:
+    def step(state: tuple[Packed, tf.Tensor], element: tuple[Packed, tf.Tensor]) -> tuple[tuple, Packed]:
+        (rest, dropping), (window, last) = state, element
+        count = row_count(window)
+        dropped = tf.minimum(dropping, count)
+        joined = join([rest, Rows(window).take(dropped, count)])
+        count, rows = row_count(joined), Rows(joined)
+        whole = tf.where(last, count, count // batch_size * batch_size)
+        return (rows.take(whole, count), dropping - dropped), rows.take(0, whole)
+
+    end = tf.data.Dataset.from_tensors((layout.zeros(0), True))
+    marked = windows.map(lambda window: (window, False)).concatenate(end)
+    return marked.scan((layout.zeros(0), drop), step)
+
+
+def _own_share(windows: tf.data.Dataset, order: Order) -> tf.data.Dataset:
+    """Returns of windows of whole batches the rows of every `shares`-th batch, counted over all windows."""
+
+    def step(before: tf.Tensor, window: Packed) -> tuple[tf.Tensor, Packed]:
+        numbers = tf.range(row_count(window), dtype=tf.int64)
+        batch = before + numbers // order.batch_size
+        own = tf.boolean_mask(numbers, batch % order.shares == order.share)
+        return before + tf.size(numbers, tf.int64) // order.batch_size, Rows(window).gather(own)
+
+    return windows.scan(tf.constant(0, tf.int64), step)
+
+
+def _filled(layout: Layout, rows: Packed, size: int) -> Block:
+    """Returns `size` rows: those given, then the same once more with weight 0, which batch statistics do not mind."""
+    count = tf.cast(row_count(rows), tf.int32)
+    block = layout.unpack(Rows(rows).gather(tf.range(size, dtype=tf.int32) % count))
+    weight = tf.where(tf.range(size) < count, block[EXAMPLE_WEIGHT], 0.0)
+    return {**block, EXAMPLE_WEIGHT: tf.ensure_shape(weight, [size])}
+
+
+def _chunk_rows(rows: int, size_bytes: int, batch_size: int) -> int:
+    """Returns the rows gathered at once: many batches, so that the calls do not count, and few enough to stay small."""
+    fitting = min(_CHUNK_ROWS, _CHUNK_BYTES * rows // max(size_bytes, 1))
+    return max(1, fitting // batch_size) * batch_size
