@@ -6,8 +6,9 @@ from pydantic import Field, field_validator, model_validator
 
 from components.evaluation.config import EvaluationConfig
 from components.evaluation.metrics import DEFAULT_METRICS
-from components.ingest.config import DataConfig, IngestConfig
+from components.ingest.config import DataConfig, IngestConfig, StratifiedSplit
 from pipeline.cron import cron_problem
+from preprocessing.columns import derived_behind
 from preprocessing.config import PreprocessingConfig
 from preprocessing.feature import Cross, Features
 from preprocessing.label import Label
@@ -119,8 +120,19 @@ class PipelineConfig(Spec):
     @property
     def ingest_config(self) -> IngestConfig:
         """The part that decides the records written."""
-        data = self.data
-        return IngestConfig(source=data.source, split=data.split, records=data.records, bad_rows=data.bad_rows)
+        data, split = self.data, self.data.split
+        derive: dict[str, str] = {}
+        if isinstance(split, StratifiedSplit):
+            split = split.model_copy(update={"column": split.column or self.label.name})
+            derive = derived_behind(str(split.column), data.derive)
+        return IngestConfig(
+            source=data.source,
+            split=split,
+            records=data.records,
+            bad_rows=data.bad_rows,
+            split_overlap=data.split_overlap,
+            derive=derive,
+        )
 
     @property
     def trainer_config(self) -> TrainerConfig:

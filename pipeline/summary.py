@@ -1,7 +1,7 @@
 """What a run ends with: rows, metrics against thresholds, blessed or not and why, where the model is, time per node."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,13 +21,15 @@ Outputs = Callable[[str], dict[str, list[Artifact]]]
 class Summary:
     """The facts of a run, as far as it came; None where it did not come so far.
 
-    rows: per split. pushed_to: the version's folder. newly_pushed: False if this model was pushed before.
+    rows: per split. overlaps: rows that stand in two splits, `eval in train` -> number. pushed_to: folder of the
+    version. newly_pushed: False if this model was pushed before.
     """
 
     rows: dict[str, int] | None
     rows_read: int
     rows_quarantined: int
     quarantine: str | None
+    overlaps: dict[str, int]
     schema_differences: int
     verdict: Verdict | None
     model: str | None
@@ -65,6 +67,7 @@ def summarize(result: RunResult, outputs: Outputs, config: PipelineConfig) -> Su
         rows_read=int(examples.properties["rows_read"]) if examples else 0,
         rows_quarantined=quarantined,
         quarantine=f"{examples.uri}/quarantine.parquet" if examples and quarantined else None,
+        overlaps=_overlaps(examples, config.data.split_names) if examples else {},
         schema_differences=int(comparison.properties.get("differences", 0)) if comparison else 0,
         verdict=verdict,
         model=model.uri if model else None,
@@ -73,6 +76,12 @@ def summarize(result: RunResult, outputs: Outputs, config: PipelineConfig) -> Su
         parity_rows=int(parity.properties["rows"]) if parity else None,
         latency_ms=float(serving.properties["latency_ms"]) if serving else None,
     )
+
+
+def _overlaps(examples: Artifact, splits: Sequence[str]) -> dict[str, int]:
+    pairs = [(second, first) for first in splits for second in splits]
+    counted = {f"{s} in {f}": examples.properties.get(f"overlap_{s}_{f}") for s, f in pairs}
+    return {pair: int(rows) for pair, rows in counted.items() if rows is not None}
 
 
 def render(summary: Summary, result: RunResult) -> RenderableType:
@@ -99,6 +108,7 @@ def write_summary(summary: Summary, result: RunResult, path: Path) -> None:
         "rows": summary.rows,
         "rows_read": summary.rows_read,
         "rows_quarantined": summary.rows_quarantined,
+        "rows_in_two_splits": summary.overlaps,
         "blessed": verdict.blessed if verdict else None,
         "reasons": list(verdict.reasons) if verdict else [],
         "metrics": {m.metric: m.value for m in verdict.metrics} if verdict else {},
@@ -119,6 +129,12 @@ def _facts(summary: Summary) -> RenderableType:
         table.add_row("rows", f"{summary.rows_read:,} read: {splits}, quarantined {summary.rows_quarantined:,}")
     if summary.quarantine:
         table.add_row("quarantine", summary.quarantine)
+    for pair, rows in summary.overlaps.items():
+        second = (summary.rows or {}).get(pair.partition(" ")[0], 0)
+        if rows:
+            table.add_row(
+                "overlap", f"{rows:,} rows of {pair} too ({rows / max(second, 1):.2%}), equal in all that is read"
+            )
     if summary.schema_differences:
         table.add_row("schema", f"{summary.schema_differences} differences from the data (SchemaComparison)")
     if summary.parity_rows is not None:

@@ -12,8 +12,8 @@ import tensorflow as tf
 from preprocessing.columns import RAW_ROW_ID, RawColumn, raw_columns, serving_columns
 from preprocessing.config import PreprocessingConfig
 from preprocessing.errors import UserError, blame, did_you_mean
-from preprocessing.expression import parse
-from preprocessing.expression_ops import StringColumn, evaluate
+from preprocessing.expression import Expression, parse
+from preprocessing.expression_ops import StringColumn, Value, evaluate
 
 _MISSING = float("nan")
 _DTYPES = {"number": tf.float32, "string": tf.string, "vector": tf.float32}
@@ -96,10 +96,7 @@ class Columns:
     def _derived(self, text: str) -> tf.Tensor | StringColumn:
         expression = parse(text)
         read = {name: self._value(name) for name in expression.columns}
-        value = evaluate(expression, read or self._values)
-        if isinstance(value, StringColumn):
-            return _present_strings(tf.where(value.present, value.values, ""))
-        return tf.where(tf.math.is_finite(value), value, _MISSING)
+        return derived_value(expression, read or self._values)
 
     def _read(self, columns: Iterable[RawColumn]) -> None:
         numbers = [column.name for column in columns if column.type == "number"]
@@ -128,6 +125,19 @@ class Columns:
         values = tf.concat([sparse.values for _, sparse in found], 0)
         cells = tf.SparseTensor(indices, values, shape)
         return tf.ensure_shape(tf.sparse.to_dense(cells, default, validate_indices=False), [None, len(names)])
+
+
+def derived_value(expression: Expression, columns: Mapping[str, Value]) -> Value:
+    """Returns a derived column as features see it: a number that is not finite is missing, and so is an empty text.
+
+    Args:
+        expression: of the column.
+        columns: what it reads, or any other column if it reads none.
+    """
+    value = evaluate(expression, columns)
+    if isinstance(value, StringColumn):
+        return _present_strings(tf.where(value.present, value.values, ""))
+    return tf.where(tf.math.is_finite(value), value, _MISSING)
 
 
 def _present_strings(values: tf.Tensor) -> StringColumn:

@@ -1,6 +1,6 @@
 """Which raw columns a configuration reads, and as what."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -65,6 +65,22 @@ def serving_columns(config: PreprocessingConfig) -> dict[str, RawColumn]:
                 pending.append(column)
             needed.add(column)
     return {name: column for name, column in raw_columns(config).items() if name in needed}
+
+
+def derived_behind(column: str, derive: Mapping[str, str]) -> dict[str, str]:
+    """Returns the derived columns that a column is computed from, itself included, in the order of the YAML.
+
+    Example:
+        >>> derived_behind("b", {"a": "x + 1", "b": "a * 2", "c": "y"})
+        {'a': 'x + 1', 'b': 'a * 2'}
+    """
+    needed, pending = {column}, [column]
+    while pending:
+        text = derive.get(pending.pop())
+        found = parse(text).columns - needed if text is not None else set()
+        needed |= found
+        pending += found
+    return {name: text for name, text in derive.items() if name in needed}
 
 
 def feature_columns(name: str, feature: Feature) -> dict[str, str]:

@@ -11,6 +11,7 @@ from tfx.types import artifact_utils, component_spec, standard_artifacts
 
 from components.ingest.config import IngestConfig
 from components.ingest.files import SourceFile
+from components.ingest.first_pass import with_cuts
 from components.ingest.ingest import Ingest as Ingestion
 from components.ingest.ingest import Manifest, finish, run
 from preprocessing.columns import RawColumn
@@ -28,6 +29,7 @@ class IngestExecutor(base_beam_executor.BaseBeamExecutor):
         """See base class."""
         examples = artifact_utils.get_single_instance(output_dict["examples"])
         ingestion = _from_json(exec_properties["request"], examples.uri)
+        ingestion = with_cuts(ingestion, self._make_beam_pipeline)
         with self._make_beam_pipeline() as pipeline:
             run(ingestion, pipeline)
         describe(examples, finish(ingestion))
@@ -43,6 +45,8 @@ def describe(examples: types.Artifact, manifest: Manifest) -> None:
     examples.set_int_custom_property("rows_quarantined", manifest.rows_quarantined)
     for split, rows in manifest.written.items():
         examples.set_int_custom_property(f"rows_{split}", rows)
+    for overlap in manifest.overlaps:
+        examples.set_int_custom_property(f"overlap_{overlap.second}_{overlap.first}", overlap.rows)
 
 
 class IngestSpec(component_spec.ComponentSpec):
@@ -59,8 +63,9 @@ class IngestSpec(component_spec.ComponentSpec):
 class Ingest(base_beam_component.BaseBeamComponent):
     """Raw files to tf.Example TFRecords in splits and shards.
 
-    Outputs: `examples`, with custom properties rows_read, rows_quarantined, rows_<split>; the artifact also holds
-    `ingest.json` (the manifest) and, if any row was bad, `quarantine.parquet`.
+    Outputs: `examples`, with custom properties rows_read, rows_quarantined, rows_<split>, and overlap_<split>_<other>,
+    the rows of a split that stand in the other one too; the artifact also holds `ingest.json` (the manifest) and, if
+    any row was bad, `quarantine.parquet`.
     """
 
     SPEC_CLASS = IngestSpec

@@ -18,8 +18,8 @@ class HashSplit(Spec):
 
     method: Literal["hash"]
     column: Name | None = None
-    """Key column. None hashes all columns that are read: equal rows fall into one split, but a feature on a new column
-    deals the rows anew; give a key to keep them where they are."""
+    """Key column; a row without a key is dealt by chance. None hashes all columns of the source, those that no feature
+    reads too: equal rows fall into one split, and no change of the features moves a row."""
     ratios: Ratios = Field(default=_EIGHT_TO_TWO, min_length=2)
     """Split -> share, in any unit."""
 
@@ -30,6 +30,22 @@ class RandomSplit(Spec):
     method: Literal["random"]
     seed: NonNegative = 1
     """Another seed gives other splits."""
+    ratios: Ratios = Field(default=_EIGHT_TO_TWO, min_length=2)
+    """Split -> share, in any unit."""
+
+
+class StratifiedSplit(Spec):
+    """Like hash without a key, but with the shares of every class equal in all splits, to within one row.
+
+    The rows of a class are ordered by a hash of all columns of the source, and the order is cut at the ratios. It takes
+    one more pass over the data. As data grows only rows beside a cut change their split. Equal rows stay together,
+    so that of a class with repeated rows a cut can be off by the repeats of one row.
+    """
+
+    method: Literal["stratified"]
+    column: Name | None = None
+    """Raw or derived column whose values are the classes, missing being one; at most 10,000 of them. None takes the
+    label of a binary or multiclass task."""
     ratios: Ratios = Field(default=_EIGHT_TO_TWO, min_length=2)
     """Split -> share, in any unit."""
 
@@ -61,6 +77,7 @@ class ColumnSplit(Spec):
 Split = Annotated[
     Annotated[HashSplit, Tag("hash")]
     | Annotated[RandomSplit, Tag("random")]
+    | Annotated[StratifiedSplit, Tag("stratified")]
     | Annotated[TimeSplit, Tag("time")]
     | Annotated[ColumnSplit, Tag("column")],
     discriminator("method"),
@@ -97,6 +114,16 @@ class BadRows(Spec):
     """Absolute limit, beside the fraction."""
 
 
+class SplitOverlap(Spec):
+    """How many rows of a split may stand in another split too, equal in every column that is read, before the run
+    fails. They are counted and shown in any case: what is measured on rows of train is known already."""
+
+    max_fraction: Fraction = 1.0
+    """Largest share of a split's rows, for every pair of splits; train is the other one where it is of the pair."""
+    max_rows: NonNegative | None = None
+    """Absolute limit, beside the fraction."""
+
+
 class WindowConfig(Spec):
     """How many of the newest spans to train on."""
 
@@ -117,6 +144,7 @@ class DataConfig(Spec):
     """Which row belongs to which split; not used where the source has data per split."""
     records: RecordsConfig = RecordsConfig()
     bad_rows: BadRows = BadRows()
+    split_overlap: SplitOverlap = SplitOverlap()
     window: WindowConfig = WindowConfig()
 
     @model_validator(mode="after")
@@ -130,7 +158,7 @@ class DataConfig(Spec):
         """Names of the splits, in the order written."""
         if self.source.given_splits:
             return self.source.given_splits
-        if isinstance(self.split, HashSplit | RandomSplit):
+        if isinstance(self.split, HashSplit | RandomSplit | StratifiedSplit):
             return tuple(self.split.ratios)
         if isinstance(self.split, TimeSplit):
             return (*self.split.until, self.split.rest)
@@ -144,3 +172,6 @@ class IngestConfig(Spec):
     split: Split
     records: RecordsConfig
     bad_rows: BadRows
+    split_overlap: SplitOverlap = SplitOverlap()
+    derive: dict[Name, Name] = Field(default_factory=dict)
+    """The derived columns that the split reads."""

@@ -37,20 +37,28 @@ def encode(columns: Mapping[str, pa.Array]) -> pa.BinaryArray:
         columns: name -> float32, int64 or binary array, or list array of float32 whose lists are equally long; null is
             missing. All have the same length.
     """
+    return examples(entries(columns))
+
+
+def entries(columns: Mapping[str, pa.Array]) -> pa.BinaryArray:
+    """Returns the features of each row, equal for equal rows, to be made `examples`; columns as in `encode`."""
     names = sorted(columns, key=str.encode)
     floats = [name for name in names if _is_float(columns[name].type)]
     pieces = [_float_entries({name: columns[name] for name in floats})] if floats else []
     pieces += [_entries(name, columns[name]) for name in names if name not in floats]
-    total = varints(np.sum([piece.sizes for piece in pieces], axis=0))
-    arrays = [array for piece in pieces for array in piece.arrays]
-    return pc.binary_join_element_wise(
-        pa.scalar(_FEATURES, _BINARY),
-        total,
-        *arrays,
-        pa.scalar(b"", _BINARY),
-        null_handling="replace",
-        null_replacement="",
-    )
+    return _joined([array for piece in pieces for array in piece.arrays])
+
+
+def examples(*features: pa.BinaryArray) -> pa.BinaryArray:
+    """Returns one serialized tf.Example per row, of what several calls of `entries` returned."""
+    sizes = [pc.binary_length(part).to_numpy(zero_copy_only=False).astype(np.int64) for part in features]
+    return _joined([pa.scalar(_FEATURES, _BINARY), varints(np.sum(sizes, axis=0)), *features])
+
+
+def _joined(pieces: list[pa.Array | pa.Scalar]) -> pa.BinaryArray:
+    """Returns the bytes of each row's pieces one after another; null is nothing."""
+    empty = pa.scalar(b"", _BINARY)
+    return pc.binary_join_element_wise(*pieces, empty, null_handling="replace", null_replacement="")
 
 
 def varints(numbers: np.ndarray) -> pa.BinaryArray:

@@ -2,13 +2,14 @@
 
 A worker reads a portion at a time, of about 64 MB: a part of a large file, or several small files. It leaves a piece
 of records per split, and its counts. What is in a portion depends on the files alone, so the records are the same
-however many workers there are.
+however many workers there are. Of every row written a hash of its content is kept until the end, so that rows that
+stand in two splits are counted.
 """
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import apache_beam as beam
@@ -18,16 +19,21 @@ import pyarrow.parquet as pq
 from tfx.dsl.io import fileio
 
 from components.ingest.config import IngestConfig
-from components.ingest.encode import encode
+from components.ingest.content import hashes
+from components.ingest.encode import entries, examples
 from components.ingest.files import SourceFile
-from components.ingest.read import parts_of, read
-from components.ingest.reading import PART_BYTES, WHOLE, BadRow, Part, Reading, Rows
+from components.ingest.hash_runs import Run, RunWriter
+from components.ingest.overlap import Overlap, check_overlaps, count_overlaps
+from components.ingest.portions import Portion, spread
+from components.ingest.read import read
+from components.ingest.reading import BadRow, Reading, Rows
+from components.ingest.rows import convert_columns, place_rows, reading_of
 from components.ingest.shards import Layout, Piece
-from components.ingest.split import NO_SPLIT, assign, split_columns
+from components.ingest.split import NO_SPLIT, split_column
+from components.ingest.strata import Cuts
 from components.ingest.write import PENDING, JoinPieces, PieceWriter, publish
 from preprocessing.columns import RAW_ROW_ID, RawColumn
-from preprocessing.convert import convert
-from preprocessing.errors import UserError, blame
+from preprocessing.errors import UserError
 from preprocessing.progress import report
 
 MANIFEST = "ingest.json"
@@ -50,7 +56,8 @@ _QUARANTINE_SCHEMA = pa.schema(
 class Ingest:
     """One ingestion: what to read, as what, and where to.
 
-    splits: names, in order. columns: raw columns of the examples. gzip: compress the records.
+    splits: names, in order. columns: raw columns of the examples. gzip: compress the records. cuts: of a stratified
+    split, counted before.
     """
 
     config: IngestConfig
@@ -59,6 +66,7 @@ class Ingest:
     columns: tuple[RawColumn, ...]
     folder: str
     gzip: bool
+    cuts: Cuts = field(default_factory=dict)
 
     @property
     def layout(self) -> Layout:
@@ -67,10 +75,21 @@ class Ingest:
 
 
 @dataclass(frozen=True)
+class FileCount:
+    """What became of the rows of one file: read = those written, per split, + quarantined."""
+
+    path: str
+    read: int
+    written: dict[str, int]
+    quarantined: int
+
+
+@dataclass(frozen=True)
 class Manifest:
     """What became of every row.
 
-    files: paths, in the order of row ids. written: rows per split. quarantined: rows per reason.
+    files: paths, in the order of row ids. written: rows per split. quarantined: rows per reason. by_file: the counts of
+    each file. overlaps: rows that stand in two splits, per pair of splits.
     """
 
     files: tuple[str, ...]
@@ -78,6 +97,8 @@ class Manifest:
     written: dict[str, int]
     quarantined: dict[str, int]
     bytes_read: int
+    by_file: tuple[FileCount, ...]
+    overlaps: tuple[Overlap, ...] = ()
 
     @property
     def rows_written(self) -> int:
@@ -97,13 +118,8 @@ class Manifest:
 
 def run(ingest: Ingest, pipeline: beam.Pipeline) -> None:
     """Reads every file on Beam workers and leaves finished shards and counts in the pending folder."""
-    pieces = (
-        pipeline
-        | "Files" >> beam.Create(list(_groups(ingest.files)))
-        | "Portions" >> beam.FlatMap(_portions, ingest)
-        | "Spread" >> beam.Reshuffle()
-        | "Ingest" >> beam.ParDo(_IngestPortion(ingest))
-    )
+    portions = spread(pipeline, ingest.files, ingest.config.source)
+    pieces = portions | "Ingest" >> beam.ParDo(_IngestPortion(ingest))
     _ = pieces | "Shards" >> JoinPieces(ingest.folder, ingest.layout)
 
 
@@ -111,21 +127,20 @@ def finish(ingest: Ingest) -> Manifest:
     """Checks the counts, publishes the shards, writes the quarantine and the manifest.
 
     Raises:
-        UserError: Too many bad rows, or a split without rows.
+        UserError: Too many bad rows, a split without rows, or too many rows in two splits.
     """
     results = [_read_json(path) for path in sorted(fileio.glob(f"{ingest.folder}/{PENDING}/*.json"))]
     _check_portions(ingest, results)
     manifest = _sum(ingest, results)
     bad = [BadRow(**row) for result in results for row in result["bad"]]
-    if manifest.read != manifest.rows_written + manifest.rows_quarantined:
-        raise RuntimeError(f"rows were lost: read is not written + quarantined in {manifest}")
+    _check_counts(manifest)
     _check_budget(ingest, manifest, bad)
+    _check_splits(manifest)
+    overlaps = count_overlaps({s: [Run(**run) for r in results for run in r["hashes"][s]] for s in ingest.splits})
+    ids = {row_id for overlap in overlaps for row_id in overlap.example or ()}
+    check_overlaps(overlaps, ingest.config.split_overlap, {row_id: manifest.locate(row_id) for row_id in ids})
+    manifest = replace(manifest, overlaps=overlaps)
     for split in ingest.splits:
-        if not manifest.written[split]:
-            counts = ", ".join(f"{name} {n:,}" for name, n in manifest.written.items())
-            raise UserError(
-                f"data.split: no row fell into split {split!r} ({counts}). Change the ratios, values or paths."
-            )
         pieces = [Piece(**piece) for result in results for piece in result["pieces"][split]]
         publish(ingest.folder, split, pieces, ingest.layout)
     if bad:
@@ -140,48 +155,9 @@ def finish(ingest: Ingest) -> Manifest:
 def read_manifest(folder: str) -> Manifest:
     """Returns the manifest of an Examples artifact that Ingest wrote."""
     fields = _read_json(f"{folder}/{MANIFEST}")
-    return Manifest(**{**fields, "files": tuple(fields["files"])})
-
-
-@dataclass(frozen=True)
-class Portion:
-    """What one worker reads at a time.
-
-    parts: number of a file, and the part of it. last: whether the end of the last file is in it. number: of the portion
-    among those of its first file.
-    """
-
-    parts: tuple[tuple[int, Part], ...]
-    number: int
-    last: bool
-
-    @property
-    def name(self) -> str:
-        """Unique; sorts in the order of the source."""
-        return f"{self.parts[0][0]:07d}-{self.number:07d}"
-
-
-def _groups(files: Sequence[SourceFile]) -> Iterator[tuple[int, ...]]:
-    """Yields the numbers of files that are read together: neighbours of together at most `PART_BYTES`."""
-    group: list[int] = []
-    size = 0
-    for number, file in enumerate(files):
-        alone = not file.size or size + file.size > PART_BYTES  # the size of a query is not known
-        if group and alone:
-            yield tuple(group)
-            group, size = [], 0
-        group.append(number)
-        size += file.size or PART_BYTES
-    yield tuple(group)
-
-
-def _portions(group: tuple[int, ...], ingest: Ingest) -> Iterator[Portion]:
-    if len(group) > 1:
-        yield Portion(tuple((number, WHOLE) for number in group), 0, last=True)
-        return
-    parts = parts_of(ingest.files[group[0]], ingest.config.source)
-    for i, part in enumerate(parts):
-        yield Portion(((group[0], part),), i, last=i == len(parts) - 1)
+    by_file = tuple(FileCount(**count) for count in fields["by_file"])
+    overlaps = tuple(Overlap(**{**o, "example": o["example"] and tuple(o["example"])}) for o in fields["overlaps"])
+    return Manifest(**{**fields, "files": tuple(fields["files"]), "by_file": by_file, "overlaps": overlaps})
 
 
 class _IngestPortion(beam.DoFn):
@@ -202,30 +178,37 @@ class _IngestPortion(beam.DoFn):
 
 def ingest_portion(ingest: Ingest, portion: Portion) -> dict[str, Any]:
     """Writes the rows of one portion; returns its counts, pieces and bad rows as JSON."""
-    split_only = {name: RawColumn(name, "string") for name in split_columns(ingest.config.split)}
-    columns = split_only | {column.name: column for column in ingest.columns}
     writers = {split: PieceWriter(ingest.folder, split, portion.name, ingest.layout) for split in ingest.splits}
+    runs = {s: RunWriter(f"{ingest.folder}/{PENDING}/rows.by-content/{s}-{portion.name}") for s in ingest.splits}
+    counts: list[dict[str, Any]] = []
     rows_read = 0
     bad: list[BadRow] = []
     try:
         for number, part in portion.parts:
-            reading = Reading(ingest.files[number], columns, part)
+            reading = reading_of(ingest, ingest.files[number], part)
+            before, written = rows_read, Counter[str]()
             for rows in read(reading, ingest.config.source):
                 rows_read += len(rows.numbers)
-                _write_rows(ingest, number, reading, rows, writers)
+                written += _write_rows(ingest, number, reading, rows, writers, runs)
                 report(rows_read, None, "rows", reading.path.rsplit("/", 1)[-1])
             rows_read += reading.malformed
-            bad += reading.take_bad()
+            unusable = reading.take_bad()
+            bad += unusable
+            counts.append(
+                {"file": number, "read": rows_read - before, "written": written, "quarantined": len(unusable)}
+            )
     finally:
-        for writer in writers.values():
-            writer.close()
+        for split in ingest.splits:
+            writers[split].close()
+            runs[split].close()
     return {
         "files": [portion.parts[0][0], portion.parts[-1][0]],
         "number": portion.number,
         "last": portion.last,
-        "read": rows_read,
+        "counts": counts,
         "written": {split: writer.rows for split, writer in writers.items()},
         "pieces": {split: [asdict(piece) for piece in writer.pieces] for split, writer in writers.items()},
+        "hashes": {split: [asdict(run) for run in writer.runs] for split, writer in runs.items()},
         "bad": [asdict(row) for row in bad],
     }
 
@@ -247,57 +230,70 @@ def _write_rows(
     index: int,
     reading: Reading,
     rows: Rows,
-    writers: dict[str, PieceWriter],
-) -> None:
-    arrays, good = _convert_columns(ingest, reading, rows)
-    places = _places(ingest, index, reading.file, rows)
+    writers: Mapping[str, PieceWriter],
+    runs: Mapping[str, RunWriter],
+) -> Counter[str]:
+    """Writes the rows that can be used; returns how many went to each split."""
+    arrays, good = convert_columns(ingest, reading, rows)
+    places = place_rows(ingest, index, reading.file, rows, arrays)
     for row in np.flatnonzero(good & (places == NO_SPLIT)):
-        column = getattr(ingest.config.split, "column", None)
+        column = split_column(ingest.config.split)
         text = str(rows.table.column(column)[int(row)].as_py()) if column else ""
         reading.add_bad(int(rows.numbers[row]), column, "fits no split", text)
-    arrays[RAW_ROW_ID] = pa.array((index << ROW_BITS) + rows.numbers)
-    examples = encode(arrays)
+    row_ids = (index << ROW_BITS) + rows.numbers
+    features = entries({column.name: arrays[column.name] for column in ingest.columns})
+    encoded = examples(features, entries({RAW_ROW_ID: pa.array(row_ids)}))
+    content = hashes(features)
+    written = Counter[str]()
     for position, split in enumerate(ingest.splits):
         mine = good & (places == position)
         if mine.any():
-            writers[split].write(examples.filter(pa.array(mine)).to_pylist())
-
-
-def _convert_columns(ingest: Ingest, reading: Reading, rows: Rows) -> tuple[dict[str, pa.Array], np.ndarray]:
-    source = ingest.config.source
-    strip, decimal = getattr(source, "strip", False), getattr(source, "decimal", ".")
-    good = np.ones(len(rows.numbers), dtype=bool)
-    arrays = {}
-    for raw in ingest.columns:
-        column = rows.table.column(raw.name).combine_chunks()
-        with blame(reading.path):
-            converted = convert(column, raw, strip=strip, missing=source.missing_of(raw.name), decimal=decimal)
-        arrays[raw.name] = converted.flat
-        bad = converted.bad
-        for row in np.flatnonzero(bad).tolist():
-            cell = column[row].as_py()
-            text = cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)
-            reading.add_bad(int(rows.numbers[row]), raw.name, converted.reason_of(row), text)
-        good &= ~bad
-    return arrays, good
-
-
-def _places(ingest: Ingest, index: int, file: SourceFile, rows: Rows) -> np.ndarray:
-    if file.split is not None:
-        return np.full(len(rows.numbers), ingest.splits.index(file.split))
-    return assign(ingest.config.split, rows.table, rows.numbers, file_index=index)
+            writers[split].write(encoded.filter(pa.array(mine)).to_pylist())
+            runs[split].write(content[mine], row_ids[mine])
+            written[split] = int(mine.sum())
+    return written
 
 
 def _sum(ingest: Ingest, results: Sequence[dict]) -> Manifest:
     reasons = Counter(row["reason"] for result in results for row in result["bad"])
-    written = {split: sum(result["written"][split] for result in results) for split in ingest.splits}
+    counts = [Counter[str]() for _ in ingest.files]  # of splits by name, and of these two
+    for count in (count for result in results for count in result["counts"]):
+        counts[count["file"]] += Counter({_READ: count["read"], _BAD: count["quarantined"], **count["written"]})
     return Manifest(
         files=tuple(file.path for file in ingest.files),
-        read=sum(result["read"] for result in results),
-        written=written,
+        read=sum(count[_READ] for count in counts),
+        written={split: sum(result["written"][split] for result in results) for split in ingest.splits},
         quarantined=dict(reasons.most_common()),
         bytes_read=sum(file.size for file in ingest.files),
+        by_file=tuple(
+            FileCount(file.path, count[_READ], {split: count[split] for split in ingest.splits}, count[_BAD])
+            for file, count in zip(ingest.files, counts, strict=True)
+        ),
     )
+
+
+_READ, _BAD = "rows read", "rows quarantined"  # no names of splits, which have no blanks
+
+
+def _check_counts(manifest: Manifest) -> None:
+    """Checks that no row was lost: in each file by itself, and in each split by what its records count."""
+    for count in manifest.by_file:
+        if count.read != sum(count.written.values()) + count.quarantined:
+            raise RuntimeError(f"rows were lost: read is not written + quarantined in {count}")
+    for split, rows in manifest.written.items():
+        if rows != sum(count.written[split] for count in manifest.by_file):
+            raise RuntimeError(f"rows were lost: split {split!r} holds {rows} records, in {manifest.by_file}")
+    if manifest.rows_quarantined != sum(count.quarantined for count in manifest.by_file):
+        raise RuntimeError(f"rows were lost: {manifest.rows_quarantined} quarantined, in {manifest.by_file}")
+
+
+def _check_splits(manifest: Manifest) -> None:
+    for split, rows in manifest.written.items():
+        if not rows:
+            counts = ", ".join(f"{name} {n:,}" for name, n in manifest.written.items())
+            raise UserError(
+                f"data.split: no row fell into split {split!r} ({counts}). Change the ratios, values or paths."
+            )
 
 
 def _check_budget(ingest: Ingest, manifest: Manifest, bad: Sequence[BadRow]) -> None:

@@ -84,15 +84,18 @@ def read(reading: Reading, source: Source) -> Iterator[Rows]:
     folders = folder_columns(reading.file, source)
     own = reader.columns() if folders else None
     constant = {n: v for n, v in folders.items() if n in reading.columns and (own is None or n not in own)}
-    if not constant:
+    beside = {n: v for n, v in folders.items() if own is None or n not in own} if reading.whole else {}
+    if not constant and not beside:
         yield from reader.rows(reading)
         return
-    inner = Reading(reading.file, {n: c for n, c in reading.columns.items() if n not in constant}, reading.part)
+    needed = {n: c for n, c in reading.columns.items() if n not in constant}
+    inner = Reading(reading.file, needed, reading.part, whole=reading.whole)
     inner.bad, inner.seen = reading.bad, reading.seen
     reading.seen.update(constant)
     for rows in reader.rows(inner):
         reading.malformed = inner.malformed
-        yield Rows(_with_constants(rows.table, constant, list(reading.columns)), rows.numbers)
+        table = _with_constants(rows.table, constant).select(list(reading.columns))
+        yield Rows(table, rows.numbers, None if rows.whole is None else _with_constants(rows.whole, beside))
     reading.malformed = inner.malformed
 
 
@@ -112,8 +115,8 @@ def _reader(file: SourceFile, source: Source) -> Reader:
     return READERS[type(source)](file, source)
 
 
-def _with_constants(table: pa.Table, constant: Mapping[str, str | None], order: list[str]) -> pa.Table:
+def _with_constants(table: pa.Table, constant: Mapping[str, str | None]) -> pa.Table:
     for name, value in constant.items():
         column = pa.nulls(table.num_rows, pa.string()) if value is None else pa.array([value] * table.num_rows)
         table = table.append_column(name, column)
-    return table.select(order)
+    return table

@@ -52,11 +52,13 @@ class Rows:
     """Some rows of one file.
 
     table: the columns needed. numbers: int64 [rows], increasing; for text the line that a row begins at, from 1 and
-    with the header counted, else its position in the file, from 1.
+    with the header counted, else its position in the file, from 1. whole: the same rows with every column of the
+    source as it stands there, where `Reading.whole` asks for it.
     """
 
     table: pa.Table
     numbers: np.ndarray
+    whole: pa.Table | None = None
 
 
 @dataclass
@@ -64,7 +66,8 @@ class Reading:
     """One part being read: what is needed of it, and what turned out to be of no use.
 
     columns: what is needed, by name. bad: rows of no use, until someone takes them out. malformed: how many rows were
-    not even yielded. seen: columns met, by readers that know no more of a file than what its rows hold.
+    not even yielded. seen: columns met, by readers that know no more of a file than what its rows hold. whole: whether
+    rows are wanted with all columns of the source too.
     """
 
     file: SourceFile
@@ -73,6 +76,7 @@ class Reading:
     bad: list[BadRow] = field(default_factory=list)
     malformed: int = 0
     seen: set[str] = field(default_factory=set)
+    whole: bool = False
 
     @property
     def path(self) -> str:
@@ -140,9 +144,9 @@ def readable(path: str) -> Iterator[None]:
         ) from error
 
 
-def batches_of(table: pa.Table, first_row: int) -> Iterator[Rows]:
-    """Yields a table in batches, rows numbered from `first_row`."""
+def batches_of(table: pa.Table, first_row: int, whole: pa.Table | None = None) -> Iterator[Rows]:
+    """Yields a table, and all columns of the same rows, in batches, rows numbered from `first_row`."""
     for start in range(0, table.num_rows, BATCH_ROWS):
         piece = table.slice(start, BATCH_ROWS)
         numbers = np.arange(first_row + start, first_row + start + piece.num_rows, dtype=np.int64)
-        yield Rows(piece, numbers)
+        yield Rows(piece, numbers, None if whole is None else whole.slice(start, BATCH_ROWS))

@@ -1,37 +1,52 @@
 """Which split each row belongs to."""
 
-import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
 
-from components.ingest.config import ColumnSplit, HashSplit, RandomSplit, Split, TimeSplit
+from components.ingest.config import ColumnSplit, HashSplit, RandomSplit, Split, StratifiedSplit, TimeSplit
+from components.ingest.content import contents, hashes
 from preprocessing.convert import to_text
 
 NO_SPLIT = -1
+_SEED_WITHOUT_KEY = 1
 
 
 def split_columns(split: Split) -> tuple[str, ...]:
-    """Returns the columns that deciding a row's split reads, beside the columns that features read."""
-    column = getattr(split, "column", None)
+    """Returns the raw columns that deciding a row's split reads by name, beside those that features read."""
+    column = None if isinstance(split, StratifiedSplit) else split_column(split)
     return (column,) if column else ()
+
+
+def split_column(split: Split) -> str | None:
+    """Returns the column that a split is made by, if it is by one."""
+    return getattr(split, "column", None)
+
+
+def reads_whole_rows(split: Split) -> bool:
+    """Whether a row's split depends on all columns of the source."""
+    return isinstance(split, StratifiedSplit) or (isinstance(split, HashSplit) and split.column is None)
 
 
 def assign(split: Split, table: pa.Table, numbers: np.ndarray, *, file_index: int) -> np.ndarray:
     """Returns the index into the split names for each row; NO_SPLIT where a row fits none.
 
+    A stratified split is dealt as by hash, which is what it comes to in a sample; ingest deals it by `strata.Cuts`.
+
     Args:
         split: the section of the YAML.
-        table: the rows, with at least `split_columns`.
+        table: the rows, with at least `split_columns`; with all columns of the source if it `reads_whole_rows`.
         numbers: int64 [rows], row numbers in the file.
         file_index: position of the file among all files; with the row number it seeds the random split.
     """
-    if isinstance(split, HashSplit):
-        return _by_ratio(_hash_fractions(split, table), split.ratios)
+    if isinstance(split, HashSplit) and split.column is not None:
+        return _by_ratio(_key_fractions(_texts(table, split.column), numbers, file_index), split.ratios)
+    if isinstance(split, HashSplit | StratifiedSplit):
+        return _by_ratio(hashes(contents(table)) / 2**64, split.ratios)
     if isinstance(split, RandomSplit):
-        return _by_ratio(_random_fractions(split, numbers, file_index), split.ratios)
+        return _by_ratio(_random_fractions(split.seed, numbers, file_index), split.ratios)
     if isinstance(split, TimeSplit):
         return _by_time(split, _texts(table, split.column))
     return _by_value(split, _texts(table, split.column))
@@ -43,27 +58,18 @@ def _by_ratio(fractions: np.ndarray, ratios: Mapping[str, float]) -> np.ndarray:
     return np.searchsorted(shares / shares[-1], fractions, side="right").clip(max=len(shares) - 1)
 
 
-def _hash_fractions(split: HashSplit, table: pa.Table) -> np.ndarray:
-    """Returns BLAKE2b-64 of the key's UTF-8 text over 2**64; a row without a key is hashed by all its cells."""
-    keys: list[str | None] = [None] * table.num_rows if split.column is None else _texts(table, split.column)
-    if None in keys:
-        keys = [row if key is None else key for key, row in zip(keys, _row_keys(table), strict=True)]
-    return np.array([_fraction(str(key)) for key in keys])
+def _key_fractions(keys: pa.Array, numbers: np.ndarray, file_index: int) -> np.ndarray:
+    """Returns BLAKE2b-64 of the key's UTF-8 text over 2**64; a row without a key is dealt by chance."""
+    fractions = hashes(keys) / 2**64
+    if keys.null_count:
+        absent = keys.is_null().to_numpy(zero_copy_only=False)
+        fractions[absent] = _random_fractions(_SEED_WITHOUT_KEY, numbers, file_index)[absent]
+    return fractions
 
 
-def _row_keys(table: pa.Table) -> list[str]:
-    columns = [_texts(table, name) for name in table.column_names]
-    return ["\x1f".join("\x00" if cell is None else cell for cell in row) for row in zip(*columns, strict=True)]
-
-
-def _fraction(key: str) -> float:
-    digest = hashlib.blake2b(key.encode("utf-8", "surrogateescape"), digest_size=8).digest()
-    return int.from_bytes(digest, "big") / 2**64
-
-
-def _random_fractions(split: RandomSplit, numbers: np.ndarray, file_index: int) -> np.ndarray:
+def _random_fractions(seed: int, numbers: np.ndarray, file_index: int) -> np.ndarray:
     """Returns a counter-based random number per row, the same however the file is cut into batches."""
-    start = (split.seed * 0x9E3779B97F4A7C15 + (file_index << 40)) % 2**64
+    start = (seed * 0x9E3779B97F4A7C15 + (file_index << 40)) % 2**64
     state = numbers.astype(np.uint64) + np.uint64(start)
     return _mix(state).astype(np.float64) / 2**64
 
@@ -77,10 +83,12 @@ def _mix(state: np.ndarray) -> np.ndarray:
         return state ^ (state >> np.uint64(31))
 
 
-def _by_time(split: TimeSplit, texts: list[str | None]) -> np.ndarray:
+def _by_time(split: TimeSplit, texts: pa.Array) -> np.ndarray:
     limits = np.array([instant(limit, split.format) for limit in split.until.values()], dtype=np.float64)
-    moments = [None if text is None else instant(text, split.format) for text in texts]
-    when = np.array(moments, dtype=np.float64)  # None becomes NaN
+    distinct = texts.dictionary_encode()
+    moments = [None if text is None else instant(text, split.format) for text in distinct.dictionary.to_pylist()]
+    when = np.array([*moments, None], dtype=np.float64)  # None becomes NaN
+    when = when[distinct.indices.fill_null(len(moments)).to_numpy(zero_copy_only=False)]
     return np.where(np.isnan(when), NO_SPLIT, np.searchsorted(limits, when, side="right"))
 
 
@@ -102,17 +110,16 @@ def instant(text: str, date_format: str) -> float | None:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def _by_value(split: ColumnSplit, texts: list[str | None]) -> np.ndarray:
+def _by_value(split: ColumnSplit, texts: pa.Array) -> np.ndarray:
     index: dict[str | None, int] = {}
     for position, values in enumerate(split.values.values()):
         for value in (values,) if isinstance(values, str) else values:
             index[value] = position
-    return np.array([index.get(text, NO_SPLIT) for text in texts])
+    return np.array([index.get(text, NO_SPLIT) for text in texts.to_pylist()])
 
 
-def _texts(table: pa.Table, column: str) -> list[str | None]:
+def _texts(table: pa.Table, column: str) -> pa.Array:
     values = table.column(column).combine_chunks()
     if pa.types.is_nested(values.type):
-        return [None if value is None else repr(value) for value in values.to_pylist()]
-    text, _ = to_text(values, strip=True, missing=())
-    return text.to_pylist()
+        return pa.array([None if value is None else repr(value) for value in values.to_pylist()], pa.string())
+    return to_text(values, strip=True, missing=())[0]

@@ -19,6 +19,7 @@ CHECKS: tuple[Check, ...] = (
     data.check_split_names,
     data.check_split_by_time,
     data.check_split_by_column,
+    data.check_stratified,
     data.check_derive,
     data.check_column_types,
     data.check_columns_of_files,

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from components.ingest.config import ColumnSplit, TimeSplit
-from components.ingest.split import instant
+from components.ingest.config import ColumnSplit, StratifiedSplit, TimeSplit
+from components.ingest.split import instant, split_column
 from pipeline.checks.findings import Finding, warning
 from pipeline.checks.source import columns_present
 from pipeline.derived import columns_behind, derived_types, known_raw_columns, parsed
@@ -55,8 +55,8 @@ def check_split_by_time(loaded: Loaded) -> Iterator[Finding]:
 def check_split_by_column(loaded: Loaded) -> Iterator[Finding]:
     """Splits read raw columns, and no value belongs to two splits."""
     split = loaded.config.data.split
-    column = getattr(split, "column", None)
-    if column in loaded.config.data.derive:
+    column = split_column(split)
+    if column in loaded.config.data.derive and not isinstance(split, StratifiedSplit):
         yield Finding(("data", "split", "column"), f"{column} is derived, and rows are split first. Name a raw column.")
     if not isinstance(split, ColumnSplit):
         return
@@ -67,6 +67,24 @@ def check_split_by_column(loaded: Loaded) -> Iterator[Finding]:
                 keys: Keys = ("data", "split", "values", name)
                 yield Finding(keys, f'"{value}" belongs to {owner[value]} already. A value decides one split.')
             owner[value] = name
+
+
+def check_stratified(loaded: Loaded) -> Iterator[Finding]:
+    """A stratified split is by a column that puts every row into one class."""
+    split, label = loaded.config.data.split, loaded.config.label
+    if not isinstance(split, StratifiedSplit):
+        return
+    refused = {
+        "regression": "is a number, not one of several classes. Name a column, such as one derived from it: "
+        f'derive: {{{label.name}_group: "where({label.name} > 10, 1, 0)"}}.',
+        "multilabel": "holds several classes per row, and a row can be dealt by one only. Name a column.",
+    }
+    if split.column is None and label.task in refused:
+        yield Finding(("data", "split"), f"stratified goes by the label, but {label.name} {refused[label.task]}")
+    column = split.column or label.name
+    raw = known_raw_columns(loaded.config).get(column)
+    if raw is not None and raw.type == "vector":
+        yield Finding(("data", "split"), f"stratified needs one value per row; {column} holds a vector.")
 
 
 def check_derive(loaded: Loaded) -> Iterator[Finding]:
@@ -135,7 +153,7 @@ def check_columns_of_files(loaded: Loaded) -> Iterator[Finding]:
 def _split_keys(loaded: Loaded) -> Keys:
     if loaded.config.data.source.given_splits:
         return _PATH
-    field = {"hash": "ratios", "random": "ratios", "time": "until", "column": "values"}
+    field = {"hash": "ratios", "random": "ratios", "stratified": "ratios", "time": "until", "column": "values"}
     return ("data", "split", field[loaded.config.data.split.method])
 
 
@@ -152,7 +170,7 @@ def _columns_read(loaded: Loaded) -> Iterator[tuple[Keys, str]]:
         yield ("label", "weight"), config.label.weight
     for i, columns in enumerate(config.evaluation.slices):
         yield from ((("evaluation", "slices", i, j), column) for j, column in enumerate(columns))
-    column = getattr(config.data.split, "column", None)
+    column = split_column(config.data.split)
     if column is not None and not config.data.source.given_splits:
         yield ("data", "split", "column"), column
 

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from components.ingest.config import HashSplit, RandomSplit
-from components.ingest.split import NO_SPLIT, assign, split_columns
+from components.ingest.config import RandomSplit
+from components.ingest.split import NO_SPLIT, assign, reads_whole_rows, split_column, split_columns
 from pipeline.checks.findings import Finding, warning
 from pipeline.data_check.seen import Seen, listed
 from pipeline.loading.problems import Keys
@@ -48,7 +48,7 @@ def check_splits(seen: Seen) -> Iterator[Finding]:
     keys: Keys = ("data", "source", "path") if seen.sample.splits else ("data", "split")
     unsplit = float((places == NO_SPLIT).mean())
     if unsplit > seen.loaded.config.data.bad_rows.max_fraction:
-        column = getattr(seen.loaded.config.data.split, "column", "")
+        column = split_column(seen.loaded.config.data.split) or ""
         examples = seen.values[column].texts[:3] if column in seen.values else ()
         yield Finding(keys, f"{unsplit:.1%} of rows fit no split by {column}; commonest values: {listed(examples)}.")
     for place, name in enumerate(names):
@@ -71,8 +71,8 @@ def check_duplicates(seen: Seen) -> Iterator[Finding]:
     split = seen.loaded.config.data.split
     if seen.sample.splits:
         yield warning(("data", "source", "path"), what)
-    elif isinstance(split, HashSplit) and split.column is None:
-        yield warning(_SPLIT, f"{what} Equal rows stay in one split.")
+    elif reads_whole_rows(split):
+        yield warning(_SPLIT, f"{what} Those equal in every column of the data stay in one split.")
     elif share > _MOSTLY:
         yield warning(_SPLIT, f"{what} With so few different rows, eval is known from train whatever the split.")
     elif isinstance(split, RandomSplit):

@@ -8,7 +8,7 @@ import numpy as np
 
 from components.ingest.files import SourceFile
 from components.ingest.readers.extras import load_package
-from components.ingest.readers.objects import table_of
+from components.ingest.readers.objects import rows_of
 from components.ingest.reading import BATCH_ROWS, WHOLE, Part, Reading, Rows, check_columns, readable
 from components.ingest.storage import open_binary
 from preprocessing.errors import UserError
@@ -40,7 +40,7 @@ class AvroReader:
             records = _fastavro().reader(stream)
             while batch := list(islice(records, BATCH_ROWS)):
                 numbers = np.arange(first, first + len(batch), dtype=np.int64)
-                yield Rows(table_of(batch, reading), numbers)
+                yield rows_of(batch, numbers, reading)
                 first += len(batch)
 
 

@@ -86,12 +86,15 @@ class _Parser:
         self._reading = reading
         self._source = source
         self._width = len(names)
+        self._names = names
         self._places = {column: str(names.index(column)) for column in reading.columns}
         self._numbers = {
             column
             for column, raw in reading.columns.items()
-            if raw.type == "number" and source.strip and column not in source.missing_in
+            if raw.type == "number" and source.strip and column not in source.missing_in and not reading.whole
         }
+        # Of whole rows every cell is wanted as it is written, so that no reading of it as a number changes it.
+        self._read_places = [str(i) for i in range(self._width)] if reading.whole else list(self._places.values())
 
     def parse(self, block: Block) -> Iterator[Rows]:
         """Yields the rows of a block."""
@@ -147,7 +150,11 @@ class _Parser:
                 cells = self._drop_unreadable(name, cells, rows.numbers, good)
             columns.append(cells)
         table = pa.table(columns, names=list(self._reading.columns))
-        return Rows(table, rows.numbers) if good.all() else Rows(table.filter(pa.array(good)), rows.numbers[good])
+        whole = rows.table.rename_columns(self._names) if self._reading.whole else None
+        if good.all():
+            return Rows(table, rows.numbers, whole)
+        kept = pa.array(good)
+        return Rows(table.filter(kept), rows.numbers[good], None if whole is None else whole.filter(kept))
 
     def _drop_long(self, name: str, cells: pa.Array, numbers: np.ndarray, good: np.ndarray) -> None:
         limit = self._source.max_cell_kb
@@ -199,10 +206,9 @@ class _Parser:
             ),
             convert_options=pa.csv.ConvertOptions(
                 check_utf8=False,
-                column_types={
-                    place: pa.float64() if name in numbers else pa.binary() for name, place in self._places.items()
-                },
-                include_columns=list(self._places.values()),
+                column_types=dict.fromkeys(self._read_places, pa.binary())
+                | {self._places[name]: pa.float64() for name in numbers},
+                include_columns=self._read_places,
                 null_values=list(self._source.missing),
                 strings_can_be_null=False,
                 decimal_point=self._source.decimal,
@@ -238,4 +244,5 @@ def _decoded(cell: bytes) -> str | None:
 def batches(rows: Rows) -> Iterator[Rows]:
     """Yields rows in batches of at most `BATCH_ROWS`."""
     for start in range(0, len(rows.numbers), BATCH_ROWS):
-        yield Rows(rows.table.slice(start, BATCH_ROWS), rows.numbers[start : start + BATCH_ROWS])
+        whole = None if rows.whole is None else rows.whole.slice(start, BATCH_ROWS)
+        yield Rows(rows.table.slice(start, BATCH_ROWS), rows.numbers[start : start + BATCH_ROWS], whole)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from components.ingest.readers.objects import table_of
+from components.ingest.readers.objects import rows_of
 from components.ingest.reading import PART_BYTES, Part, Reading, Rows
 from components.ingest.storage import Found, find
 
@@ -67,10 +67,10 @@ def file_rows(
         numbers.append(number)
         size += sum(len(value) for value in row.values() if isinstance(value, bytes | str))
         if size >= _BATCH_BYTES or len(rows) == _BATCH_FILES:
-            yield Rows(table_of(rows, reading), np.array(numbers, dtype=np.int64))
+            yield rows_of(rows, np.array(numbers, dtype=np.int64), reading)
             rows, numbers, size = [], [], 0
     if rows:
-        yield Rows(table_of(rows, reading), np.array(numbers, dtype=np.int64))
+        yield rows_of(rows, np.array(numbers, dtype=np.int64), reading)
 
 
 def _columns(folder: str, file: Found) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from components.ingest.content import table_of_dicts
 from components.ingest.files import SourceFile
 from components.ingest.readers.objects import table_of
 from components.ingest.readers.tables import names_of, select
@@ -38,9 +39,9 @@ class ModuleReader:
         """See base class."""
         first = 1
         with blame(f"data.source.function {self._function}"):
-            for table in _tables(_call(self._function), reading):
-                yield from batches_of(table, first)
-                first += table.num_rows
+            for needed, whole in _tables(_call(self._function), reading):
+                yield from batches_of(needed, first, whole)
+                first += needed.num_rows
 
 
 def _call(path: str) -> Any:
@@ -52,8 +53,8 @@ def _call(path: str) -> Any:
     return function()
 
 
-def _tables(returned: Any, reading: Reading) -> Iterator[pa.Table]:
-    """Yields what a user's function returned, as tables of the columns needed."""
+def _tables(returned: Any, reading: Reading) -> Iterator[tuple[pa.Table, pa.Table | None]]:
+    """Yields what a user's function returned, as tables of the columns needed, and of all where they are wanted."""
     table = _as_table(returned)
     if table is not None:
         yield _needed(table, reading)
@@ -63,14 +64,15 @@ def _tables(returned: Any, reading: Reading) -> Iterator[pa.Table]:
         raise UserError(f"returned {_name(returned)}. Accepted: {_ACCEPTED}.")
 
 
-def _tables_of_items(items: Iterator[Any], reading: Reading) -> Iterator[pa.Table]:
+def _tables_of_items(items: Iterator[Any], reading: Reading) -> Iterator[tuple[pa.Table, pa.Table | None]]:
     for item in items:
         table = _as_table(item)
         if table is not None:
             yield _needed(table, reading)
         elif isinstance(item, Mapping):
             batch = [item, *islice(items, BATCH_ROWS - 1)]
-            yield table_of([_row(row) for row in batch], reading)
+            rows = [_row(row) for row in batch]
+            yield table_of(rows, reading), table_of_dicts(rows) if reading.whole else None
         else:
             raise UserError(f"yielded {_name(item)}. Accepted: {_ACCEPTED}.")
 
@@ -95,10 +97,10 @@ def _as_table(value: Any) -> pa.Table | None:
     return None
 
 
-def _needed(table: pa.Table, reading: Reading) -> pa.Table:
+def _needed(table: pa.Table, reading: Reading) -> tuple[pa.Table, pa.Table | None]:
     check_columns("the table it returned", list(reading.columns), names_of(table.schema))
     reading.seen.update(reading.columns)
-    return select(table, list(reading.columns))
+    return select(table, list(reading.columns)), table if reading.whole else None
 
 
 def _name(value: Any) -> str:

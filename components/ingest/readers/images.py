@@ -53,7 +53,8 @@ class ImagesReader:
                 yield from self._manifest_rows(reading)
 
     def _manifest_rows(self, reading: Reading) -> Iterator[Rows]:
-        needed = dict.fromkeys(["file", *(name for name in reading.columns if name not in _READ_FROM_IMAGE)])
+        listed = [*reading.columns, *(self._manifest.columns() if reading.whole else ())]
+        needed = dict.fromkeys(["file", *(name for name in listed if name not in _READ_FROM_IMAGE)])
         lines = Reading(reading.file, {name: RawColumn(name, "string") for name in needed}, reading.part)
         for rows in self._manifest.rows(lines):
             entries = zip(rows.numbers.tolist(), rows.table.to_pylist(), strict=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from components.ingest.files import SourceFile
 from components.ingest.readers.lines import line_parts, numbered_lines
-from components.ingest.readers.objects import table_of
+from components.ingest.readers.objects import rows_of
 from components.ingest.reading import BATCH_ROWS, Part, Reading, Rows, readable
 from components.ingest.sources import JsonLinesSource
 
@@ -41,10 +41,10 @@ class JsonLinesReader:
                     objects.append(row)
                     numbers.append(number)
                 if len(objects) == BATCH_ROWS:
-                    yield Rows(table_of(objects, reading), np.array(numbers, dtype=np.int64))
+                    yield rows_of(objects, np.array(numbers, dtype=np.int64), reading)
                     objects, numbers = [], []
         if objects:
-            yield Rows(table_of(objects, reading), np.array(numbers, dtype=np.int64))
+            yield rows_of(objects, np.array(numbers, dtype=np.int64), reading)
 
 
 def _object(reading: Reading, number: int, line: bytes) -> dict[str, Any] | None:

@@ -69,7 +69,8 @@ class NumpyReader:
                 for key, array in arrays.items():
                     columns |= self._columns(key, array, array.read(count))
                 table = pa.table([columns[name] for name in reading.columns], names=list(reading.columns))
-                yield Rows(table, np.arange(start + 1, start + 1 + count, dtype=np.int64))
+                whole = pa.table(columns) if reading.whole else None
+                yield Rows(table, np.arange(start + 1, start + 1 + count, dtype=np.int64), whole)
 
     def _open(self) -> "_Arrays":
         return _Arrays(self._path)

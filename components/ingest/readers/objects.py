@@ -4,9 +4,16 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from components.ingest.reading import Reading
+from components.ingest.content import table_of_dicts
+from components.ingest.reading import Reading, Rows
+
+
+def rows_of(rows: Sequence[Mapping[str, Any]], numbers: np.ndarray, reading: Reading) -> Rows:
+    """Returns rows given as dicts, with their int64 numbers, as what `reading` needs of them."""
+    return Rows(table_of(rows, reading), numbers, table_of_dicts(rows) if reading.whole else None)
 
 
 def table_of(rows: Sequence[Mapping[str, Any]], reading: Reading) -> pa.Table:

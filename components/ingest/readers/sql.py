@@ -51,16 +51,18 @@ class SqlReader:
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
         """See base class."""
-        check_columns(self._name, list(reading.columns), self.columns())
+        present = self.columns()
+        check_columns(self._name, list(reading.columns), present)
+        selected = list(dict.fromkeys([*reading.columns, *(present if reading.whole else ())]))
         first = reading.part.first_row
         with self._connection() as connection:
             result = connection.execution_options(stream_results=True, yield_per=BATCH_ROWS).execute(
-                self._range(list(reading.columns), reading.part)
+                self._range(selected, reading.part)
             )
             for batch in result.partitions(BATCH_ROWS):
-                columns = [array_of(values) for values in zip(*batch, strict=True)]
+                whole = pa.table([array_of(values) for values in zip(*batch, strict=True)], names=selected)
                 numbers = np.arange(first, first + len(batch), dtype=np.int64)
-                yield Rows(pa.table(columns, names=list(reading.columns)), numbers)
+                yield Rows(whole.select(list(reading.columns)), numbers, whole if reading.whole else None)
                 first += len(batch)
 
     @property

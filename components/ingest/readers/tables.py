@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc
@@ -39,11 +38,11 @@ class ParquetReader:
         with readable(self._path), _open(self._path) as stream:
             file = pa.parquet.ParquetFile(stream)
             check_columns(self._path, list(reading.columns), names_of(file.schema_arrow))
-            roots = roots_of(list(reading.columns), file.schema_arrow)
+            roots = None if reading.whole else roots_of(list(reading.columns), file.schema_arrow)
             groups = range(file.num_row_groups)[reading.part.begin : reading.part.end]
             first = reading.part.first_row
             for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=list(groups), columns=roots):
-                yield _rows(select(batch, list(reading.columns)), first)
+                yield from _batches(pa.Table.from_batches([batch]), first, reading)
                 first += batch.num_rows
 
 
@@ -72,11 +71,11 @@ class OrcReader:
         with readable(self._path), _open(self._path) as stream:
             file = pa.orc.ORCFile(stream)
             check_columns(self._path, list(reading.columns), names_of(file.schema))
-            roots = roots_of(list(reading.columns), file.schema)
+            roots = None if reading.whole else roots_of(list(reading.columns), file.schema)
             first = reading.part.first_row
             for stripe in range(file.nstripes)[reading.part.begin : reading.part.end]:
                 table = pa.Table.from_batches([file.read_stripe(stripe, columns=roots)])
-                yield from batches_of(select(table, list(reading.columns)), first)
+                yield from _batches(table, first, reading)
                 first += table.num_rows
 
 
@@ -108,7 +107,7 @@ class ArrowReader:
             first = reading.part.first_row
             for batch in _ipc_batches(file, reading.part):
                 table = pa.Table.from_batches([batch])
-                yield from batches_of(select(table, list(reading.columns)), first)
+                yield from _batches(table, first, reading)
                 first += table.num_rows
 
 
@@ -156,8 +155,8 @@ def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
     return column
 
 
-def _rows(table: pa.Table, first: int) -> Rows:
-    return Rows(table, np.arange(first, first + table.num_rows, dtype=np.int64))
+def _batches(table: pa.Table, first: int, reading: Reading) -> Iterator[Rows]:
+    return batches_of(select(table, list(reading.columns)), first, table if reading.whole else None)
 
 
 def _runs(sizes: Sequence[tuple[int, int]]) -> list[Part]:

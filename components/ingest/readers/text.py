@@ -57,11 +57,12 @@ class TextReader:
             except UnicodeDecodeError:
                 reading.add_malformed(number, f"not {self._source.encoding}", line.decode("utf-8", "replace"))
             if len(texts) == BATCH_ROWS:
-                yield _rows(texts, numbers)
+                yield _rows(texts, numbers, reading)
                 texts, numbers = [], []
         if texts:
-            yield _rows(texts, numbers)
+            yield _rows(texts, numbers, reading)
 
 
-def _rows(texts: list[str], numbers: list[int]) -> Rows:
-    return Rows(pa.table({"text": pa.array(texts, type=pa.string())}), np.array(numbers, dtype=np.int64))
+def _rows(texts: list[str], numbers: list[int], reading: Reading) -> Rows:
+    table = pa.table({"text": pa.array(texts, type=pa.string())})
+    return Rows(table.select(list(reading.columns)), np.array(numbers, dtype=np.int64), table)

@@ -53,7 +53,9 @@ class TfRecordReader:
     def _decoded(self, batch: list[bytes], numbers: np.ndarray, decode: Decode, reading: Reading) -> Iterator[Rows]:
         """Decodes records; where one of them is no message, the halves are tried."""
         try:
-            yield Rows(_select(decode(batch), reading), numbers)
+            decoded = decode(batch)
+            whole = pa.Table.from_batches([decoded]) if reading.whole else None
+            yield Rows(_select(decoded, reading), numbers, whole)
         except RuntimeError as error:
             if len(batch) == 1:
                 reading.add_malformed(int(numbers[0]), f"no tf.{_NAMES[self._payload]}", repr(batch[0][:200]))

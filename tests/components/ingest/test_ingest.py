@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from components.ingest import shards, write
-from components.ingest.config import BadRows, HashSplit, IngestConfig, RandomSplit, RecordsConfig
+from components.ingest.config import BadRows, HashSplit, IngestConfig, RandomSplit, RecordsConfig, SplitOverlap
 from components.ingest.files import find_files, resolve_path
 from components.ingest.ingest import MANIFEST, QUARANTINE, Ingest, finish, read_manifest, run
 from components.ingest.readers import lines
@@ -24,10 +24,16 @@ NO_BAD_ROWS = BadRows(max_fraction=0.0)
 ANY_BAD_ROWS = BadRows(max_fraction=1.0)
 
 
-def ingest(tmp_path, path, *, split=None, bad_rows=NO_BAD_ROWS, gzip=False, columns=COLUMNS, **records):
+def ingest(tmp_path, path, *, split=None, bad_rows=NO_BAD_ROWS, gzip=False, columns=COLUMNS, overlap=None, **records):
     source = CsvSource(format="csv", path=path)
     split = split or RandomSplit(method="random", ratios={"train": 1, "eval": 1})
-    config = IngestConfig(source=source, split=split, records=RecordsConfig(**records), bad_rows=bad_rows)
+    config = IngestConfig(
+        source=source,
+        split=split,
+        records=RecordsConfig(**records),
+        bad_rows=bad_rows,
+        split_overlap=overlap or SplitOverlap(),
+    )
     files = find_files(source.path, lambda p: resolve_path(p, tmp_path))
     splits = source.given_splits or tuple(split.ratios)
     ingestion = Ingest(config, files, splits, columns, str(tmp_path / "examples"), gzip)
@@ -91,6 +97,46 @@ def test_absolute_budget(tmp_path):
     (tmp_path / "a.csv").write_text("fare,zone\n" + "x,z\n" * 3 + "1,z\n" * 97)
     with pytest.raises(UserError, match="allows 50.00% of rows and 2"):
         ingest(tmp_path, "a.csv", bad_rows=BadRows(max_fraction=0.5, max_rows=2))
+
+
+def test_rows_in_two_splits_are_counted_with_an_example(tmp_path):
+    (tmp_path / "a.csv").write_text("fare,zone,id\n" + "".join(f"{i},z,{i}\n" for i in range(10)))
+    (tmp_path / "b.csv").write_text("fare,zone,id\n3,z,91\n3.0,z,92\n3,,93\n77,z,94\n")
+    manifest = ingest(tmp_path, {"train": "a.csv", "eval": "b.csv"})
+    (overlap,) = manifest.overlaps
+    assert (overlap.first, overlap.second, overlap.rows, overlap.of) == ("train", "eval", 2, 4)
+    assert [manifest.locate(row) for row in overlap.example] == [
+        f"{tmp_path / 'a.csv'}, row 5",
+        f"{tmp_path / 'b.csv'}, row 2",
+    ]
+    assert read_manifest(str(tmp_path / "examples")) == manifest
+    (tmp_path / "examples").rename(tmp_path / "before")
+    with pytest.raises(UserError, match=r"2 of 4 rows of eval \(50.00%\) stand in train too"):
+        ingest(tmp_path, {"train": "a.csv", "eval": "b.csv"}, overlap=SplitOverlap(max_fraction=0.4))
+    assert not (tmp_path / "examples" / "Split-train").exists()
+
+
+def test_a_feature_on_another_column_moves_no_row(tmp_path):
+    (tmp_path / "a.csv").write_text("fare,zone,id\n" + "".join(f"{i % 7}.50,z{i % 3},{i}\n" for i in range(300)))
+    split = HashSplit(method="hash", ratios={"train": 1, "eval": 1})
+    ingest(tmp_path, "a.csv", split=split)
+    before = [row for row, _, _ in examples(tmp_path, "train")]
+    (tmp_path / "examples").rename(tmp_path / "before")
+    ingest(tmp_path, "a.csv", split=split, columns=(RawColumn("id", "number"), RawColumn("zone", "string")))
+    assert [row for row, _, _ in examples(tmp_path, "train")] == before
+    assert 100 < len(before) < 200
+
+
+def test_every_file_is_accounted_for(tmp_path):
+    (tmp_path / "a.csv").write_text("fare,zone\n" + "1,z\nx,z\n1,2,3\n" * 10)
+    (tmp_path / "b.csv").write_text("fare,zone\n" + "2,z\n" * 30)
+    manifest = ingest(tmp_path, "*.csv", bad_rows=ANY_BAD_ROWS)
+    found = {s: [row >> 40 for row, _, _ in examples(tmp_path, s)] for s in ("train", "eval")}
+    for i, count in enumerate(manifest.by_file):
+        assert count.path == str(tmp_path / "ab"[i]) + ".csv"
+        assert count.written == {split: files.count(i) for split, files in found.items()}
+        assert (count.read, count.quarantined) == (30, 20 if i == 0 else 0)
+        assert count.read == sum(count.written.values()) + count.quarantined
 
 
 def test_shards_are_cut_by_size_and_hold_every_row_once(tmp_path):

@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from components.ingest.config import ColumnSplit, HashSplit, RandomSplit, TimeSplit
+from components.ingest.content import contents, hashes
 from components.ingest.split import NO_SPLIT, assign
 
 
@@ -34,6 +35,30 @@ def test_equal_rows_fall_into_one_split_without_a_key():
     split = HashSplit(method="hash")
     table = pa.table({"a": ["x", "x", "y"] * 30, "b": [1, 1, 2] * 30})
     assert len(set(assign_all(split, table)[0::3])) == 1
+
+
+def test_all_columns_are_hashed_as_documented():
+    """The numbers are those of coreutils: printf '\\x1fcity\\x1fOslo\\x1fn\\x1f5' | b2sum -l 64."""
+    table = pa.table({"n": [5, None], "city": ["Oslo", None], "at": pa.nulls(2, pa.timestamp("s"))})
+    assert [f"{h:016x}" for h in hashes(contents(table)).tolist()] == ["7b2d1f4c6243d28c", "e4a6a0577479b2b4"]
+    split = HashSplit(method="hash", ratios={"train": 1, "eval": 1, "test": 1})  # 0x7b.. is in the second third
+    assert assign_all(split, table) == [1, 2]
+
+
+def test_content_does_not_depend_on_column_order_empty_columns_or_arrow_types():
+    one = pa.table({"a": ["x", "y"], "b": [1.5, 2.0], "c": [[1], [2, 3]]})
+    other = pa.table(
+        {
+            "new": pa.nulls(2),
+            "c": pa.array([[1], [2, 3]], pa.large_list(pa.int32())),
+            "b": pa.array(["1.5", "2"]).dictionary_encode(),
+            "a": pa.array([b"x", b"y"]),
+        }
+    )
+    assert contents(one).to_pylist() == contents(other).to_pylist() == [b"\x1fa\x1fx\x1fb\x1f1.5\x1fc\x1f1", _LISTED]
+
+
+_LISTED = b"\x1fa\x1fy\x1fb\x1f2\x1fc\x1f[2, 3]"
 
 
 def test_rows_without_a_key_are_spread():

@@ -184,6 +184,24 @@ MISTAKES = {
         11,
         ['"b" belongs to train'],
     ),
+    "classes of a regression": (
+        {9: "    method: stratified", 12: "  name: tips", 13: "  task: regression", 20: "    rmse: {max: 1}"},
+        "data.split",
+        8,
+        ["tips is a number, not one of several classes", "Name a column"],
+    ),
+    "classes of several at once": (
+        {
+            9: "    method: stratified",
+            12: "  name: company",
+            13: "  task: multilabel\n  separator: '|'",
+            16: "",
+            20: "    example_count: {min: 1}",
+        },
+        "data.split",
+        8,
+        ["company holds several classes per row"],
+    ),
     "split by a derived column": ({10: "    column: big_tipper"}, "data.split.column", 10, ["rows are split first"]),
     "cross of nothing": (
         {18: "crosses: [{inputs: [company, hours]}]\nevaluation:"},

@@ -1,0 +1,95 @@
+"""Hashes of many rows in files, each sorted, so that rows of all parts are compared in memory that does not grow."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from tfx.dsl.io import fileio
+
+ENTRY = np.dtype([("hash", "<u8"), ("what", "<i8")])
+"""A row's hash, and a number that says more of it: its row id, or its class."""
+
+_RUN_ROWS = 1 << 20
+_RANGE_ROWS = 1 << 21
+
+
+@dataclass(frozen=True)
+class Run:
+    """A file of entries sorted by hash."""
+
+    path: str
+    rows: int
+
+
+@dataclass
+class RunWriter:
+    """Writes entries as sorted runs of at most a million. prefix: path that all runs begin with."""
+
+    prefix: str
+    runs: list[Run] = field(default_factory=list)
+    _pending: list[np.ndarray] = field(default_factory=list)
+    _rows: int = 0
+
+    def write(self, hashes: np.ndarray, what: np.ndarray) -> None:
+        """Appends uint64 hashes with their int64 numbers."""
+        entries = np.empty(len(hashes), ENTRY)
+        entries["hash"], entries["what"] = hashes, what
+        self._pending.append(entries)
+        self._rows += len(entries)
+        if self._rows >= _RUN_ROWS:
+            self.close()
+
+    def close(self) -> None:
+        """Writes what is still held."""
+        if self._rows:
+            run = Run(f"{self.prefix}-{len(self.runs):05d}.hashes", self._rows)
+            fileio.makedirs(run.path.rpartition("/")[0])
+            with fileio.open(run.path, "wb") as f:
+                f.write(np.sort(np.concatenate(self._pending), order=("hash", "what")).tobytes())
+            self.runs.append(run)
+        self._pending, self._rows = [], 0
+
+
+def read_ranges(groups: Sequence[Sequence[Run]], range_rows: int = _RANGE_ROWS) -> Iterator[list[np.ndarray]]:
+    """Yields, per range of hashes in increasing order, the entries of each group sorted by hash.
+
+    A hash is in one range only. A range holds about `range_rows` entries of all groups together, hashes being spread
+    evenly, and every run is read once from start to end.
+    """
+    total = sum(run.rows for runs in groups for run in runs)
+    ranges = max(1, -(-total // range_rows))
+    cursors = [[_Cursor(run, ranges) for run in runs] for runs in groups]
+    for i in range(ranges):
+        limit = (i + 1 << 64) // ranges  # exclusive; of the last range beyond every hash
+        yield [_merged([cursor.below(limit) for cursor in group]) for group in cursors]
+
+
+def _merged(pieces: list[np.ndarray]) -> np.ndarray:
+    entries = np.concatenate([np.empty(0, ENTRY), *pieces])
+    return np.sort(entries, order=("hash", "what"))
+
+
+class _Cursor:
+    """A place in a run. The file is open only while a piece is read, since there may be thousands of runs."""
+
+    def __init__(self, run: Run, ranges: int):
+        self._run = run
+        self._read = 0
+        self._step = run.rows // ranges + run.rows // (8 * ranges) + 64
+        self._ahead = np.empty(0, ENTRY)
+
+    def below(self, limit: int) -> np.ndarray:
+        """Returns the entries up to a hash, exclusive, that were not returned before."""
+        while self._read < self._run.rows and (not len(self._ahead) or int(self._ahead["hash"][-1]) < limit):
+            self._ahead = np.concatenate([self._ahead, self._next()])
+        cut = len(self._ahead) if limit >> 64 else int(np.searchsorted(self._ahead["hash"], np.uint64(limit)))
+        found, self._ahead = self._ahead[:cut], self._ahead[cut:]
+        return found
+
+    def _next(self) -> np.ndarray:
+        count = min(self._step, self._run.rows - self._read)
+        with fileio.open(self._run.path, "rb") as f:
+            f.seek(self._read * ENTRY.itemsize)
+            data = f.read(count * ENTRY.itemsize)
+        self._read += count
+        return np.frombuffer(data, ENTRY)
