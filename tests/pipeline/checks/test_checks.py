@@ -196,7 +196,6 @@ MISTAKES = {
             12: "  name: company",
             13: "  task: multilabel\n  separator: '|'",
             16: "",
-            20: "    example_count: {min: 1}",
         },
         "data.split",
         8,
