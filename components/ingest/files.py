@@ -5,11 +5,11 @@ import importlib.util
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from components.ingest.sources import ImagesSource, ModuleSource, Paths, Source, SqlSource, TextSource
+from components.ingest.sources import ImagesSource, ModuleSource, Paths, ProtoSource, Source, SqlSource, TextSource
 from components.ingest.storage import Found, find, is_address, is_folder, local_path
 from preprocessing.errors import UserError, did_you_mean
 
@@ -28,7 +28,8 @@ class SourceFile:
     path: the file, or for other sources the query or function, as messages name it.
     split: the split all its rows belong to, or None if rows are split one by one.
     size: bytes; 0 where that is not known. version: text that changes when the data does.
-    address: where to find it, if that is not `path`: the URL of a database.
+    address: where to find it, if that is not `path`: the URL of a database. Or what else it takes to read it: the
+    descriptors of its messages.
     """
 
     path: str
@@ -76,7 +77,8 @@ def find_inputs(source: Source, resolve: Resolve) -> tuple[SourceFile, ...]:
         return tuple(_folders(source.path, resolve, _IMAGES))
     if isinstance(source, TextSource) and source.rows == "files":
         return tuple(_folders(source.path, resolve, source.endings))
-    return find_files(source.path, resolve, endings=source.endings)
+    files = find_files(source.path, resolve, endings=source.endings)
+    return _described(files, source, resolve) if isinstance(source, ProtoSource) else files
 
 
 def find_files(paths: Paths, resolve: Resolve, *, endings: Sequence[str] = ()) -> tuple[SourceFile, ...]:
@@ -146,6 +148,17 @@ def _folders(paths: Paths, resolve: Resolve, endings: Sequence[str]) -> Iterator
         files = _matches(written, folder, endings)
         digest = hashlib.sha256(repr(files).encode()).hexdigest()
         yield SourceFile(folder, split, sum(file.size for file in files), digest)
+
+
+def _described(files: Sequence[SourceFile], source: ProtoSource, resolve: Resolve) -> tuple[SourceFile, ...]:
+    """Returns files with the place of their descriptors, whose version is a part of their own."""
+    found = find(path := resolve(source.descriptor_set))
+    if len(found) != 1:
+        raise UserError(
+            f"data.source.descriptor_set: {source.descriptor_set!r} is no file.{_nearby(path)} Looked for: {path}."
+        )
+    version = f"{found[0].size} {found[0].version}"
+    return tuple(replace(file, version=f"{file.version} {version}", address=path) for file in files)
 
 
 def _queries(source: SqlSource, resolve: Resolve) -> Iterator[SourceFile]:

@@ -14,6 +14,7 @@ from components.ingest.readers.frames import ModuleReader
 from components.ingest.readers.images import ImagesReader
 from components.ingest.readers.json_lines import JsonLinesReader
 from components.ingest.readers.numpy_arrays import NumpyReader
+from components.ingest.readers.proto import ProtoReader
 from components.ingest.readers.sql import SqlReader
 from components.ingest.readers.tables import ArrowReader, OrcReader, ParquetReader
 from components.ingest.readers.text import TextReader
@@ -30,6 +31,7 @@ from components.ingest.sources import (
     NumpySource,
     OrcSource,
     ParquetSource,
+    ProtoSource,
     Source,
     SqlSource,
     TextSource,
@@ -44,6 +46,7 @@ READERS: Mapping[type, type[Reader]] = {
     OrcSource: OrcReader,
     AvroSource: AvroReader,
     TfRecordSource: TfRecordReader,
+    ProtoSource: ProtoReader,
     SqlSource: SqlReader,
     NumpySource: NumpyReader,
     ModuleSource: ModuleReader,

@@ -154,6 +154,21 @@ class TfRecordSource(FileSource):
     """What the records hold."""
 
 
+class ProtoSource(FileSource):
+    """TFRecords of a protocol buffer message of your own. `a.b` is field b of the message a, or value b of the map a; a
+    repeated field, or a field of a repeated message, is a list; an enum is its name."""
+
+    endings = (".tfrecord", ".tfrecords", ".gz")
+
+    format: Literal["proto"]
+    descriptor_set: Name
+    """What `protoc --include_imports --descriptor_set_out=FILE` writes; relative files start at the YAML's folder."""
+    message: Name
+    """Name of the message, with its package: `shop.v1.Order`."""
+    fields: dict[Name, Name] = Field(default_factory=dict)
+    """Column -> dotted path of its field, for columns to be called otherwise."""
+
+
 class NumpySource(FileSource):
     """NumPy .npy and .npz files. The first axis is rows; the arrays of an .npz are columns, and so are the fields of a
     structured array. An array of more axes is a vector."""
@@ -244,6 +259,7 @@ Source = Annotated[
     | Annotated[OrcSource, Tag("orc")]
     | Annotated[AvroSource, Tag("avro")]
     | Annotated[TfRecordSource, Tag("tfrecord")]
+    | Annotated[ProtoSource, Tag("proto")]
     | Annotated[SqlSource, Tag("sql")]
     | Annotated[NumpySource, Tag("numpy")]
     | Annotated[ModuleSource, Tag("module")]

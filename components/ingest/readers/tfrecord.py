@@ -43,7 +43,7 @@ class TfRecordReader:
         """See base class."""
         decode = _decoder(self._payload)
         first = 1
-        with readable(self._path), _open(self._path) as stream:
+        with readable(self._path), open_records(self._path) as stream:
             records = read_records(stream)
             while batch := list(islice(records, BATCH_ROWS)):
                 numbers = np.arange(first, first + len(batch), dtype=np.int64)
@@ -108,7 +108,7 @@ def payload_of(path: str) -> str:
     """
     from tensorflow.core.example.example_pb2 import SequenceExample
 
-    with readable(path), _open(path) as stream:
+    with readable(path), open_records(path) as stream:
         record = next(read_records(stream), b"")
     example = SequenceExample()
     try:
@@ -124,7 +124,7 @@ def feature_names(path: str, payload: str, *, records: int) -> list[str]:
     Raises:
         UserError: The file is cut short or corrupt.
     """
-    with readable(path), _open(path) as stream:
+    with readable(path), open_records(path) as stream:
         names = _decoder(payload)(list(islice(read_records(stream), records))).schema.names
     return sorted(name for name in names if name != _SEQUENCE)
 
@@ -136,7 +136,8 @@ def masked_crc(data: bytes) -> int:
 
 
 @contextmanager
-def _open(path: str) -> Iterator[IO[bytes]]:
+def open_records(path: str) -> Iterator[IO[bytes]]:
+    """Opens a TFRecord file, decompressing gzip, which its first bytes tell."""
     with open_raw(path) as raw:
         magic = raw.read(2)
         raw.seek(0)

@@ -1,0 +1,209 @@
+"""TFRecords of a protocol buffer message of the user's own, by its descriptors."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import DecodeError, Message
+
+from components.ingest.files import SourceFile
+from components.ingest.readers.objects import array_of
+from components.ingest.readers.tfrecord import open_records, read_records
+from components.ingest.reading import BATCH_ROWS, WHOLE, Part, Reading, Rows, check_columns, readable
+from components.ingest.sources import ProtoSource
+from components.ingest.storage import open_raw
+from preprocessing.errors import UserError, did_you_mean
+
+_WRAPPED = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+_WELL_KNOWN: dict[str, Callable[[Any], Any]] = {
+    **{f"google.protobuf.{kind}Value": lambda message: message.value for kind in _WRAPPED},
+    "google.protobuf.Timestamp": lambda message: message.ToDatetime(),
+    "google.protobuf.Duration": lambda message: message.ToTimedelta(),
+}
+
+
+class ProtoReader:
+    """See `Reader`. Records are numbered from 1; gzip is told by the file's first bytes."""
+
+    def __init__(self, file: SourceFile, source: ProtoSource):
+        self._path = file.path
+        self._descriptor = find_message(file.address, source.message)
+        self._fields = source.fields
+
+    def columns(self) -> list[str]:
+        """See base class. Fields of inner messages are `a.b`; keys of maps are known to the rows only."""
+        return list(dict.fromkeys([*self._fields, *_names(self._descriptor, "", ())]))
+
+    def parts(self) -> list[Part]:
+        """See base class."""
+        return [WHOLE]
+
+    def rows(self, reading: Reading) -> Iterator[Rows]:
+        """See base class."""
+        paths = {column: _path(self._descriptor, self._fields.get(column, column)) for column in reading.columns}
+        unknown = [column for column, path in paths.items() if path is None]
+        if unknown:
+            check_columns(self._path, unknown, self.columns())
+        new = message_factory.GetMessageClass(self._descriptor)
+        first = 1
+        with readable(self._path), open_records(self._path) as stream:
+            records = read_records(stream)
+            while batch := list(islice(records, BATCH_ROWS)):
+                messages, numbers = self._parsed(batch, first, new, reading)
+                columns = [array_of([path.value(m) for m in messages]) for path in paths.values() if path]
+                yield Rows(pa.table(columns, names=list(reading.columns)), numbers)
+                first += len(batch)
+
+    def _parsed(
+        self, batch: list[bytes], first: int, new: Callable[[], Message], reading: Reading
+    ) -> tuple[list[Message], np.ndarray]:
+        """Returns the messages of a batch, and the numbers of their records."""
+        messages, numbers = [], []
+        for number, record in enumerate(batch, start=first):
+            message = new()
+            try:
+                message.ParseFromString(record)
+            except DecodeError:
+                reading.add_malformed(number, f"no {self._descriptor.full_name}", repr(record[:200]))
+                continue
+            messages.append(message)
+            numbers.append(number)
+        return messages, np.array(numbers, dtype=np.int64)
+
+
+def find_message(descriptor_set: str, name: str) -> Descriptor:
+    """Returns a message's descriptor.
+
+    Args:
+        descriptor_set: path or address of a FileDescriptorSet.
+        name: of the message, with its package.
+
+    Raises:
+        UserError: The file is none, lacks what it imports, or has no such message.
+    """
+    try:
+        with open_raw(descriptor_set) as stream:
+            files = descriptor_pb2.FileDescriptorSet.FromString(stream.read()).file
+    except (OSError, DecodeError) as error:
+        raise UserError(
+            f"data.source.descriptor_set: {descriptor_set} cannot be read as a FileDescriptorSet: {error}. "
+            "Write it with `protoc --include_imports --descriptor_set_out=FILE`."
+        ) from error
+    pool = descriptor_pool.DescriptorPool()
+    try:
+        for file in files:
+            pool.Add(file)
+        return pool.FindMessageTypeByName(name)
+    except KeyError:
+        known = [full for file in files for full in _messages(file.message_type, file.package)]
+    except TypeError as error:
+        raise UserError(
+            f"data.source.descriptor_set: {descriptor_set} lacks a file that it imports: {error}. "
+            "Write it with `protoc --include_imports`."
+        ) from error
+    raise UserError(
+        f'data.source.message: {descriptor_set} has no message "{name}".{did_you_mean(name, known)} '
+        f"Its messages: {', '.join(known)}."
+    )
+
+
+@dataclass(frozen=True)
+class _Path:
+    """How to get from a message to a value: fields one after the other, and keys of maps."""
+
+    path: tuple[FieldDescriptor | Any, ...]
+
+    @property
+    def is_list(self) -> bool:
+        """Whether a field on the way has several values."""
+        return any(_is_repeated(field) for field in self.path if isinstance(field, FieldDescriptor))
+
+    def value(self, message: Message) -> Any:
+        """Returns the value, None where it is not set; a list, across inner messages too, if a field is repeated."""
+        values = list(_walk(message, self.path))
+        return values if self.is_list else next(iter(values), None)
+
+
+def _walk(value: Any, path: tuple[Any, ...]) -> Iterator[Any]:
+    if not path:
+        yield value
+        return
+    field, rest = path[0], path[1:]
+    if not isinstance(field, FieldDescriptor):  # the key of a map
+        if field in value:
+            yield from _walk(_leaf(value[field], rest[0]), rest[1:])
+    elif field.has_presence and not value.HasField(field.name):
+        return
+    elif _is_map(field):
+        yield from _walk(getattr(value, field.name), rest)
+    else:
+        inner = getattr(value, field.name)
+        for item in inner if _is_repeated(field) else (inner,):
+            yield from _walk(_leaf(item, field), rest)
+
+
+def _leaf(value: Any, field: FieldDescriptor) -> Any:
+    """Returns an enum's name, or its number where it has none; the plain value of a well-known message."""
+    if field.enum_type is not None:
+        known = field.enum_type.values_by_number.get(value)
+        return known.name if known else str(value)
+    if field.message_type is not None and field.message_type.full_name in _WELL_KNOWN:
+        return _WELL_KNOWN[field.message_type.full_name](value)
+    return value
+
+
+def _path(descriptor: Descriptor, name: str) -> _Path | None:
+    """Returns the path of a dotted name, or None if there is no such field, or it is a message itself."""
+    path: list[Any] = []
+    inner: Descriptor | None = descriptor
+    parts = name.split(".")
+    while parts:
+        field = inner.fields_by_name.get(parts.pop(0)) if inner is not None else None
+        if field is None:
+            return None
+        path.append(field)
+        if _is_map(field):
+            if not parts:
+                return None
+            kinds = field.message_type.fields_by_name
+            key = parts.pop(0)
+            path += [key if kinds["key"].cpp_type == FieldDescriptor.CPPTYPE_STRING else int(key), kinds["value"]]
+            field = kinds["value"]
+        inner = _inner(field)
+    return None if inner is not None else _Path(tuple(path))
+
+
+def _names(descriptor: Descriptor, prefix: str, above: tuple[str, ...]) -> Iterator[str]:
+    """Yields the fields that hold values, not going into a message that is inside itself."""
+    for field in descriptor.fields:
+        inner = _inner(field)
+        if inner is None:
+            yield prefix + field.name
+        elif not _is_map(field) and inner.full_name not in above:
+            yield from _names(inner, f"{prefix}{field.name}.", (*above, descriptor.full_name))
+
+
+def _inner(field: FieldDescriptor) -> Descriptor | None:
+    message = field.message_type
+    return None if message is None or message.full_name in _WELL_KNOWN else message
+
+
+def _is_repeated(field: FieldDescriptor) -> bool:
+    return bool(field.label == FieldDescriptor.LABEL_REPEATED and not _is_map(field))
+
+
+def _is_map(field: FieldDescriptor) -> bool:
+    return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
+
+
+def _messages(types: Any, prefix: str) -> Iterator[str]:
+    for kind in types:
+        full = f"{prefix}.{kind.name}" if prefix else kind.name
+        if not kind.options.map_entry:
+            yield full
+            yield from _messages(kind.nested_type, full)
