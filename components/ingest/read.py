@@ -18,6 +18,7 @@ from components.ingest.readers.proto import ProtoReader
 from components.ingest.readers.sql import SqlReader
 from components.ingest.readers.tables import ArrowReader, OrcReader, ParquetReader
 from components.ingest.readers.text import TextReader
+from components.ingest.readers.tfds import TfdsReader
 from components.ingest.readers.tfrecord import TfRecordReader
 from components.ingest.reading import Part, Reader, Reading, Rows
 from components.ingest.sources import (
@@ -35,6 +36,7 @@ from components.ingest.sources import (
     Source,
     SqlSource,
     TextSource,
+    TfdsSource,
     TfRecordSource,
 )
 
@@ -48,6 +50,7 @@ READERS: Mapping[type, type[Reader]] = {
     TfRecordSource: TfRecordReader,
     ProtoSource: ProtoReader,
     SqlSource: SqlReader,
+    TfdsSource: TfdsReader,
     NumpySource: NumpyReader,
     ModuleSource: ModuleReader,
     ImagesSource: ImagesReader,

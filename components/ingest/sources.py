@@ -228,6 +228,27 @@ class SqlSource(_Source):
         return self.query
 
 
+class TfdsSource(_Source):
+    """A dataset of TensorFlow Datasets that is prepared on disk. Class labels are their names, images the bytes of
+    their files; `a.b` is feature b of the features or the sequence a."""
+
+    format: Literal["tfds"]
+    name: Name
+    """Name of the dataset, with its config if it has one: `mnist`, `glue/cola`."""
+    version: Name | None = None
+    """As its folder is called, `3.0.1`; None takes the newest that is there."""
+    data_dir: Name
+    """Folder of prepared datasets; a relative one starts at the YAML's folder."""
+    splits: Name | dict[Name, Name]
+    """A split of the dataset, or one for each split here, in TFDS's own words: `train`, `train[:80%]`,
+    `train[80%:]+validation`."""
+
+    @property
+    def per_split(self) -> str | dict[str, str]:
+        """See base class."""
+        return self.splits
+
+
 class ModuleSource(_Source):
     """A Python function without arguments that returns a pandas or polars DataFrame, an Arrow table or record batch
     reader, or an iterator of any of these or of dicts."""
@@ -261,6 +282,7 @@ Source = Annotated[
     | Annotated[TfRecordSource, Tag("tfrecord")]
     | Annotated[ProtoSource, Tag("proto")]
     | Annotated[SqlSource, Tag("sql")]
+    | Annotated[TfdsSource, Tag("tfds")]
     | Annotated[NumpySource, Tag("numpy")]
     | Annotated[ModuleSource, Tag("module")]
     | Annotated[ImagesSource, Tag("images")]

@@ -1,0 +1,122 @@
+"""Datasets of TensorFlow Datasets (TFDS) that are prepared on disk. Nothing is downloaded."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from components.ingest.files import SourceFile
+from components.ingest.readers.extras import load_package
+from components.ingest.readers.objects import array_of
+from components.ingest.reading import BATCH_ROWS, WHOLE, Part, Reading, Rows, check_columns, readable
+from components.ingest.sources import TfdsSource
+from components.ingest.storage import find, open_raw
+from preprocessing.errors import UserError
+
+_FEATURES = "features.json"
+
+
+class TfdsReader:
+    """See `Reader`. Rows are numbered in the order of the prepared files."""
+
+    def __init__(self, file: SourceFile, source: TfdsSource):
+        self._split = file.path
+        self._folder = file.address
+        with readable(self._folder), open_raw(f"{self._folder}/{_FEATURES}") as stream:
+            self._leaves = dict(_leaves(json.loads(stream.read()), ""))
+
+    def columns(self) -> list[str]:
+        """See base class. `a.b` is feature b of the features, or of the sequence, a."""
+        return list(self._leaves)
+
+    def parts(self) -> list[Part]:
+        """See base class."""
+        return [WHOLE]
+
+    def rows(self, reading: Reading) -> Iterator[Rows]:
+        """See base class."""
+        check_columns(self._folder, list(reading.columns), self.columns())
+        labels = {name: self._label_names(name) for name in reading.columns}
+        first = 1
+        with readable(self._folder):
+            examples = iter(self._examples())
+            while batch := list(islice(examples, BATCH_ROWS)):
+                arrays = [array_of([_value(e, name, names) for e in batch]) for name, names in labels.items()]
+                numbers = np.arange(first, first + len(batch), dtype=np.int64)
+                yield Rows(pa.table(arrays, names=list(reading.columns)), numbers)
+                first += len(batch)
+
+    def _label_names(self, column: str) -> list[str] | None:
+        """Returns the names of a column of class labels; None for any other, and where labels have no names."""
+        path = f"{self._folder}/{column.replace('.', '-')}.labels.txt"
+        if "classLabel" not in self._leaves[column] or not find(path):
+            return None
+        with open_raw(path) as stream:
+            return stream.read().decode().splitlines()
+
+    def _examples(self) -> Any:
+        """Returns the examples as NumPy, one file after the other, images as they lie there."""
+        tfds = load_package("tensorflow_datasets", package="tensorflow-datasets", needed_by="format: tfds")
+        builder = tfds.builder_from_directory(self._folder)
+        try:
+            dataset = builder.as_dataset(
+                split=self._split,
+                decoders=_nested(
+                    {n: tfds.decode.SkipDecoding() for n, leaf in self._leaves.items() if "image" in leaf}
+                ),
+                shuffle_files=False,
+                read_config=tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False),
+            )
+        except (ValueError, KeyError, AssertionError) as error:
+            present = ", ".join(f"{name} ({info.num_examples:,} rows)" for name, info in builder.info.splits.items())
+            raise UserError(
+                f"data.source.splits: {self._split!r} cannot be read from {self._folder}: {error}. Splits: {present}; "
+                "a part of one is train[:80%]."
+            ) from error
+        return tfds.as_numpy(dataset)
+
+
+def _leaves(feature: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yields the features that hold values, as features.json describes them."""
+    if "sequence" in feature:
+        inner = feature["sequence"]["feature"]
+        if "featuresDict" not in inner:
+            yield prefix, {"sequence": inner}
+            return
+        feature = inner
+    if "featuresDict" not in feature:
+        yield prefix, feature
+        return
+    for name, inner in feature["featuresDict"]["features"].items():
+        yield from _leaves(inner, f"{prefix}.{name}" if prefix else name)
+
+
+def _nested(by_name: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Returns `{"a.b": x}` as `{"a": {"b": x}}`; None for nothing."""
+    result: dict[str, Any] = {}
+    for name, value in by_name.items():
+        *above, last = name.split(".")
+        inner = result
+        for part in above:
+            inner = inner.setdefault(part, {})
+        inner[last] = value
+    return result or None
+
+
+def _value(example: Mapping[str, Any], name: str, labels: Sequence[str] | None) -> Any:
+    value: Any = example
+    for part in name.split("."):
+        value = value[part]
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if labels is None:
+        return value
+    return [_label(v, labels) for v in value] if isinstance(value, list) else _label(value, labels)
+
+
+def _label(index: int, labels: Sequence[str]) -> str | None:
+    """Returns a label's name; -1 is TFDS's way to say that there is none, as in test splits of competitions."""
+    return labels[index] if index >= 0 else None
