@@ -1,6 +1,7 @@
 import os
 
 import pytest
+from tfx.utils import dependency_utils
 
 from pipeline.beam_args import MULTI_PROCESSING_BYTES, beam_args
 from pipeline.config import BeamConfig
@@ -8,13 +9,18 @@ from pipeline.config import BeamConfig
 
 def test_small_data_stays_in_one_process():
     args = beam_args(BeamConfig(), data_bytes=MULTI_PROCESSING_BYTES - 1)
-    assert args == ["--runner=DirectRunner", "--direct_running_mode=in_memory", "--direct_num_workers=1"]
+    assert args[:3] == ["--runner=DirectRunner", "--direct_running_mode=in_memory", "--direct_num_workers=1"]
+
+
+def test_tfx_makes_no_package_of_itself_for_workers_of_this_environment():
+    args = beam_args(BeamConfig(), data_bytes=1)
+    assert dependency_utils.make_beam_dependency_flags(args) == args
 
 
 def test_large_data_takes_a_process_per_core(monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 6)
     args = beam_args(BeamConfig(), data_bytes=MULTI_PROCESSING_BYTES)
-    assert args[1:] == ["--direct_running_mode=multi_processing", "--direct_num_workers=6"]
+    assert args[1:3] == ["--direct_running_mode=multi_processing", "--direct_num_workers=6"]
 
 
 def test_workers_asked_for_are_taken_whatever_the_size():
