@@ -16,7 +16,7 @@ unexport UV_PYTHON UV_SYSTEM_PYTHON UV_BREAK_SYSTEM_PACKAGES UV_PROJECT_ENVIRONM
 unexport UV_CONSTRAINT UV_OVERRIDE UV_BUILD_CONSTRAINT UV_EXCLUDE_NEWER UV_RESOLUTION UV_PRERELEASE
 unexport UV_NO_VERIFY_HASHES UV_NO_BINARY UV_NO_BUILD UV_VENV_SEED UV_WORKING_DIRECTORY UV_PROJECT
 
-.PHONY: help env demo test test-fast lint types docs bench bench-taxi bench-ingest bench-init lock clean FORCE
+.PHONY: help env demo test test-fast fuzz lint types docs bench bench-taxi bench-ingest bench-init lock clean FORCE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -32,6 +32,9 @@ test: lint types  ## lint, types and every test; ARGS="-k name" goes to pytest
 
 test-fast: env  ## the tests that need neither Beam nor a whole pipeline; ARGS as above
 	$(BIN)/pytest -m "not integration and not e2e" $(ARGS)
+
+fuzz: env  ## a real CSV file spoilt in 1,000 ways, every row accounted for; ARGS=10000 for more
+	$(PYTHON) -m tests.components.ingest.corruptions $(ARGS)
 
 lint: env  ## ruff: rules and formatting
 	$(BIN)/ruff check .

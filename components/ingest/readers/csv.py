@@ -29,7 +29,7 @@ class CsvReader:
 
     def columns(self) -> list[str]:
         """See base class."""
-        names = list(self._source.columns) if self._source.columns else _names(self._header, self._source)
+        names = list(self._source.columns) if self._source.columns else self._header_names()
         return [name.strip() for name in names] if self._source.strip else names
 
     def parts(self) -> list[Part]:
@@ -57,6 +57,17 @@ class CsvReader:
                     block, header = _after(header, block), None
                 for rows in parser.parse(block):
                     yield from batches(rows)
+
+    def _header_names(self) -> list[str]:
+        try:
+            return _names(self._header, self._source)
+        except pa.ArrowInvalid as error:
+            raise UserError(f"{self._path}: the first line is no header line with column names: {error}.") from error
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"{self._path}: the header line is not {self._source.encoding}: {error.reason}. "
+                "Write data.source.encoding, such as latin-1, or name the columns by data.source.columns."
+            ) from error
 
     def _blocks(self, part: Part) -> Iterator[Block]:
         source = self._source
@@ -101,7 +112,7 @@ class _Parser:
         if not block.data:
             return
         if block.one_per_line:
-            table, malformed = self._read(block.data)
+            table, malformed = self._read(block.data) or _NOTHING
             lines = count_lines(block.data) + (not block.data.endswith(b"\n"))
             if table.num_rows + len(malformed) == lines:
                 numbers = np.arange(block.first_line, block.first_line + lines, dtype=np.int64)
@@ -118,15 +129,20 @@ class _Parser:
         """Parses records one by one if need be: where Arrow sees more or fewer of them, the halves are tried."""
         if not len(found):
             return
-        table, malformed = self._read(_joined(data, found))
+        table, malformed = self._read(_joined(data, found)) or _NOTHING
         if table.num_rows + len(malformed) == len(found):
             yield self._rows(table, found.lines, malformed)
         elif len(found) == 1:
-            self._malformed(int(found.lines[0]), "not one row", _joined(data, found))
+            self._malformed(int(found.lines[0]), self._why_unreadable(_joined(data, found)), _joined(data, found))
         else:
             middle = len(found) // 2
             yield from self._parse_records(data, found.take(slice(0, middle)))
             yield from self._parse_records(data, found.take(slice(middle, None)))
+
+    def _why_unreadable(self, record: bytes) -> str:
+        """Returns what is wrong with a record that Arrow reads as no row, whatever its bytes say as text."""
+        _, malformed = self._read(record.decode("latin-1").encode()) or _NOTHING
+        return _cells_of(malformed[0]) if malformed else "not one row"
 
     def _malformed(self, line: int, reason: str, text: bytes) -> None:
         self._reading.add_malformed(line, reason, text[:_KEPT_BYTES].decode("utf-8", "replace").rstrip("\r\n"))
@@ -135,8 +151,7 @@ class _Parser:
         """Returns parsed rows with their line numbers, and notes those with too many or too few cells."""
         places = np.array([row.number - 1 for row in malformed], dtype=np.int64)
         for row, line in zip(malformed, lines[places].tolist(), strict=True):
-            reason = f"{row.actual_columns} cells, expected {row.expected_columns}"
-            self._reading.add_malformed(line, reason, row.text)
+            self._reading.add_malformed(line, _cells_of(row), row.text)
         return self._readable_rows(Rows(table, np.delete(lines, places)))
 
     def _readable_rows(self, rows: Rows) -> Rows:
@@ -175,14 +190,20 @@ class _Parser:
             self._reading.add_malformed(int(numbers[i]), f"not {self._source.encoding}", text, column=name)
         return pa.array(texts, type=pa.string())
 
-    def _read(self, data: bytes) -> tuple[pa.Table, list[Any]]:
-        """Returns the rows that have as many cells as there are columns, and the others as Arrow describes them."""
+    def _read(self, data: bytes) -> tuple[pa.Table, list[Any]] | None:
+        """Returns the rows that have as many cells as there are columns, and the others as Arrow describes them.
+
+        None if Arrow cannot: it describes no row with too many or too few cells that is not UTF-8 besides.
+        """
         if self._numbers:
             try:
                 return self._read_as(data, self._numbers)
             except pa.ArrowInvalid:
                 self._numbers = set()
-        return self._read_as(data, self._numbers)
+        try:
+            return self._read_as(data, self._numbers)
+        except pa.ArrowInvalid:
+            return None
 
     def _read_as(self, data: bytes, numbers: Set[str]) -> tuple[pa.Table, list[Any]]:
         malformed: list[Any] = []
@@ -215,6 +236,13 @@ class _Parser:
             ),
         )
         return table, malformed
+
+
+_NOTHING: tuple[pa.Table, list[Any]] = pa.table({}), []
+
+
+def _cells_of(row: Any) -> str:
+    return f"{row.actual_columns} cells, expected {row.expected_columns}"
 
 
 def _names(header: Block, source: CsvSource) -> list[str]:
