@@ -28,6 +28,7 @@ from pipeline.loading.load import Loaded
 from pipeline.user_code import code_digest, model_functions, transform_functions, vocabulary_files
 from preprocessing.columns import raw_columns
 from preprocessing.config import PreprocessingConfig
+from preprocessing.places import materializes
 
 
 def with_absolute_files(config: PreprocessingConfig, resolve: Callable[[str], str]) -> PreprocessingConfig:
@@ -121,13 +122,13 @@ def build_nodes(loaded: Loaded, place: Place) -> list[base_node.BaseNode]:
         preprocessing,
         examples=examples,
         schema=schema.outputs["schema"],
-        materialize=config.input.materialize,
+        materialize=materializes(preprocessing),
         records=records,
         gzip=gzip,
         code=code_digest(transform_functions(config), [loaded.resolve(f) for f in vocabulary_files(declared)]),
     )
     transform_graph = transform.outputs["transform_graph"]
-    ready = transform.outputs["transformed_examples"] if config.input.materialize else examples
+    ready = transform.outputs["transformed_examples"] if materializes(preprocessing) else examples
 
     trainer = Trainer(
         run_fn="trainer.run_fn.run_fn",

@@ -114,6 +114,7 @@ class PipelineConfig(Spec):
             types=self.data.types,
             label=self.label,
             slices=tuple(dict.fromkeys(c for columns in self.evaluation.slices for c in columns)),
+            place=self.input.place,
             function=self.preprocessing,
         )
 

@@ -57,14 +57,20 @@ def raw_columns(config: PreprocessingConfig) -> dict[str, RawColumn]:
 
 def serving_columns(config: PreprocessingConfig) -> dict[str, RawColumn]:
     """Returns the raw columns that features need: what a request to the served model may hold."""
-    needed = {use.column for use in _feature_uses(config)}
+    needed = with_origins({use.column for use in _feature_uses(config)}, config)
+    return {name: column for name, column in raw_columns(config).items() if name in needed}
+
+
+def with_origins(columns: set[str], config: PreprocessingConfig) -> set[str]:
+    """Returns columns and, for those that are derived, all that they are derived from."""
+    needed = set(columns)
     pending = [name for name in needed if name in config.derive]
     while pending:
         for column in parse(config.derive[pending.pop()]).columns:
             if column in config.derive and column not in needed:
                 pending.append(column)
             needed.add(column)
-    return {name: column for name, column in raw_columns(config).items() if name in needed}
+    return needed
 
 
 def derived_behind(column: str, derive: Mapping[str, str]) -> dict[str, str]:

@@ -1,10 +1,10 @@
-"""The part of the configuration that decides what the transform graph computes, and nothing else."""
+"""The part of the configuration that decides what the transform graph computes, and where."""
 
 from typing import Literal
 
 from pydantic import Field
 
-from preprocessing.feature import Cross, Features
+from preprocessing.feature import Cross, Features, Place
 from preprocessing.label import Label
 from preprocessing.spec import Name, Spec
 
@@ -23,5 +23,7 @@ class PreprocessingConfig(Spec):
     label: Label
     slices: tuple[Name, ...] = ()
     """Raw columns that evaluation slices by; carried along though no feature reads them."""
+    place: Place = "transform"
+    """Where the features are computed that do not say so themselves."""
     function: str | None = Field(default=None, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
     """`package.module:function` that replaces the transforms of all features: columns in, transformed features out."""

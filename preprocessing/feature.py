@@ -80,10 +80,19 @@ class Identity(Spec):
     """Number of different values."""
 
 
+Place = Literal["transform", "input", "model"]
+"""transform: once, when examples are written. input: on the raw columns, by the input function as training reads them.
+model: on the raw columns, in the training step itself."""
+
+
 class _Feature(Spec):
     type: str
     column: Name | None = None
     """Raw or derived column read; by default the one with the feature's own name."""
+    place: Place | None = None
+    """Where it is computed, see docs/places.md: transform (once, when examples are written), input (by the input
+    function, as training reads), or model (in the training step); by default what `input.place` says. The values are
+    the same."""
 
     @model_validator(mode="before")
     @classmethod

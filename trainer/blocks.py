@@ -153,7 +153,13 @@ def shuffle(packed: Packed, seed: tf.Tensor) -> Packed:
 
 def memory_bytes(packed: Packed) -> int:
     """Returns what eager rows take in memory."""
-    return sum(int(tf.size(value)) * value.dtype.size for value in packed.values())
+    return sum(_text_bytes(v) if v.dtype == tf.string else int(tf.size(v)) * v.dtype.size for v in packed.values())
+
+
+def _text_bytes(text: tf.Tensor) -> int:
+    """Returns what text takes: 24 bytes each, beside which lie those of more than 22 bytes."""
+    lengths = tf.strings.length(text)
+    return 24 * int(tf.size(text)) + int(tf.reduce_sum(tf.where(lengths > 22, lengths, 0)))
 
 
 def _column(name: str, value: tf.Tensor | tf.RaggedTensor) -> Column:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
+from preprocessing.feature import Place
 from preprocessing.spec import Count, Flag, Fraction, NonNegative, Spec
 
 Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
@@ -164,8 +165,10 @@ class TrainingConfig(Spec):
 class InputConfig(Spec):
     """How examples reach the model."""
 
-    materialize: Flag = True
-    """Write transformed examples once; false applies the transform graph to raw examples in every epoch."""
+    place: Place = "transform"
+    """Where features are computed that do not say so themselves: transform (once, when examples are written), input (by
+    the input function, as training reads) or model (in the training step). If none is computed by transform, no
+    transformed examples are written."""
     cache: Literal["auto", "memory", "none"] = "auto"
     """Keeps parsed examples in memory, as columns; auto does so while they fit in a quarter of free memory."""
     shuffle_buffer: Literal["auto"] | NonNegative = "auto"

@@ -15,13 +15,13 @@ from typing import Any
 import tensorflow as tf
 
 from preprocessing.columns import RawColumn
+from trainer.raw_columns import DTYPES
 from trainer.samples import rest_body, to_columns, to_row, warmup_log
 from trainer.signatures import SERVING_DEFAULT, SERVING_RAW, Served, column_keys, signatures_of
 
 EXTRA = "assets.extra"
 DESCRIPTION = "fullpass.json"
 _VERSIONS_OF = ("fullpass", "tensorflow", "keras", "tensorflow-transform")
-_DTYPES = {"number": tf.float32, "string": tf.string, "vector": tf.float32}
 
 
 def export_model(
@@ -73,7 +73,7 @@ def _write_requests(folder: str, columns: Mapping[str, RawColumn], samples: Sequ
     _write(f"{folder}/requests.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     _write(f"{folder}/request.json", rest_body(rows, columns, keys, SERVING_RAW))
     values = to_columns(rows, columns)
-    raw = {keys[name]: tf.constant(values[name], _DTYPES[column.type]) for name, column in columns.items()}
+    raw = {keys[name]: tf.constant(values[name], DTYPES[column.type]) for name, column in columns.items()}
     with tf.io.TFRecordWriter(f"{folder}/tf_serving_warmup_requests") as writer:
         writer.write(warmup_log(SERVING_DEFAULT, {"examples": tf.constant(list(samples))}))
         writer.write(warmup_log(SERVING_RAW, raw))

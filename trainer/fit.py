@@ -110,8 +110,7 @@ class Fit:
     def _epochs(self, train: Batches, evaluation: Batches) -> Iterator[dict[str, float]]:
         run_train = self._on_devices(self._train_step, {"loss": (), "weight": ()})
         run_evaluation = self._on_devices(self._evaluation_step, shapes_of(self.task))
-        distribute = self.strategy.experimental_distribute_dataset
-        train_batches, evaluation_batches = iter(distribute(train.dataset)), iter(distribute(evaluation.dataset))
+        train_batches, evaluation_batches = (iter(self._distribute(data.dataset)) for data in (train, evaluation))
         for epoch in range(self.epochs):
             sums = self._run(run_train, train_batches, train.steps, epoch)
             found = {"loss": float(sums["loss"]) / float(sums["weight"])}
@@ -119,6 +118,12 @@ class Fit:
             found |= {f"val_{name}": value for name, value in measures(self.task, sums).items()}
             _check(found, epoch)
             yield found
+
+    def _distribute(self, dataset: tf.data.Dataset) -> Any:
+        # Text stays on the host: no other device holds it.
+        text = any(spec.dtype == tf.string for spec in tf.nest.flatten(dataset.element_spec))
+        options = tf.distribute.InputOptions(experimental_fetch_to_device=not text)
+        return self.strategy.experimental_distribute_dataset(dataset, options)
 
     def _run(
         self, steps: Callable[..., Any], batches: Any, count: int, epoch: int | None = None

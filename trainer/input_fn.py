@@ -1,6 +1,6 @@
 """Examples from TFRecord files to batches for Keras. One function per step:
 
-    list_files -> read_records -> transformed_decoder or raw_decoder -> blocks of rows -> epochs of batches
+    list_files -> read_records -> decoder -> blocks of rows -> epochs of batches
 
 Choices, and what was measured for them (320,000 examples of 16 features, 2 cores, batches of 1,024):
 
@@ -13,7 +13,7 @@ Choices, and what was measured for them (320,000 examples of 16 features, 2 core
   is; the last, smaller batch is kept.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -21,11 +21,15 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from preprocessing.errors import UserError
-from preprocessing.outputs import EXAMPLE_WEIGHT, LABEL
+from preprocessing.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
+from preprocessing.places import raw_name
+from preprocessing.transform_graph import TransformGraph
 from trainer.blocks import Block, Layout, Packed
 from trainer.epochs import Batch, Windows, windows_in_turn
 from trainer.inputs import input_name
 from trainer.order import Order, ordered
+from trainer.placement import Placement
+from trainer.raw_columns import to_dense
 
 Decode = Callable[[tf.Tensor], Block]
 """string [rows] of serialized examples -> the transformed features of these rows."""
@@ -79,30 +83,43 @@ def read_records(files: tf.data.Dataset, readers: int) -> tf.data.Dataset:
     return files.interleave(open_file, cycle_length=readers, block_length=_READ_RUN, num_parallel_calls=readers)
 
 
-def transformed_decoder(tft_output: tft.TFTransformOutput, names: Sequence[str], classes: int = 0) -> Decode:
-    """Returns how to parse materialized, transformed examples.
+def decoder(tft_output: tft.TFTransformOutput, placement: Placement, names: Sequence[str], classes: int = 0) -> Decode:
+    """Returns how to parse records, and to make what they do not hold with the transform graph, loaded once.
 
     Args:
         tft_output: the transform graph's output.
-        names: transformed features wanted, besides label and weight.
+        placement: what the records hold.
+        names: transformed features wanted, besides label and weight. The raw columns that the model reads come along.
         classes: of a multilabel label that is given as ids; 0 for any other.
     """
-    spec = tft_output.transformed_feature_spec()
-    wanted = {name: as_ragged(spec[name]) for name in (*names, LABEL, EXAMPLE_WEIGHT)}
-    return lambda serialized: with_dense_label(tf.io.parse_example(serialized, wanted), classes)
-
-
-def raw_decoder(tft_output: tft.TFTransformOutput, names: Sequence[str], classes: int = 0) -> Decode:
-    """Returns how to parse raw examples and apply the transform graph, loaded once, to them; as above."""
-    spec = tft_output.raw_feature_spec()
-    saved = tf.saved_model.load(tft_output.transform_savedmodel_dir)
+    wanted = (*names, LABEL, EXAMPLE_WEIGHT)
+    held = {*placement.stored, LABEL, EXAMPLE_WEIGHT, ROW_ID} if placement.materialized else set()
+    made = [name for name in wanted if name not in held]
+    transformed = tft_output.transformed_feature_spec()
+    stored = {name: as_ragged(transformed[name]) for name in wanted if name in held}
+    raw = tft_output.raw_feature_spec()
+    keys = {name: raw_name(name) if placement.materialized else name for name in _columns(placement, raw, made)}
+    spec = {**stored, **{key: raw[name] for name, key in keys.items()}}
+    part = TransformGraph(tft_output.transform_savedmodel_dir).part(made) if made else None
 
     def decode(serialized: tf.Tensor) -> Block:
-        transformed = saved.transform_fn(tf.io.parse_example(serialized, spec))
-        block = {name: without_gaps(transformed[name]) for name in (*names, LABEL, EXAMPLE_WEIGHT)}
+        parsed = tf.io.parse_example(serialized, spec)
+        columns = {name: parsed[key] for name, key in keys.items()}
+        block = {name: parsed[name] for name in stored}
+        if part is not None:
+            block |= {name: without_gaps(value) for name, value in part(columns).items()}
+        for name, column in placement.columns_in_model.items():
+            block[raw_name(name)] = to_dense(columns[name], column)
         return with_dense_label(block, classes)
 
     return decode
+
+
+def _columns(placement: Placement, raw: Mapping[str, object], made: Sequence[str]) -> list[str]:
+    """Returns the raw columns to parse: of raw examples all, if only for the label."""
+    if not placement.materialized:
+        return list(raw)
+    return sorted({*(placement.columns_at_input if made else ()), *placement.columns_in_model})
 
 
 def as_ragged(feature: object) -> object:

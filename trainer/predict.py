@@ -13,12 +13,12 @@ import tensorflow as tf
 from preprocessing.columns import RawColumn
 from preprocessing.convert import convert
 from preprocessing.errors import UserError, did_you_mean
+from trainer.raw_columns import DTYPES
 from trainer.tables import Batch, format_of, read_tables, write_tables
 
 PREDICTION = "prediction"
 PROBABILITY = "probability_"
 _SIGNATURE = "serving_raw"
-_DTYPES = {"number": tf.float32, "string": tf.string, "vector": tf.float32}
 _EMPTY = {"number": np.float32, "string": object, "vector": np.float32}
 _DESCRIPTION = Path("assets.extra") / "fullpass.json"
 
@@ -176,7 +176,7 @@ def _check_columns(model: Exported, source: str, present: Sequence[str]) -> None
 
 def _with_predictions(model: Exported, source: str, batch: Batch) -> pa.Table:
     values = {name: _values(model, source, batch, column) for name, column in model.columns.items()}
-    inputs = {model.keys[n]: tf.constant(v, _DTYPES[model.columns[n].type]) for n, v in values.items()}
+    inputs = {model.keys[n]: tf.constant(v, DTYPES[model.columns[n].type]) for n, v in values.items()}
     answers = {name: tensor.numpy() for name, tensor in model.answer(**inputs).items()}
     table = batch.table.append_column(PREDICTION, _as_arrow(answers["prediction"]))
     for place, name in enumerate(model.classes):

@@ -22,14 +22,15 @@ from trainer.config import InputConfig, TrainerConfig
 from trainer.curves import Curves
 from trainer.export import export_model
 from trainer.fit import Batches, Fit, Fitted, OnEpoch, Report
-from trainer.input_fn import STREAM_SHUFFLE_ROWS, Decode, list_files, raw_decoder, transformed_decoder
+from trainer.input_fn import STREAM_SHUFFLE_ROWS, Block, Decode, decoder, list_files
 from trainer.inputs import feature_names, model_inputs, transformed_outputs
 from trainer.labels import check_label, class_factors, class_names
 from trainer.memory import available_memory
 from trainer.models.build import build_model
 from trainer.optimizer import batch_size_for, make_optimizer
 from trainer.order import Order
-from trainer.samples import SAMPLE_ROWS, read_samples
+from trainer.placement import InModel, Placement, placement_of, refuse_text_on_tpu, with_preprocessing
+from trainer.samples import read_samples
 from trainer.scores import SCORES_FILE, write_scores
 from trainer.signatures import Served
 from trainer.split import Split, load_split
@@ -50,6 +51,8 @@ class Data:
     """What a model is trained on.
 
     Attributes:
+        placement: where each feature is made.
+        in_model: makes those whose place is the model; None without any.
         train: the train split.
         evaluation: the eval split.
         names: class names in id order; empty for regression.
@@ -57,6 +60,8 @@ class Data:
         batch_size: examples per update.
     """
 
+    placement: Placement
+    in_model: InModel | None
     train: Split
     evaluation: Split
     names: tuple[str, ...]
@@ -74,13 +79,15 @@ class Trained:
     """A trained model, and how it came about.
 
     Attributes:
-        model: gives logits, with the weights of the best epoch.
+        model: gives logits, with the weights of the best epoch, for what batches hold.
+        network: the part of it that reads transformed features only.
         fitted: the epochs.
         devices: in words.
         precision: name of the Keras dtype policy.
     """
 
     model: keras.Model
+    network: keras.Model
     fitted: Fitted
     devices: str
     precision: str
@@ -111,26 +118,24 @@ def run_fn(fn_args: "FnArgs") -> None:
     trained = train(data, preprocessing, config, tft_output, strategy=strategy, report=report, on_epoch=curves.write)
     curves.close()
     fitted = time.monotonic()
-    features = feature_names(transformed_outputs(preprocessing, tft_output))
     served = Served(
-        model=trained.model,
+        model=trained.network,
         tft_output=tft_output,
         columns=serving_columns(preprocessing),
-        features=features,
+        features=feature_names(transformed_outputs(preprocessing, tft_output)),
         label=preprocessing.label,
         names=data.names,
     )
-    samples = _samples(config.input, data.evaluation, fn_args.transform_output)
     export_model(
         served,
         _export_directory(fn_args.serving_model_dir, chief=is_chief(strategy)),
         name=custom.get("name", "model"),
         source=custom.get("source", {}),
-        samples=samples,
+        samples=read_samples(fn_args.transform_output),
     )
     seconds = {"read": read - started, "train": fitted - read, "export": time.monotonic() - fitted}
     if is_chief(strategy):
-        decode = _decoder(config.input, tft_output, [*features, ROW_ID], len(data.names))
+        decode = decoder(tft_output, data.placement, [*data.placement.read, ROW_ID], len(data.names))
         scores = f"{fn_args.model_run_dir}/{SCORES_FILE}"
         write_scores(scores, trained.model, data.evaluation.files, decode, preprocessing.label.task)
         write_json(f"{fn_args.model_run_dir}/{TRAINING_FILE}", training_record(data, trained, seconds))
@@ -157,13 +162,17 @@ def load_data(
     """
     label = preprocessing.label
     names = class_names(label, tft_output)
-    features = feature_names(transformed_outputs(preprocessing, tft_output))
-    decode = _decoder(config.input, tft_output, features, len(names))
-    options = {"task": label.task, "classes": len(names)}
+    placement = placement_of(preprocessing, transformed_outputs(preprocessing, tft_output))
+    in_model = InModel(placement, tft_output) if placement.in_model else None
+    decode = decoder(tft_output, placement, placement.read, len(names))
+    complete = in_model.complete if in_model else _as_it_is
+    options = {"task": label.task, "classes": len(names), "complete": complete}
     train_split = _load("train", train_files, decode, config.input, **options)
     check_label(label, names, train_split.counts)
     size = config.training.batch_size
     return Data(
+        placement=placement,
+        in_model=in_model,
         train=train_split,
         evaluation=_load("eval", eval_files, decode, config.input, **options),
         names=names,
@@ -197,11 +206,14 @@ def train(
     task = preprocessing.label.task
     counts = data.train.counts
     deviation = counts.label_deviation if task == "regression" else 1.0
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        refuse_text_on_tpu(data.placement)
     keras.utils.set_random_seed(training.seed)
     with strategy.scope(), precision(training) as policy:
         inputs = model_inputs(transformed_outputs(preprocessing, tft_output), tft_output)
         network = build_model(inputs, task=task, classes=logit_columns(task, len(data.names)), config=config.model)
-        model = with_head(network, task, counts, data.factors)
+        network = with_head(network, task, counts, data.factors)
+        model = with_preprocessing(network, data.in_model)
         optimizer = make_optimizer(training, data.steps_per_epoch * training.epochs, policy)
         optimizer.build(model.trainable_variables)
     training_run = Fit(
@@ -216,7 +228,7 @@ def train(
         on_epoch=on_epoch,
     )
     fitted = training_run.run(_train_batches(data, config), _evaluation_batches(data))
-    return Trained(model, fitted, describe(strategy), policy)
+    return Trained(model, network, fitted, describe(strategy), policy)
 
 
 def _train_batches(data: Data, config: TrainerConfig) -> Batches:
@@ -261,8 +273,8 @@ def write_json(path: str, record: Mapping[str, Any]) -> None:
     tf.io.gfile.rename(f"{path}.tmp", path, overwrite=True)
 
 
-def _decoder(config: InputConfig, tft_output: tft.TFTransformOutput, names: list[str], classes: int) -> Decode:
-    return (transformed_decoder if config.materialize else raw_decoder)(tft_output, names, classes)
+def _as_it_is(block: Block) -> Block:
+    return block
 
 
 def _load(name: str, patterns: list[str], decode: Decode, config: InputConfig, **options: Any) -> Split:
@@ -270,15 +282,6 @@ def _load(name: str, patterns: list[str], decode: Decode, config: InputConfig, *
     limits = {"none": 0, "memory": sys.maxsize, "auto": available_memory() // _SHARE_OF_MEMORY}
     readers = min(len(files), _MOST_READERS, os.cpu_count() or 1) if config.readers == "auto" else config.readers
     return load_split(name, files, decode, readers=readers, memory_limit=limits[config.cache], **options)
-
-
-def _samples(config: InputConfig, evaluation: Split, transform_output: str) -> list[bytes]:
-    if config.materialize:
-        return read_samples(transform_output)
-    records = tf.data.TFRecordDataset
-    first = evaluation.files[0]
-    compression = "GZIP" if first.endswith(".gz") else ""
-    return list(records(first, compression).take(SAMPLE_ROWS).as_numpy_iterator())
 
 
 def _export_directory(directory: str, *, chief: bool) -> str:

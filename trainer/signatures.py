@@ -31,14 +31,13 @@ from preprocessing.columns import RawColumn
 from preprocessing.label import Label
 from trainer.input_fn import with_dense_label, without_gaps
 from trainer.inputs import apply_model, input_name
+from trainer.raw_columns import DTYPES, dense_shape, to_sparse
 from trainer.scores import scores_of
 from trainer.tasks import probabilities_of
 
 SERVING_DEFAULT = "serving_default"
 SERVING_RAW = "serving_raw"
 TRANSFORM_FEATURES = "transform_features"
-
-_DTYPES = {"number": tf.float32, "string": tf.string, "vector": tf.float32}
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,7 @@ def _serving_raw(served: Served, spec: Mapping[str, tf.io.VarLenFeature], predic
     def serving_raw(*values: tf.Tensor) -> dict[str, tf.Tensor]:
         given = dict(zip(served.columns, values, strict=True))
         batch = _common_length(given)
-        raw = {name: _as_sparse(value, batch) for name, value in given.items()}
+        raw = {name: to_sparse(value, batch) for name, value in given.items()}
         return predict(_completed(raw, spec, batch))
 
     # The defaults end up in SignatureDef.defaults, which TF Serving fills in for inputs that a gRPC request lacks.
@@ -189,24 +188,12 @@ def _common_length(values: Mapping[str, tf.Tensor]) -> tf.Tensor:
         return tf.identity(longest)
 
 
-def _as_sparse(value: tf.Tensor, batch: tf.Tensor) -> tf.SparseTensor:
-    """Returns a column as it is parsed from examples: only the cells that are not missing."""
-    present = tf.not_equal(value, "") if value.dtype == tf.string else tf.equal(value, value)
-    if value.shape.rank == 2:
-        present |= tf.reduce_any(present, axis=1, keepdims=True)
-    place = tf.where(present)
-    indices = place if value.shape.rank == 2 else tf.pad(place, [[0, 0], [0, 1]])
-    width = value.shape[1] if value.shape.rank == 2 else 1
-    return tf.SparseTensor(indices, tf.gather_nd(value, place), tf.stack([batch, tf.constant(width, tf.int64)]))
-
-
 def _column_spec(column: RawColumn, key: str) -> tf.TensorSpec:
-    shape = [None, column.width] if column.type == "vector" else [None]
-    return tf.TensorSpec(shape, _DTYPES[column.type], name=key)
+    return tf.TensorSpec(dense_shape(column), DTYPES[column.type], name=key)
 
 
 def _absent_column(column: RawColumn) -> tf.Tensor:
-    return tf.zeros([0, column.width] if column.type == "vector" else [0], _DTYPES[column.type])
+    return tf.zeros([0, column.width] if column.type == "vector" else [0], DTYPES[column.type])
 
 
 def _plain(name: str) -> str:

@@ -1,6 +1,6 @@
 """One split of transformed examples: read once, counted, and kept in memory where it fits."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -107,7 +107,15 @@ class Split:
 
 
 def load_split(
-    name: str, files: tuple[str, ...], decode: Decode, *, task: Task, classes: int, readers: int, memory_limit: int
+    name: str,
+    files: tuple[str, ...],
+    decode: Decode,
+    *,
+    task: Task,
+    classes: int,
+    complete: Callable[[Block], Block],
+    readers: int,
+    memory_limit: int,
 ) -> Split:
     """Reads a split once: counts it, and keeps its rows while they fit.
 
@@ -117,6 +125,7 @@ def load_split(
         decode: how to parse their records.
         task: of the label.
         classes: number of classes; 0 for regression.
+        complete: gives rows with all features that the model computes with, to be checked.
         readers: files read at the same time.
         memory_limit: bytes the rows may take; beyond it the split is streamed.
 
@@ -130,7 +139,7 @@ def load_split(
     with naming_damaged_files(files, decode):
         for block in read_blocks(files, decode, readers):
             used = with_weight(block)
-            counts = _add(counts, _count(len(block[EXAMPLE_WEIGHT]), used, task, classes))
+            counts = _add(counts, _count(len(block[EXAMPLE_WEIGHT]), complete(used), task, classes))
             layout = layout or layout_of(used)
             packed = layout.pack(used)
             taken += memory_bytes(packed)

@@ -9,6 +9,7 @@ from preprocessing.columns import RawColumn
 from preprocessing.outputs import ROW_ID
 from trainer.blocks import Block
 from trainer.input_fn import without_gaps
+from trainer.raw_columns import DTYPES, to_dense
 from trainer.signatures import column_keys
 
 BATCH_ROWS = 1024
@@ -33,10 +34,11 @@ def through_raw(
 ) -> Features:
     """Returns what `serving_raw` gives for the raw columns of `records`: the way of a JSON request."""
     keys = column_keys(tuple(columns))
+    spec = {name: tf.io.VarLenFeature(DTYPES[column.type]) for name, column in columns.items()}
     parts = []
     for i in range(0, len(records), BATCH_ROWS):
-        parsed = tf.io.parse_example(tf.constant(records[i : i + BATCH_ROWS]), _spec(columns))
-        parts.append(_numpy(function(**{keys[name]: parsed[name] for name in columns})))
+        parsed = tf.io.parse_example(tf.constant(records[i : i + BATCH_ROWS]), spec)
+        parts.append(_numpy(function(**{keys[name]: to_dense(parsed[name], columns[name]) for name in columns})))
     return _join(parts)
 
 
@@ -56,19 +58,6 @@ def from_blocks(blocks: Iterator[Block], row_ids: np.ndarray) -> Features:
 def _open(file: tf.Tensor) -> tf.data.TFRecordDataset:
     compression = tf.where(tf.strings.regex_full_match(file, r".*\.gz"), "GZIP", "")
     return tf.data.TFRecordDataset(file, compression_type=compression)
-
-
-def _spec(columns: Mapping[str, RawColumn]) -> dict[str, tf.io.FixedLenFeature]:
-    spec: dict[str, tf.io.FixedLenFeature] = {}
-    for name, column in columns.items():
-        if column.type == "vector":
-            nothing = [float("nan")] * column.width
-            spec[name] = tf.io.FixedLenFeature([column.width], tf.float32, default_value=nothing)
-        elif column.type == "number":
-            spec[name] = tf.io.FixedLenFeature([], tf.float32, default_value=float("nan"))
-        else:
-            spec[name] = tf.io.FixedLenFeature([], tf.string, default_value="")
-    return spec
 
 
 def _numpy(features: Mapping[str, tf.Tensor | tf.RaggedTensor]) -> Features:

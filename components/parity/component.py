@@ -22,7 +22,9 @@ from preprocessing.config import PreprocessingConfig
 from preprocessing.errors import UserError
 from preprocessing.outputs import LABEL, ROW_ID
 from preprocessing.progress import report as progress
-from trainer.input_fn import raw_decoder, read_blocks, transformed_decoder
+from trainer.input_fn import decoder, read_blocks
+from trainer.inputs import transformed_outputs
+from trainer.placement import InModel, placement_of
 from trainer.scores import SCORES_FILE, read_scores
 from trainer.signatures import SERVING_DEFAULT, SERVING_RAW, TRANSFORM_FEATURES
 
@@ -43,8 +45,8 @@ def Parity(
 ) -> None:
     """Computes features and predictions of eval rows in every way there is, and fails if two differ.
 
-    * what training read (`ready`: written by Beam, or transformed in the input function) = the export's
-      `transform_features` on the raw rows, feature by feature;
+    * what training computed with (read from `ready` as Transform wrote it, made by the input function or made in the
+      model, each feature in its place) = the export's `transform_features` on the raw rows, feature by feature;
     * what the trained model said of them = the export's `serving_default` on the raw rows;
     * `serving_default` (serialized examples) = `serving_raw` (named columns), output by output.
 
@@ -58,7 +60,7 @@ def Parity(
     exported = through(export.signatures[TRANSFORM_FEATURES], records)
     row_names = _row_names(examples, exported[ROW_ID].tolist())
     progress(len(records) // 2, len(records), "rows", "training input")
-    trained_on = _training_input(examples, ready, transform_graph, exported)
+    trained_on = _training_input(config, ready, transform_graph, exported)
     compared = compare(trained_on, exported, pair="training input = export", row_names=row_names, tolerance=tolerance)
     compared += _compare_predictions(export, records, config, model_run.uri, exported[ROW_ID], row_names, tolerance)
     with fileio.open(f"{report.uri}/parity.json", "w") as f:
@@ -74,13 +76,16 @@ def _options(text: str) -> tuple[int | None, Tolerance]:
 
 
 def _training_input(
-    examples: types.Artifact, ready: types.Artifact, transform_graph: types.Artifact, exported: Features
+    config: PreprocessingConfig, ready: types.Artifact, transform_graph: types.Artifact, exported: Features
 ) -> Features:
     tft_output = tft.TFTransformOutput(transform_graph.uri)
-    make_decoder = raw_decoder if ready.uri == examples.uri else transformed_decoder
+    placement = placement_of(config, transformed_outputs(config, tft_output))
     classes = exported[LABEL].shape[1] if exported[LABEL].ndim == 2 else 0
-    blocks = read_blocks(split_files(ready, SPLIT), make_decoder(tft_output, sorted(exported), classes), _READERS)
-    return from_blocks(iter(blocks), exported[ROW_ID])
+    decode = decoder(tft_output, placement, [*placement.read, ROW_ID], classes)
+    blocks = iter(read_blocks(split_files(ready, SPLIT), decode, _READERS))
+    if placement.in_model:
+        blocks = map(InModel(placement, tft_output).complete, blocks)
+    return from_blocks(blocks, exported[ROW_ID])
 
 
 def _compare_predictions(

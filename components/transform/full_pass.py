@@ -17,14 +17,14 @@ from apache_beam.transforms.window import GlobalWindows
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io
 from tfx.dsl.io import fileio
-from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder, RecordBatchToExamplesEncoder
-from tfx_bsl.public.tfxio import TFXIO, TensorAdapterConfig
+from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
+from tfx_bsl.public.tfxio import TFXIO
 from tfx_bsl.tfxio.tf_example_record import TFExampleBeamRecord
 
 from components.ingest.shards import Layout, Piece
 from components.ingest.write import PENDING, JoinPieces, PieceWriter, publish
+from components.transform.apply_graph import ApplyGraph
 from preprocessing.config import PreprocessingConfig
-from preprocessing.outputs import ROW_ID
 from preprocessing.preprocessing_fn import preprocessing_fn
 from preprocessing.progress import report
 from trainer.samples import write_samples
@@ -61,8 +61,12 @@ def run(full_pass: FullPass, pipeline: beam.Pipeline) -> None:
         transform_fn = (train, adapter) | "Analyze" >> tft_beam.AnalyzeDataset(_function(full_pass.preprocessing))
         _ = transform_fn | "WriteGraph" >> tft_beam.WriteTransformFn(full_pass.graph)
         if full_pass.transformed is not None:
-            for split in full_pass.examples:
-                _transform_split(full_pass, pipeline, split, adapter, transform_fn)
+            _transform(full_pass, pipeline, transform_fn)
+
+
+def transform(full_pass: FullPass, pipeline: beam.Pipeline) -> None:
+    """Builds the Beam graph that applies a transform graph that is there already to every split."""
+    _transform(full_pass, pipeline, pipeline | "ReadGraph" >> tft_beam.ReadTransformFn(full_pass.graph))
 
 
 def finish(full_pass: FullPass) -> dict[str, int]:
@@ -117,7 +121,7 @@ class _ReadFile(beam.DoFn):
 
 
 class _WriteExamples(beam.DoFn):
-    """Encodes transformed RecordBatches and writes them with the C++ writer, one piece per bundle.
+    """Writes serialized examples with the C++ writer, one piece per bundle.
 
     Pieces are named by their first row, so that files and order do not depend on which worker was faster.
     """
@@ -129,15 +133,12 @@ class _WriteExamples(beam.DoFn):
 
     def start_bundle(self) -> None:
         self._writer: PieceWriter | None = None
-        self._encoder: RecordBatchToExamplesEncoder | None = None
 
-    def process(self, element: tuple[pa.RecordBatch, Any], metadata: Any) -> Iterator[tuple[str, Piece]]:
-        batch, _ = element
+    def process(self, element: tuple[int, list[bytes]]) -> Iterator[tuple[str, Piece]]:
+        first_row, examples = element
         if self._writer is None:
-            self._encoder = RecordBatchToExamplesEncoder(metadata.schema)
-            first_row = batch.column(batch.schema.get_field_index(ROW_ID)).flatten()[0].as_py()
             self._writer = PieceWriter(self._folder, self._split, f"{first_row:020d}", self._layout)
-        self._writer.write(self._encoder.encode(batch))  # type: ignore[union-attr]
+        self._writer.write(examples)
         yield from ()
 
     def finish_bundle(self) -> Iterator[Any]:
@@ -151,20 +152,16 @@ class _WriteExamples(beam.DoFn):
             yield GlobalWindows.windowed_value((self._split, piece))
 
 
-def _transform_split(
-    full_pass: FullPass,
-    pipeline: beam.Pipeline,
-    split: str,
-    adapter: TensorAdapterConfig,
-    transform_fn: tuple[beam.PCollection, Any],
-) -> None:
-    raw = pipeline | f"Raw[{split}]" >> ReadExamples(full_pass, split, "transformed")
-    dataset = ((raw, adapter), transform_fn)
-    transformed, metadata = dataset | f"Transform[{split}]" >> tft_beam.TransformDataset(output_record_batches=True)
+def _transform(full_pass: FullPass, pipeline: beam.Pipeline, transform_fn: tuple[beam.PCollection, Any]) -> None:
+    graph, metadata = transform_fn
     final = getattr(metadata, "deferred_metadata", None)
     known = metadata if final is None else beam.pvalue.AsSingleton(final)
-    pieces = transformed | f"Write[{split}]" >> beam.ParDo(_WriteExamples(full_pass, split), known)
-    _ = pieces | f"Shards[{split}]" >> JoinPieces(str(full_pass.transformed), full_pass.layout)
+    apply = ApplyGraph(full_pass.preprocessing, _tfxio(full_pass.schema).TensorAdapterConfig())
+    for split in full_pass.examples:
+        raw = pipeline | f"Raw[{split}]" >> ReadExamples(full_pass, split, "transformed")
+        applied = raw | f"Transform[{split}]" >> beam.ParDo(apply, beam.pvalue.AsSingleton(graph), known)
+        pieces = applied | f"Write[{split}]" >> beam.ParDo(_WriteExamples(full_pass, split))
+        _ = pieces | f"Shards[{split}]" >> JoinPieces(str(full_pass.transformed), full_pass.layout)
 
 
 def _publish_split(full_pass: FullPass, split: str) -> int:

@@ -150,7 +150,7 @@ def _features_and_crosses(loaded: Loaded) -> Iterator[tuple[Keys, Feature | Cros
 
 def _ids_of(name: str, item: Feature | Cross) -> Any:
     """Returns what decides which id stands for what: all settings, and the column where ids are learned from it."""
-    settings = item.model_dump(exclude={"encoding", "missing", "indicator", "name"})
+    settings = item.model_dump(exclude={"encoding", "missing", "indicator", "name", "place"})
     vocabulary = getattr(item, "vocabulary", None)
     learned = vocabulary is not None and vocabulary.tokens is None and vocabulary.file is None
     if isinstance(item, CategoryFeature) and not learned:
