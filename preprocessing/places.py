@@ -19,9 +19,11 @@ def places(config: PreprocessingConfig) -> dict[str, Place]:
     if config.function is not None:
         return {}
     found: dict[str, Place] = {name: feature.place or config.place for name, feature in config.features.items()}
-    return found | {
-        cross.feature_name: _latest([found[owner] for owner in owners(cross, config)]) for cross in config.crosses
-    }
+    for cross in config.crosses:
+        found[cross.feature_name] = max(
+            (found[name] for name in owners(cross, config)), key=PLACES.index, default=config.place
+        )
+    return found
 
 
 def transformed_at(config: PreprocessingConfig, place: Place) -> list[str]:
@@ -69,8 +71,9 @@ def works_on_text(config: PreprocessingConfig, name: str) -> bool:
 
 
 def owners(cross: Cross, config: PreprocessingConfig) -> list[str]:
-    """Returns the features that a cross combines; of the part of a date, the date."""
-    return [name if name in config.features else name.rpartition(".")[0] for name in cross.inputs]
+    """Returns the features that a cross combines; of the part of a date, the date. `check` sees to unknown names."""
+    named = [name if name in config.features else name.rpartition(".")[0] for name in cross.inputs]
+    return [name for name in named if name in config.features]
 
 
 def _reads_text(name: str, feature: Feature, config: PreprocessingConfig) -> bool:
@@ -79,7 +82,3 @@ def _reads_text(name: str, feature: Feature, config: PreprocessingConfig) -> boo
         return True
     origins = with_origins(set(wanted), config)
     return any(column.type == "string" for key, column in raw_columns(config).items() if key in origins)
-
-
-def _latest(found: list[Place]) -> Place:
-    return max(found, key=PLACES.index)

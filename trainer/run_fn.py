@@ -273,15 +273,19 @@ def write_json(path: str, record: Mapping[str, Any]) -> None:
     tf.io.gfile.rename(f"{path}.tmp", path, overwrite=True)
 
 
+def memory_allowed(cache: str) -> int:
+    """Returns the bytes that a split may take in memory, by `input.cache`."""
+    return {"none": 0, "memory": sys.maxsize, "auto": available_memory() // _SHARE_OF_MEMORY}[cache]
+
+
 def _as_it_is(block: Block) -> Block:
     return block
 
 
 def _load(name: str, patterns: list[str], decode: Decode, config: InputConfig, **options: Any) -> Split:
     files = list_files(patterns, name)
-    limits = {"none": 0, "memory": sys.maxsize, "auto": available_memory() // _SHARE_OF_MEMORY}
     readers = min(len(files), _MOST_READERS, os.cpu_count() or 1) if config.readers == "auto" else config.readers
-    return load_split(name, files, decode, readers=readers, memory_limit=limits[config.cache], **options)
+    return load_split(name, files, decode, readers=readers, memory_limit=memory_allowed(config.cache), **options)
 
 
 def _export_directory(directory: str, *, chief: bool) -> str:

@@ -38,6 +38,11 @@ class ApplyGraph(beam.DoFn):
         """See base class."""
         self._adapter = TensorAdapter(self._adapter_config)
 
+    def teardown(self) -> None:
+        """See base class. What is acquired last lives as long as the process, so that is nothing."""
+        self._part = None
+        self._shared.acquire(frozenset, tag="released")
+
     def process(
         self, batch: pa.RecordBatch, graph: str, metadata: dataset_metadata.DatasetMetadata
     ) -> Iterator[tuple[int, list[bytes]]]:

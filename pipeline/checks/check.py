@@ -5,7 +5,7 @@ A check takes the loaded file and yields findings; it imports neither TensorFlow
 
 from collections.abc import Callable, Iterator
 
-from pipeline.checks import data, evaluation, features, label, run, source
+from pipeline.checks import data, evaluation, features, label, places, run, source
 from pipeline.checks.findings import Finding
 from pipeline.loading.load import Loaded
 from pipeline.loading.problems import ConfigError, Problem, in_file_order
@@ -28,6 +28,8 @@ CHECKS: tuple[Check, ...] = (
     features.check_vocabulary_files,
     features.check_shared_embeddings,
     features.check_own_preprocessing,
+    places.check_places_of_own_preprocessing,
+    places.check_text_in_the_model,
     label.check_label_is_no_feature,
     label.check_label_cannot_be_computed,
     label.check_label_type,

@@ -34,6 +34,15 @@ class Prepared:
 
         return tft.TFTransformOutput(self.graph)
 
+    def placement(self, place: str) -> Any:
+        """Returns where features are made if all are made at `place`."""
+        from preprocessing.config import PreprocessingConfig
+        from trainer.inputs import transformed_outputs
+        from trainer.placement import placement_of
+
+        config = PreprocessingConfig.model_validate({**self.preprocessing, "place": place})
+        return placement_of(config, transformed_outputs(config, self.tft_output))
+
     def files(self, kind: str, split: str) -> list[str]:
         return sorted(str(path) for path in (self.directory / kind / split).iterdir())
 
@@ -42,7 +51,7 @@ class Prepared:
         from trainer.config import TrainerConfig
 
         config = TrainerConfig.model_validate({"model": "linear", **trainer})
-        kind = "transformed" if config.input.materialize else "raw"
+        kind = "transformed" if config.input.place == "transform" else "raw"
         return SimpleNamespace(
             train_files=[str(self.directory / kind / "train" / "*")],
             eval_files=[str(self.directory / kind / "eval" / "*")],
@@ -51,7 +60,7 @@ class Prepared:
             model_run_dir=str(output / "model_run"),
             custom_config={
                 "name": "test",
-                "preprocessing": self.preprocessing,
+                "preprocessing": {**self.preprocessing, "place": config.input.place},
                 "trainer": config.model_dump(mode="json"),
                 "source": {"missing": ["", "NA"], "strip": True},
             },

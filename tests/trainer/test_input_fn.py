@@ -16,16 +16,17 @@ def binary(planted):
     return planted("binary")
 
 
-def decoder(prepared, names=NAMES, kind="transformed", classes=0):
-    from trainer.input_fn import raw_decoder, transformed_decoder
+def decode(prepared, names=NAMES, kind="transformed", classes=0):
+    from trainer.input_fn import decoder
 
-    return {"transformed": transformed_decoder, "raw": raw_decoder}[kind](prepared.tft_output, names, classes)
+    place = {"transformed": "transform", "raw": "input"}[kind]
+    return decoder(prepared.tft_output, prepared.placement(place), names, classes)
 
 
 def all_rows(prepared, split="train", kind="transformed", **options):
     from trainer.input_fn import join, read_blocks
 
-    blocks = read_blocks(prepared.files(kind, split), decoder(prepared, kind=kind, **options), readers=2)
+    blocks = read_blocks(prepared.files(kind, split), decode(prepared, kind=kind, **options), readers=2)
     return join(list(blocks))
 
 
@@ -244,8 +245,8 @@ def test_a_damaged_file_is_named(binary, tmp_path: Path, change):
 
     files = damaged(binary, tmp_path, change)
     with pytest.raises(UserError, match=rf"{files[1]}: record \d+ cannot be read"):
-        with naming_damaged_files(files, decoder(binary)):
-            list(read_blocks(files, decoder(binary), readers=2))
+        with naming_damaged_files(files, decode(binary)):
+            list(read_blocks(files, decode(binary), readers=2))
 
 
 def test_records_that_are_no_examples_are_named(binary, tmp_path: Path):
@@ -257,5 +258,5 @@ def test_records_that_are_no_examples_are_named(binary, tmp_path: Path):
     with tf.io.TFRecordWriter(file) as writer:
         writer.write(b"no example")
     with pytest.raises(UserError, match=f"{file}: record 1 cannot be read"):
-        with naming_damaged_files([file], decoder(binary)):
-            list(read_blocks([file], decoder(binary), readers=1))
+        with naming_damaged_files([file], decode(binary)):
+            list(read_blocks([file], decode(binary), readers=1))

@@ -164,8 +164,9 @@ def trained(prepared, seed: int = 1, preprocessing: dict | None = None, **sectio
 
     sections = {"model": "wide_deep", "training": {"epochs": 2, "seed": seed, "learning_rate": 0.01}} | sections
     config = TrainerConfig.model_validate(sections)
-    declared = PreprocessingConfig.model_validate(preprocessing or prepared.preprocessing)
-    kind = "transformed" if config.input.materialize else "raw"
+    place = config.input.place
+    declared = PreprocessingConfig.model_validate({**(preprocessing or prepared.preprocessing), "place": place})
+    kind = "transformed" if place == "transform" else "raw"
     files = [prepared.files(kind, split) for split in ("train", "eval")]
     data = load_data(*files, declared, config, prepared.tft_output)
     calls = {"report": lambda *_: None, "on_epoch": lambda *_: None}
@@ -184,7 +185,7 @@ def test_the_same_seed_gives_the_same_model(planted):
     )
 
 
-@pytest.mark.parametrize("way", [{"materialize": False}, {"cache": "none", "shuffle_buffer": 5000}])
+@pytest.mark.parametrize("way", [{"place": "input"}, {"place": "model"}, {"cache": "none", "shuffle_buffer": 5000}])
 def test_other_ways_of_reading_learn_as_well(planted, way):
     _, record = trained(planted("binary"), input=way, training={"epochs": 6, "learning_rate": 0.01})
     assert max(record["history"]["val_accuracy"]) > 0.9
@@ -265,11 +266,12 @@ def test_balanced_classes_move_a_rare_class_up(changed):
 
 
 def mean_probability(model, prepared) -> float:
-    from trainer.input_fn import join, read_blocks, to_batch, transformed_decoder
+    from trainer.input_fn import decoder, join, read_blocks, to_batch
     from trainer.inputs import apply_model
 
     names = [name for name in prepared.tft_output.transformed_feature_spec() if name.endswith("_xf")]
-    blocks = read_blocks(prepared.files("transformed", "eval"), transformed_decoder(prepared.tft_output, names), 1)
+    decode = decoder(prepared.tft_output, prepared.placement("transform"), names)
+    blocks = read_blocks(prepared.files("transformed", "eval"), decode, 1)
     features, _, _ = to_batch(join(list(blocks)))
     return float(np.mean(1 / (1 + np.exp(-apply_model(model, features, training=False).numpy()))))
 

@@ -31,7 +31,8 @@ def load(folder, labels, weights=None, x=None, task="binary", classes=2, memory_
     x = [0.0] * len(labels) if x is None else x
     rows = [{"x": a, "label": b, "example_weight": c} for a, b, c in zip(x, labels, weights, strict=True)]
     files, decode = write_split(folder, rows)
-    return load_split("train", tuple(files), decode, task=task, classes=classes, readers=1, memory_limit=memory_limit)
+    options = {"task": task, "classes": classes, "complete": lambda block: block}
+    return load_split("train", tuple(files), decode, readers=1, memory_limit=memory_limit, **options)
 
 
 def test_classes_are_counted_by_rows_and_by_weight(tmp_path):

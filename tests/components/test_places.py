@@ -1,0 +1,244 @@
+"""Every transform, at every place: written by Transform, made by the input function, or made in the model."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.integration
+
+NUMBERS: dict[str, Any] = {
+    "plain": [],
+    "z": ["z_score"],
+    "z_key": [{"z_score": {"key": "kind"}}],
+    "scaled": [{"min_max": {"min": -1.0, "max": 1.0}}],
+    "scaled_key": [{"min_max": {"key": "kind"}}],
+    "gaussian": ["scale_to_gaussian"],
+    "logarithm": [{"clip": {"min": 0.0, "max_quantile": 0.9}}, "log1p", "z_score"],
+    "root": ["sqrt"],
+    "cube": [{"power": {"exponent": 3.0}}],
+    "ranked": [{"quantile_scale": {"quantiles": 10}}],
+    "buckets": [{"bucketize": {"buckets": 4}}],
+    "bounded": [{"bucketize": {"boundaries": [0.0, 5.0]}}],
+}
+FEATURES: dict[str, Any] = {
+    **{name: {"type": "number", "column": "x", "transforms": chain} for name, chain in NUMBERS.items()},
+    "kept": {"type": "number", "column": "y", "missing": "median", "indicator": True},
+    "ratio": "number",
+    "letters": "number",
+    "span": {"type": "duration", "start": "began", "end": "ended", "unit": "hours"},
+    "kind": "category",
+    "upper": {"type": "category", "column": "kind", "lowercase": True, "vocabulary": {"tokens": ["a", "b"]}},
+    "hashed": {"type": "category", "column": "kind", "hash": {"buckets": 7}},
+    "counted_off": {"type": "category", "column": "y", "identity": {"size": 5}},
+    "tags": {"type": "category", "separator": "|"},
+    "often": {"type": "count", "column": "kind", "transforms": ["log1p"]},
+    "yes": "boolean",
+    "began": {"type": "date", "parts": ["month", "hour", "year"]},
+    "round": {"type": "date", "column": "began", "parts": ["hour"], "cyclic": True},
+    "words": {"type": "text", "column": "note", "vocabulary": {"min_count": 1}},
+    "weighed": {"type": "text", "column": "note", "output": "tf_idf", "vocabulary": {"min_count": 1}},
+    "reading": {"type": "text", "column": "note", "output": "ids", "max_length": 3, "vocabulary": {"min_count": 1}},
+    "position": {"type": "vector", "width": 2},
+    "pair": {"type": "vector", "columns": ["x", "y"], "transforms": [{"pca": {"dimensions": 1}}]},
+    "own": {"type": "custom", "function": "tests.components.test_places:above_mean", "columns": {"x": "number"}},
+}
+CROSSES = [
+    {"inputs": ["kind", "began.hour"], "hash_buckets": 50},
+    {"inputs": ["buckets", "yes"], "vocabulary": {"min_count": 1}},
+]
+DERIVE = {"ratio": "x / (1 + y)", "letters": "length(note)"}
+PLACES = ("transform", "input", "model")
+
+
+def above_mean(columns):
+    import tensorflow as tf
+    import tensorflow_transform as tft
+
+    x = tf.where(tf.math.is_nan(columns["x"]), 0.0, columns["x"])
+    return x - tft.mean(x)
+
+
+def rows(count: int, seed: int) -> list[dict[str, Any]]:
+    """Returns rows of which every cell is missing with a chance of one in six."""
+    draw = random.Random(seed)
+
+    def some(value: Any) -> Any:
+        return None if draw.random() < 1 / 6 else value
+
+    return [
+        {
+            "x": some(draw.choice([draw.uniform(-3, 9), 0.0, 1e6])),
+            "y": some(float(draw.randrange(8))),
+            "kind": some(draw.choice(["a", "B", "c", "d", "é"])),
+            "tags": some("|".join(draw.sample(["red", "green", "blue"], draw.randrange(4)))),
+            "yes": some(draw.choice(["true", "no", "perhaps"])),
+            "began": some(f"2024-{draw.randrange(1, 13):02d}-03T{draw.randrange(24):02d}:10:00"),
+            "ended": some(f"2025-01-{draw.randrange(1, 28):02d}T00:00:00"),
+            "note": some(" ".join(draw.choices(["so", "it", "goes", "on"], k=draw.randrange(6)))),
+            "position": some([draw.random(), draw.random()]),
+            "price": some(draw.uniform(1, 100)),
+        }
+        for _ in range(count)
+    ]
+
+
+def example(number: int, row: dict[str, Any]) -> bytes:
+    import tensorflow as tf
+
+    features = {"fullpass_row": tf.train.Feature(int64_list=tf.train.Int64List(value=[number]))}
+    for name, value in row.items():
+        if isinstance(value, str):
+            features[name] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[value.encode()]))
+        elif value is not None:
+            values = value if isinstance(value, list) else [value]
+            features[name] = tf.train.Feature(float_list=tf.train.FloatList(value=values))
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+
+
+@dataclass(frozen=True)
+class Analysed:
+    """A transform graph of all FEATURES, and what it was made from. values: by feature, as Transform writes them."""
+
+    folder: Path
+    full_pass: Any
+    values: dict[str, np.ndarray]
+
+
+def declared(place: str = "transform", **of_features: str) -> Any:
+    from preprocessing.config import PreprocessingConfig
+
+    features = {
+        name: {**({"type": spec} if isinstance(spec, str) else spec), "place": of_features.get(name, place)}
+        for name, spec in FEATURES.items()
+    }
+    label = {"name": "price", "task": "regression"}
+    return PreprocessingConfig.model_validate(
+        {"features": features, "crosses": CROSSES, "derive": DERIVE, "label": label, "place": place}
+    )
+
+
+@pytest.fixture(scope="module")
+def analysed(tmp_path_factory: pytest.TempPathFactory) -> Analysed:
+    import apache_beam as beam
+    import tensorflow as tf
+
+    from components.transform.full_pass import FullPass, finish, run
+    from preprocessing.schema import raw_schema
+
+    folder = tmp_path_factory.mktemp("places")
+    files = {split: str(folder / f"{split}.tfrecord") for split in ("train", "eval")}
+    for seed, file in enumerate(files.values()):
+        with tf.io.TFRecordWriter(file) as writer:
+            for number, row in enumerate(rows(120, seed)):
+                writer.write(example(number, row))
+    full_pass = FullPass(
+        preprocessing=declared(),
+        schema=raw_schema(declared()),
+        examples={split: [file] for split, file in files.items()},
+        rows={split: 120 for split in files},
+        graph=str(folder / "graph"),
+        transformed=str(folder / "transformed"),
+        shard_bytes=1 << 20,
+        gzip=False,
+        temporary=str(folder / "temporary"),
+    )
+    with beam.Pipeline() as pipeline:
+        run(full_pass, pipeline)
+    assert finish(full_pass) == {"train": 120, "eval": 120}
+    return Analysed(folder, full_pass, computed(full_pass))
+
+
+@pytest.fixture
+def at_places(analysed: Analysed, tmp_path: Path) -> Callable[[Any], dict[str, np.ndarray]]:
+    """Returns the function from a config to all features, each computed at its place."""
+    import apache_beam as beam
+
+    from components.transform.full_pass import finish, transform
+    from preprocessing.places import materializes
+
+    def at(config: Any) -> dict[str, np.ndarray]:
+        of_eval = {"examples": {"eval": analysed.full_pass.examples["eval"]}, "rows": {"eval": 120}}
+        folder = str(tmp_path / "transformed")
+        full_pass = replace(analysed.full_pass, preprocessing=config, transformed=folder, **of_eval)
+        if materializes(config):
+            with beam.Pipeline() as pipeline:
+                transform(full_pass, pipeline)
+            finish(full_pass)
+        return computed(full_pass)
+
+    return at
+
+
+def computed(full_pass: Any) -> dict[str, np.ndarray]:
+    """Returns all features of the eval split as training computes with them, in the order of the rows."""
+    import tensorflow as tf
+    import tensorflow_transform as tft
+
+    from preprocessing.outputs import ROW_ID
+    from preprocessing.places import materializes
+    from trainer.input_fn import decoder, join, read_blocks, without_gaps
+    from trainer.inputs import transformed_outputs
+    from trainer.placement import InModel, placement_of
+
+    config = full_pass.preprocessing
+    output = tft.TFTransformOutput(full_pass.graph)
+    placement = placement_of(config, transformed_outputs(config, output))
+    files = full_pass.examples["eval"]
+    if materializes(config):
+        files = [str(path) for path in sorted(Path(full_pass.transformed, "Split-eval").iterdir())]
+    decode = decoder(output, placement, [*placement.read, ROW_ID])
+    block = join(list(read_blocks(files, decode, readers=1)))
+    if placement.in_model:
+        in_model = InModel(placement, output)
+        block = tf.function(in_model.complete, autograph=False)(block)
+    order = np.argsort(block[ROW_ID].numpy())
+    values = {name: without_gaps(value) for name, value in block.items()}
+    dense = {n: v.to_tensor() if isinstance(v, tf.RaggedTensor) else v for n, v in values.items()}
+    return {name: value.numpy()[order] for name, value in dense.items()}
+
+
+def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
+    """Asserts equality of ids, and of numbers within a few steps of float32."""
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        assert found[name].dtype == value.dtype, name
+        if value.dtype == np.float32:
+            np.testing.assert_allclose(found[name], value, rtol=1e-6, atol=1e-6, err_msg=name)
+        else:
+            np.testing.assert_array_equal(found[name], value, name)
+
+
+def test_every_kind_of_feature_is_there(analysed):
+    from preprocessing.feature import FEATURE_TYPES
+
+    assert {feature.type for feature in declared().features.values()} == set(FEATURE_TYPES)
+
+
+@pytest.mark.parametrize("place", ["input", "model"])
+def test_all_features_at_one_place(at_places, analysed, place):
+    assert_same(at_places(declared(place)), analysed.values)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_any_mixture_of_places(at_places, analysed, seed):
+    draw = random.Random(seed)
+    mixture = {name: draw.choice(PLACES) for name in FEATURES}
+    assert_same(at_places(declared(**mixture)), analysed.values)
+
+
+def test_what_is_stored(at_places, analysed, tmp_path):
+    import tensorflow as tf
+
+    at_places(declared(**{"z": "input", "kind": "model"}))
+    (file,) = sorted(Path(tmp_path, "transformed", "Split-eval").iterdir())
+    record = next(iter(tf.data.TFRecordDataset(str(file)).as_numpy_iterator()))
+    keys = set(tf.train.Example.FromString(record).features.feature)
+    assert {"plain_xf", "label", "example_weight", "row_id", "fullpass_raw/x", "fullpass_raw/kind"} <= keys
+    # The cross of kind and the hour goes where kind goes, and takes along the date.
+    assert "fullpass_raw/began" in keys and "fullpass_raw/note" not in keys
+    assert not {"z_xf", "kind_xf", "kind_x_began.hour_xf"} & keys

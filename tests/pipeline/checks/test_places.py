@@ -1,0 +1,63 @@
+"""What `check` says of where features are computed."""
+
+import pytest
+
+from pipeline.checks.check import check
+from pipeline.loading.load import load
+
+
+def found(file) -> list[tuple[str, str, str]]:
+    return [(problem.path, problem.severity, problem.message) for problem in check(load(file))]
+
+
+def test_text_in_the_model_is_a_warning_that_names_the_feature(edited):
+    [(path, severity, message)] = found(
+        edited({15: "  fare: {type: number, place: model}", 16: "  company: {type: category, place: model}"})
+    )
+    assert (path, severity) == ("features.company.place", "warning")
+    assert message.startswith("company: computed in the model with text, which only a CPU works on")
+
+
+def test_text_in_the_model_is_an_error_on_a_tpu(edited):
+    file = edited({14: "input: {place: model}\ntraining: {distribution: tpu}\nfeatures:"})
+    [(path, severity, message)] = found(file)
+    assert (path, severity) == ("input.place", "error")
+    assert message.startswith("company, started: ") and "a TPU cannot work on" in message
+
+
+def test_a_cross_is_computed_where_its_latest_input_is(edited):
+    crosses = "crosses:\n  - {inputs: [company, bucket], hash_buckets: 10}\nevaluation:"
+    bucket = "  bucket: {type: number, column: fare, place: model, transforms: [{bucketize: {buckets: 4}}]}"
+    [(path, severity, message)] = found(edited({17: f"  started: date\n{bucket}", 18: crosses}))
+    assert (path, severity) == ("crosses[0]", "warning") and message.startswith("company_x_bucket: ")
+
+
+def test_numbers_in_the_model_and_text_before_it_are_fine(edited):
+    assert (
+        found(edited({15: "  fare: {type: number, place: model}", 16: "  company: {type: category, place: input}"}))
+        == []
+    )
+
+
+def test_a_number_derived_from_text_is_text(edited):
+    lines = {
+        7: "    big_tipper: tips > 0.2 * fare\n    letters: length(company)",
+        15: "  letters: {type: number, place: model}",
+    }
+    assert [path for path, _, _ in found(edited(lines))] == ["features.letters.place"]
+
+
+def test_a_function_of_ones_own_has_one_place(edited, folder):
+    (folder / "own.py").write_text("def columns_of(columns):\n    return {}\n")
+    file = edited({14: "preprocessing: own:columns_of\nfeatures:", 15: "  fare: {type: number, place: input}"})
+    [(path, severity, message)] = found(file)
+    assert (path, severity) == ("features.fare.place", "error") and "input.place" in message
+
+
+@pytest.mark.parametrize("place", ["nowhere", "Model"])
+def test_an_unknown_place_names_those_there_are(edited, place):
+    from pipeline.loading.problems import ConfigError
+
+    with pytest.raises(ConfigError, match='Accepted: "transform", "input" or "model"') as caught:
+        load(edited({15: f"  fare: {{type: number, place: {place}}}"}))
+    assert caught.value.problems[0].path == "features.fare.place"
