@@ -127,6 +127,7 @@ def analysed(tmp_path_factory: pytest.TempPathFactory) -> Analysed:
     import apache_beam as beam
     import tensorflow as tf
 
+    from components.ingest.shards import Layout
     from components.transform.full_pass import FullPass, finish, run
     from preprocessing.schema import raw_schema
 
@@ -143,8 +144,7 @@ def analysed(tmp_path_factory: pytest.TempPathFactory) -> Analysed:
         rows={split: 120 for split in files},
         graph=str(folder / "graph"),
         transformed=str(folder / "transformed"),
-        shard_bytes=1 << 20,
-        gzip=False,
+        layout=Layout(shard_bytes=1 << 20, readers=1, gzip=False),
         temporary=str(folder / "temporary"),
     )
     with beam.Pipeline() as pipeline:

@@ -44,7 +44,7 @@ def split_of(prepared, **options):
     from trainer.split import load_split
 
     files = tuple(prepared.files("transformed", "train"))
-    options = {"decode": decoder(prepared), "memory_limit": 10**9} | options
+    options = {"decode": decode(prepared), "memory_limit": 10**9, "complete": lambda block: block} | options
     return load_split("train", files, task="binary", classes=2, readers=2, **options)
 
 
@@ -148,11 +148,11 @@ def test_a_stream_with_rows_of_weight_0_may_begin_anywhere_too(binary):
 
     from trainer.order import Order
 
-    def decode(serialized):
-        block = decoder(binary)(serialized)
+    def some_of_weight_0(serialized):
+        block = decode(binary)(serialized)
         return {**block, "example_weight": tf.cast(block["row_id"] % 3 > 0, tf.float32)}
 
-    split = split_of(binary, decode=decode, memory_limit=0)
+    split = split_of(binary, decode=some_of_weight_0, memory_limit=0)
     steps = split.steps(64)
     assert steps == 11  # 666 of 1,000 rows
     whole = list(split.batches(Order(batch_size=64, shuffle=200, seed=3)).take(steps))
