@@ -30,6 +30,7 @@ class Measured:
     """One run. present: records in which `COLUMN` has a value. bytes: of all records on disk."""
 
     seconds: float
+    cpu_seconds: float
     peak_mib: float
     rows: int
     present: int
@@ -39,6 +40,11 @@ class Measured:
     def rate(self) -> float:
         """Rows a second."""
         return self.rows / self.seconds
+
+    @property
+    def cpu_rate(self) -> float:
+        """Rows a second of processor time, whatever else the machine does."""
+        return self.rows / self.cpu_seconds
 
 
 def prepare(folder: Path, *, times: int) -> tuple[int, int]:
@@ -82,6 +88,7 @@ SIDES = {
 def compare(runs: dict[str, list[Measured]], larger: dict[str, Measured]) -> list[Ratio]:
     """Returns the lines of the comparison: median rows a second, memory, values."""
     rate = {name: statistics.median(run.rate for run in measured) for name, measured in runs.items()}
+    cpu = {name: statistics.median(run.cpu_rate for run in measured) for name, measured in runs.items()}
     peak = {name: max(run.peak_mib for run in measured) for name, measured in runs.items()}
     lines = [
         Ratio(f"{title}", rate[f"stock {form}"], rate[f"ours {form}{suffix}"], "rows/s", "higher")
@@ -89,6 +96,9 @@ def compare(runs: dict[str, list[Measured]], larger: dict[str, Measured]) -> lis
         for title, suffix in ((form.upper(), ""), (f"{form.upper()}, ours compressed too", " gzip"))
     ]
     for form in larger:
+        lines.append(
+            Ratio(f"{form.upper()}, of a processor", cpu[f"stock {form}"], cpu[f"ours {form}"], "rows/s", "higher")
+        )
         lines.append(Ratio(f"{form.upper()}: peak memory", peak[f"stock {form}"], peak[f"ours {form}"], "MiB"))
         stock, ours = runs[f"stock {form}"][0], runs[f"ours {form}"][0]
         lines.append(Ratio(f"{form.upper()}: {COLUMN} has a value", stock.present, ours.present, "rows", "none"))

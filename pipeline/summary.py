@@ -27,6 +27,7 @@ class Summary:
 
     rows: dict[str, int] | None
     rows_read: int
+    rows_per_second: int
     rows_quarantined: int
     quarantine: str | None
     overlaps: dict[str, int]
@@ -65,6 +66,7 @@ def summarize(result: RunResult, outputs: Outputs, config: PipelineConfig) -> Su
     return Summary(
         rows={s: int(examples.properties[f"rows_{s}"]) for s in config.data.split_names} if examples else None,
         rows_read=int(examples.properties["rows_read"]) if examples else 0,
+        rows_per_second=int(examples.properties.get("rows_per_second", 0)) if examples else 0,
         rows_quarantined=quarantined,
         quarantine=f"{examples.uri}/quarantine.parquet" if examples and quarantined else None,
         overlaps=_overlaps(examples, config.data.split_names) if examples else {},
@@ -107,6 +109,7 @@ def write_summary(summary: Summary, result: RunResult, path: Path) -> None:
         "seconds": round(result.seconds, 3),
         "rows": summary.rows,
         "rows_read": summary.rows_read,
+        "rows_per_second": summary.rows_per_second,
         "rows_quarantined": summary.rows_quarantined,
         "rows_in_two_splits": summary.overlaps,
         "blessed": verdict.blessed if verdict else None,
@@ -126,7 +129,9 @@ def _facts(summary: Summary) -> RenderableType:
     table = Table.grid(padding=(0, 2))
     if summary.rows is not None:
         splits = ", ".join(f"{split} {rows:,}" for split, rows in summary.rows.items())
-        table.add_row("rows", f"{summary.rows_read:,} read: {splits}, quarantined {summary.rows_quarantined:,}")
+        speed = f" ({summary.rows_per_second:,}/s)" if summary.rows_per_second else ""
+        quarantined = f"quarantined {summary.rows_quarantined:,}"
+        table.add_row("rows", f"{summary.rows_read:,} read{speed}: {splits}, {quarantined}")
     if summary.quarantine:
         table.add_row("quarantine", summary.quarantine)
     for pair, rows in summary.overlaps.items():

@@ -43,6 +43,7 @@ def describe(examples: types.Artifact, manifest: Manifest) -> None:
     examples.set_string_custom_property("file_format", "tfrecords_gzip")  # readers go by the file name's suffix
     examples.set_int_custom_property("rows_read", manifest.read)
     examples.set_int_custom_property("rows_quarantined", manifest.rows_quarantined)
+    examples.set_int_custom_property("rows_per_second", round(manifest.rows_per_second))
     for split, rows in manifest.written.items():
         examples.set_int_custom_property(f"rows_{split}", rows)
     for overlap in manifest.overlaps:

@@ -7,6 +7,7 @@ stand in two splits are counted.
 """
 
 import json
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -16,6 +17,7 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from absl import logging
 from tfx.dsl.io import fileio
 
 from components.ingest.config import IngestConfig
@@ -24,9 +26,10 @@ from components.ingest.encode import entries, examples
 from components.ingest.files import SourceFile
 from components.ingest.hash_runs import Run, RunWriter
 from components.ingest.overlap import Overlap, check_overlaps, count_overlaps
+from components.ingest.pace import Pace
 from components.ingest.portions import Portion, spread
 from components.ingest.read import read
-from components.ingest.reading import BadRow, Reading, Rows
+from components.ingest.reading import WHOLE, BadRow, Reading, Rows
 from components.ingest.rows import convert_columns, place_rows, reading_of
 from components.ingest.shards import Layout, Piece
 from components.ingest.split import NO_SPLIT, split_column
@@ -34,7 +37,6 @@ from components.ingest.strata import Cuts
 from components.ingest.write import PENDING, JoinPieces, PieceWriter, publish
 from preprocessing.columns import RAW_ROW_ID, RawColumn
 from preprocessing.errors import UserError
-from preprocessing.progress import report
 
 MANIFEST = "ingest.json"
 QUARANTINE = "quarantine.parquet"
@@ -89,7 +91,7 @@ class Manifest:
     """What became of every row.
 
     files: paths, in the order of row ids. written: rows per split. quarantined: rows per reason. by_file: the counts of
-    each file. overlaps: rows that stand in two splits, per pair of splits.
+    each file. overlaps: rows that stand in two splits, per pair of splits. seconds: from the first row to the last.
     """
 
     files: tuple[str, ...]
@@ -99,6 +101,12 @@ class Manifest:
     bytes_read: int
     by_file: tuple[FileCount, ...]
     overlaps: tuple[Overlap, ...] = ()
+    seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def rows_per_second(self) -> float:
+        """Over all workers, from the first row read to the last row written."""
+        return self.read / max(self.seconds, 1e-3)
 
     @property
     def rows_written(self) -> int:
@@ -149,6 +157,8 @@ def finish(ingest: Ingest) -> Manifest:
     with fileio.open(f"{ingest.folder}/{MANIFEST}", "w") as f:
         f.write(json.dumps(asdict(manifest), indent=1))
     fileio.rmtree(f"{ingest.folder}/{PENDING}")
+    megabytes = manifest.bytes_read / 2**20 / max(manifest.seconds, 1e-3)
+    logging.info("Ingest: %s rows, %.0f rows/s, %.1f MB/s", manifest.read, manifest.rows_per_second, megabytes)
     return manifest
 
 
@@ -166,8 +176,11 @@ class _IngestPortion(beam.DoFn):
     def __init__(self, ingest: Ingest):
         self._ingest = ingest
 
+    def setup(self) -> None:
+        self._pace = Pace(self._ingest.files)
+
     def process(self, portion: Portion) -> Iterator[tuple[str, Piece]]:
-        result = ingest_portion(self._ingest, portion)
+        result = ingest_portion(self._ingest, portion, self._pace)
         folder = f"{self._ingest.folder}/{PENDING}"
         fileio.makedirs(folder)
         with fileio.open(f"{folder}/{portion.name}.json", "w") as f:
@@ -176,8 +189,9 @@ class _IngestPortion(beam.DoFn):
             yield from ((split, Piece(**piece)) for piece in pieces)
 
 
-def ingest_portion(ingest: Ingest, portion: Portion) -> dict[str, Any]:
+def ingest_portion(ingest: Ingest, portion: Portion, pace: Pace) -> dict[str, Any]:
     """Writes the rows of one portion; returns its counts, pieces and bad rows as JSON."""
+    started = time.time()
     writers = {split: PieceWriter(ingest.folder, split, portion.name, ingest.layout) for split in ingest.splits}
     runs = {s: RunWriter(f"{ingest.folder}/{PENDING}/rows.by-content/{s}-{portion.name}") for s in ingest.splits}
     counts: list[dict[str, Any]] = []
@@ -190,8 +204,9 @@ def ingest_portion(ingest: Ingest, portion: Portion) -> dict[str, Any]:
             for rows in read(reading, ingest.config.source):
                 rows_read += len(rows.numbers)
                 written += _write_rows(ingest, number, reading, rows, writers, runs)
-                report(rows_read, None, "rows", reading.path.rsplit("/", 1)[-1])
+                pace.tell(rows_read - before, reading.consumed, reading.path.rsplit("/", 1)[-1])
             rows_read += reading.malformed
+            pace.add(rows_read - before, reading.file.size if part == WHOLE else reading.consumed)
             unusable = reading.take_bad()
             bad += unusable
             counts.append(
@@ -205,6 +220,7 @@ def ingest_portion(ingest: Ingest, portion: Portion) -> dict[str, Any]:
         "files": [portion.parts[0][0], portion.parts[-1][0]],
         "number": portion.number,
         "last": portion.last,
+        "seconds": [started, time.time()],
         "counts": counts,
         "written": {split: writer.rows for split, writer in writers.items()},
         "pieces": {split: [asdict(piece) for piece in writer.pieces] for split, writer in writers.items()},
@@ -269,6 +285,7 @@ def _sum(ingest: Ingest, results: Sequence[dict]) -> Manifest:
             FileCount(file.path, count[_READ], {split: count[split] for split in ingest.splits}, count[_BAD])
             for file, count in zip(ingest.files, counts, strict=True)
         ),
+        seconds=max(result["seconds"][1] for result in results) - min(result["seconds"][0] for result in results),
     )
 
 

@@ -99,7 +99,7 @@ def read(reading: Reading, source: Source) -> Iterator[Rows]:
     inner.bad, inner.seen = reading.bad, reading.seen
     reading.seen.update(constant)
     for rows in reader.rows(inner):
-        reading.malformed = inner.malformed
+        reading.malformed, reading.consumed = inner.malformed, inner.consumed
         table = _with_constants(rows.table, constant).select(list(reading.columns))
         yield Rows(table, rows.numbers, None if rows.whole is None else _with_constants(rows.whole, beside))
     reading.malformed = inner.malformed

@@ -66,8 +66,9 @@ class Reading:
     """One part being read: what is needed of it, and what turned out to be of no use.
 
     columns: what is needed, by name. bad: rows of no use, until someone takes them out. malformed: how many rows were
-    not even yielded. seen: columns met, by readers that know no more of a file than what its rows hold. whole: whether
-    rows are wanted with all columns of the source too.
+    not even yielded. consumed: bytes of the part that are read, by readers that know. seen: columns met, by readers
+    that know no more of a file than what its rows hold. whole: whether rows are wanted with all columns of the source
+    too.
     """
 
     file: SourceFile
@@ -75,6 +76,7 @@ class Reading:
     part: Part = WHOLE
     bad: list[BadRow] = field(default_factory=list)
     malformed: int = 0
+    consumed: int = 0
     seen: set[str] = field(default_factory=set)
     whole: bool = False
 

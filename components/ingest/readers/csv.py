@@ -52,7 +52,7 @@ class CsvReader:
         parser = _Parser(reading, self._source, names)
         header = None if self._source.columns or reading.part.begin else self._header
         with readable(self._path):
-            for block in self._blocks(reading.part):
+            for block in self._blocks(reading.part, reading):
                 if header is not None:
                     block, header = _after(header, block), None
                 for rows in parser.parse(block):
@@ -69,10 +69,10 @@ class CsvReader:
                 "Write data.source.encoding, such as latin-1, or name the columns by data.source.columns."
             ) from error
 
-    def _blocks(self, part: Part) -> Iterator[Block]:
+    def _blocks(self, part: Part, reading: Reading | None = None) -> Iterator[Block]:
         source = self._source
         return blocks(
-            chunks(self._path, part, source.encoding),
+            chunks(self._path, part, source.encoding, reading),
             source.separator,
             quoting=source.quoting,
             first_line=part.first_row,

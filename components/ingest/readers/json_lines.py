@@ -35,7 +35,7 @@ class JsonLinesReader:
         objects: list[dict[str, Any]] = []
         numbers: list[int] = []
         with readable(self._file.path):
-            for number, line in numbered_lines(self._file.path, reading.part, "utf-8"):
+            for number, line in numbered_lines(self._file.path, reading, "utf-8"):
                 row = _object(reading, number, line) if line.strip() else None
                 if row is not None:
                     objects.append(row)

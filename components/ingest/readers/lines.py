@@ -4,7 +4,7 @@ import codecs
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO
 
-from components.ingest.reading import PART_BYTES, WHOLE, Part
+from components.ingest.reading import PART_BYTES, WHOLE, Part, Reading
 from components.ingest.storage import is_compressed, open_binary, open_raw
 
 CHUNK_BYTES = 4 << 20
@@ -12,14 +12,16 @@ _BOM = codecs.BOM_UTF8
 _MAX_LINE = 64 << 20
 
 
-def chunks(path: str, part: Part, encoding: str) -> Iterator[bytes]:
-    """Yields the bytes of a part of a text file, in UTF-8 and without a byte order mark.
+def chunks(path: str, part: Part, encoding: str, reading: Reading | None = None) -> Iterator[bytes]:
+    """Yields the bytes of a part of a text file, in UTF-8 and without a byte order mark, and counts them in `reading`.
 
     A byte that the encoding has no character for is passed on as it is, which is not UTF-8, so that it spoils its row
     and not the file.
     """
     with open_binary(path) as stream:
         pieces = _range(stream, part.begin or 0, part.end)
+        if reading is not None and not is_compressed(path):
+            pieces = _counted(pieces, reading)
         if not is_utf8(encoding):
             pieces = _transcoded(pieces, encoding)
         first = next(pieces, b"")
@@ -86,6 +88,12 @@ def _range(stream: IO[bytes], begin: int, end: int | None, size: int = CHUNK_BYT
         yield piece
 
 
+def _counted(pieces: Iterable[bytes], reading: Reading) -> Iterator[bytes]:
+    for piece in pieces:
+        reading.consumed += len(piece)
+        yield piece
+
+
 def _transcoded(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
     decoder = codecs.getincrementaldecoder(encoding)("surrogateescape")
     for piece in pieces:
@@ -93,10 +101,10 @@ def _transcoded(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
     yield decoder.decode(b"", final=True).encode("utf-8", "surrogateescape")
 
 
-def numbered_lines(path: str, part: Part, encoding: str) -> Iterator[tuple[int, bytes]]:
+def numbered_lines(path: str, reading: Reading, encoding: str) -> Iterator[tuple[int, bytes]]:
     """Yields the lines of a part without their line breaks, with their numbers in the file."""
-    number = part.first_row
-    for data in _line_chunks(chunks(path, part, encoding)):
+    number = reading.part.first_row
+    for data in _line_chunks(chunks(path, reading.part, encoding, reading)):
         lines = data.split(b"\n")
         for line in lines[:-1] if data.endswith(b"\n") else lines:
             yield number, line.removesuffix(b"\r")

@@ -42,6 +42,8 @@ class ParquetReader:
             groups = range(file.num_row_groups)[reading.part.begin : reading.part.end]
             first = reading.part.first_row
             for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=list(groups), columns=roots):
+                rows_read = first + batch.num_rows - reading.part.first_row
+                reading.consumed = reading.file.size * rows_read // file.metadata.num_rows
                 yield from _batches(pa.Table.from_batches([batch]), first, reading)
                 first += batch.num_rows
 

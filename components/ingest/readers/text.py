@@ -50,7 +50,7 @@ class TextReader:
     def _lines(self, reading: Reading) -> Iterator[Rows]:
         texts: list[str] = []
         numbers: list[int] = []
-        for number, line in numbered_lines(self._file.path, reading.part, self._source.encoding):
+        for number, line in numbered_lines(self._file.path, reading, self._source.encoding):
             try:
                 texts.append(line.decode("utf-8"))
                 numbers.append(number)
