@@ -169,8 +169,13 @@ class InputConfig(Spec):
     """Where features are computed that do not say so themselves: transform (once, when examples are written), input (by
     the input function, as training reads) or model (in the training step). If none is computed by transform, no
     transformed examples are written."""
-    cache: Literal["auto", "memory", "none"] = "auto"
-    """Keeps parsed examples in memory, as columns; auto does so while they fit in a quarter of free memory."""
+    cache: Literal["auto", "memory", "disk", "none"] = "auto"
+    """Where parsed examples are kept between epochs. auto: in memory while they fit in `memory_fraction` of what is
+    free, else in blocks on disk, where the next training finds them too. none parses them in every epoch."""
+    memory_fraction: Annotated[Fraction, Field(gt=0)] = 0.25
+    """Share of the free memory (the container's, where that is less) that one split may take."""
+    cache_dir: str | None = None
+    """Folder of the blocks on disk, local to the trainer; by default `input_cache` in the pipeline's root."""
     shuffle_buffer: Literal["auto"] | NonNegative = "auto"
     """Examples to shuffle among in every epoch; 0 does not shuffle. auto: 100,000, with the files in a new order too.
     Of examples in memory all are shuffled, whatever the number."""

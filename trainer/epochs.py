@@ -10,6 +10,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from preprocessing.outputs import EXAMPLE_WEIGHT
+from trainer.block_cache import BlockCache, unpack_bytes
 from trainer.blocks import Block, Layout, Packed, Rows, join, memory_bytes, row_count, shuffle
 from trainer.data_options import data_options
 from trainer.order import Order, ordered, seed_of
@@ -75,6 +76,31 @@ def windows_in_memory(packed: Packed, order: Order) -> Windows:
             num_parallel_calls=tf.data.AUTOTUNE,
             deterministic=True,
         )
+
+    return windows
+
+
+@tf.autograph.experimental.do_not_convert
+def windows_from_cache(cache: BlockCache, window_rows: int, order: Order) -> Windows:
+    """Returns windows of about `window_rows` rows, each from blocks of all parts of a cache.
+
+    Blocks come in a new order in every epoch. Of an epoch that is begun in the middle, what comes before is not read.
+    """
+    paths = tf.constant(cache.paths)
+    rows_of = tf.constant([block.rows for block in cache.blocks], tf.int64)
+    together = max(1, round(window_rows * len(cache.blocks) / cache.rows))
+
+    def windows(number: tf.Tensor, left_out: tf.Tensor) -> tf.data.Dataset:
+        chosen = ordered(order, len(cache.blocks), number)
+        first_row = tf.cumsum(tf.gather(rows_of, chosen), exclusive=True)[::together]
+        wanted = left_out * order.batch_size * order.shares
+        skipped = tf.reduce_sum(tf.cast(first_row <= wanted, tf.int64)) - 1
+        files = tf.data.Dataset.from_tensor_slices(tf.gather(paths, chosen[skipped * together :]))
+        contents = files.map(tf.io.read_file, num_parallel_calls=tf.data.AUTOTUNE)
+        packed = contents.batch(together).map(
+            lambda blocks: unpack_bytes(cache.layout, blocks), num_parallel_calls=tf.data.AUTOTUNE
+        )
+        return windows_in_turn(packed, cache.layout, order, number, skipped, drop=wanted - first_row[skipped])
 
     return windows
 

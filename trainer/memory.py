@@ -1,37 +1,49 @@
 """How much memory this process may still take."""
 
-import os
 from pathlib import Path
 
+import psutil
+
+# (limit, used, the line of memory.stat that counts files read from disk, which are given up when memory is needed)
 _CGROUPS = (
-    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "total_inactive_file"),
 )
 
 
-def available_memory(root: Path = Path("/")) -> int:
+def available_memory(root: Path = Path("/"), machine: int | None = None) -> int:
     """Returns the bytes that can still be allocated: the machine's, or the container's where that is less.
 
     Args:
         root: where /proc and /sys are found.
+        machine: bytes available on the machine; by default as the system says.
     """
-    return min([_of_machine(root / "proc/meminfo"), *_of_container(root)])
+    free = psutil.virtual_memory().available if machine is None else machine
+    return min([free, *(free for folder in _cgroups(root) for free in _free_in(folder))])
 
 
-def _of_machine(meminfo: Path) -> int:
-    if meminfo.exists():
-        for line in meminfo.read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+def _cgroups(root: Path) -> list[Path]:
+    """Returns the folder of this process's control group and those it is in, of which each may have a limit."""
+    top = root / "sys/fs/cgroup"
+    own = root / "proc/self/cgroup"
+    lines = own.read_text().splitlines() if own.exists() else []
+    inner = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), "")
+    folder = top / inner
+    return [place for place in (folder, *folder.parents) if place == top or top in place.parents]
 
 
-def _of_container(root: Path) -> list[int]:
+def _free_in(folder: Path) -> list[int]:
     found = []
-    for limit, used in _CGROUPS:
-        limit_file, used_file = root / limit[1:], root / used[1:]
+    for limit, used, reclaimable in _CGROUPS:
+        limit_file, used_file = folder / limit, folder / used
         if limit_file.exists() and used_file.exists():
             text = limit_file.read_text().strip()
             if text.isdigit():
-                found.append(max(0, int(text) - int(used_file.read_text())))
+                taken = int(used_file.read_text()) - _statistic(used_file.with_name("memory.stat"), reclaimable)
+                found.append(max(0, int(text) - taken))
     return found
+
+
+def _statistic(file: Path, name: str) -> int:
+    lines = file.read_text().splitlines() if file.exists() else []
+    return next((int(line.split()[1]) for line in lines if line.startswith(f"{name} ")), 0)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
@@ -10,8 +11,9 @@ import tensorflow as tf
 from preprocessing.errors import UserError
 from preprocessing.label import Task
 from preprocessing.outputs import EXAMPLE_WEIGHT, LABEL
+from trainer.block_cache import BlockCache, CacheFailed, CachePlan, CacheWriter, find_cache
 from trainer.blocks import Block, Layout, Packed, join_and_free, layout_of, memory_bytes
-from trainer.epochs import batches_of, windows_in_memory
+from trainer.epochs import batches_of, windows_from_cache, windows_in_memory
 from trainer.input_fn import (
     BLOCK_ROWS,
     Decode,
@@ -54,6 +56,17 @@ class Counts:
         """Rows that take part in training or metrics."""
         return self.rows - self.weightless
 
+    def to_json(self) -> dict[str, Any]:
+        """Returns what `from_json` takes."""
+        arrays = {"class_rows": self.class_rows.tolist(), "class_weight": self.class_weight.tolist()}
+        return {**vars(self), **arrays, "not_finite": dict(self.not_finite)}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> "Counts":
+        """Returns the counts that `to_json` gave."""
+        rows, weight = np.array(content["class_rows"], np.int64), np.array(content["class_weight"], np.float64)
+        return cls(**{**content, "class_rows": rows, "class_weight": weight})
+
     @property
     def label_mean(self) -> float:
         """Weighted mean of the labels of a regression."""
@@ -75,8 +88,12 @@ class Split:
         decode: how to parse their records.
         readers: files read at the same time.
         layout: of its rows.
-        in_memory: its rows of a weight above 0, or None where they are streamed from the files.
+        in_memory: its rows of a weight above 0, or None.
+        on_disk: the same rows in a cache on disk, or None. Without either they are streamed from the files.
         counts: what is in it.
+        kept: where its rows are, and why, in words.
+        row_bytes: of one row, on average.
+        window_bytes: of the rows that are shuffled together while they stream, at most.
     """
 
     name: str
@@ -85,7 +102,11 @@ class Split:
     readers: int
     layout: Layout
     in_memory: Packed | None
+    on_disk: BlockCache | None
     counts: Counts
+    kept: str
+    row_bytes: int
+    window_bytes: int
 
     def batches(self, order: Order, class_weights: Sequence[float] = ()) -> tf.data.Dataset:
         """Returns an endless sequence of batches, (features, label, weight).
@@ -97,7 +118,10 @@ class Split:
         finish = partial(to_batch, class_weights=tuple(class_weights))
         if self.in_memory is not None:
             return batches_of(windows_in_memory(self.in_memory, order), self.layout, finish, order)
-        source = Streamed(self.readers, order.shuffle or BLOCK_ROWS, all_used=self.counts.weightless == 0)
+        rows = max(1, min(order.shuffle or BLOCK_ROWS, self.window_bytes // max(1, self.row_bytes)))
+        if self.on_disk is not None:
+            return batches_of(windows_from_cache(self.on_disk, rows, order), self.layout, finish, order)
+        source = Streamed(self.readers, rows, all_used=self.counts.weightless == 0)
         windows = windows_from_files(self.files, self.decode, self.layout, source, order)
         return batches_of(windows, self.layout, finish, order)
 
@@ -116,8 +140,10 @@ def load_split(
     complete: Callable[[Block], Block],
     readers: int,
     memory_limit: int,
+    cache: CachePlan | None = None,
+    window_bytes: int = 256 << 20,
 ) -> Split:
-    """Reads a split once: counts it, and keeps its rows while they fit.
+    """Reads a split once: counts it, and keeps its rows in memory while they fit, else on disk where there is a plan.
 
     Args:
         name: of the split.
@@ -127,28 +153,101 @@ def load_split(
         classes: number of classes; 0 for regression.
         complete: gives rows with all features that the model computes with, to be checked.
         readers: files read at the same time.
-        memory_limit: bytes the rows may take; beyond it the split is streamed.
+        memory_limit: bytes the rows may take in memory.
+        cache: where rows beyond that are kept, and may be found; None streams them from the files.
+        window_bytes: of the rows that are shuffled together while they stream, at most.
 
     Raises:
         UserError: A file is damaged; the split has no rows, or none with a weight above 0; a feature or label
             holds NaN or infinity.
     """
+    found, why = find_cache(cache) if cache else (None, "")
+    if found is not None:
+        counts = Counts.from_json(found.about)
+        rows = found.read() if found.bytes <= memory_limit else None
+        kept = f"{'in memory, read from' if rows else 'on'} disk: {why}"
+        reading = (files, decode, readers, found.layout, rows, None if rows else found, counts, kept)
+        return Split(name, *reading, found.bytes // found.rows, window_bytes)
     counts = _no_rows(classes)
-    kept: list[Packed] | None = []
-    layout, taken = None, 0
-    with naming_damaged_files(files, decode):
+    with _Keeper(memory_limit, cache, why) as keeper, naming_damaged_files(files, decode):
         for block in read_blocks(files, decode, readers):
             used = with_weight(block)
             counts = _add(counts, _count(len(block[EXAMPLE_WEIGHT]), complete(used), task, classes))
-            layout = layout or layout_of(used)
-            packed = layout.pack(used)
-            taken += memory_bytes(packed)
-            if taken > memory_limit:
-                kept = None
-            if kept is not None:
-                kept.append(packed)
-    check_rows(name, counts)
-    return Split(name, files, decode, readers, layout or Layout(()), join_and_free(kept) if kept else None, counts)
+            keeper.add(used)
+        check_rows(name, counts)
+        in_memory, on_disk = keeper.finish(counts)
+    reading = (files, decode, readers, keeper.layout, in_memory, on_disk, counts, keeper.said)
+    return Split(name, *reading, keeper.taken // counts.used, window_bytes)
+
+
+class _Keeper:
+    """Keeps rows in memory up to a limit, and moves them to disk beyond it; where that fails, keeps none."""
+
+    def __init__(self, memory_limit: int, cache: CachePlan | None, miss: str):
+        self.layout = Layout(())
+        self.taken = 0
+        self.said = ""
+        self._limit, self._cache, self._miss = memory_limit, cache, miss
+        self._in_memory: list[Packed] | None = []
+        self._writer: CacheWriter | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._writer is not None:
+            self._writer.__exit__(*error)
+
+    def add(self, used: Block) -> None:
+        if not self.layout.columns:
+            self.layout = layout_of(used)
+        packed = self.layout.pack(used)
+        self.taken += memory_bytes(packed)
+        pieces = [packed]
+        if self._in_memory is not None:
+            self._in_memory.append(packed)
+            if self.taken <= self._limit:
+                return
+            pieces, self._in_memory = self._in_memory, None
+            self._begin()
+        for piece in pieces:
+            self._write(piece)
+
+    def finish(self, counts: Counts) -> tuple[Packed | None, BlockCache | None]:
+        if self._in_memory is not None:
+            self.said = f"in memory: {self.taken:,} bytes, {self._limit:,} allowed"
+            return join_and_free(self._in_memory), None
+        if self._writer is not None:
+            try:
+                written = self._writer.finish(counts.to_json())
+            except CacheFailed as error:
+                self._fail(error)
+            else:
+                self.said = f"on disk: written to {written.folder}, since {self._miss}"
+                return None, written
+        return None, None
+
+    def _begin(self) -> None:
+        if self._cache is None:
+            self.said = f"streamed from the files: more than {self._limit:,} bytes, and no cache on disk"
+            return
+        try:
+            self._writer = CacheWriter(self._cache, self.layout)
+        except CacheFailed as error:
+            self._fail(error)
+
+    def _write(self, piece: Packed) -> None:
+        if self._writer is not None:
+            try:
+                self._writer.add(piece)
+            except CacheFailed as error:
+                self._fail(error)
+
+    def _fail(self, error: CacheFailed) -> None:
+        if self._writer is not None:
+            self._writer.__exit__()
+        self._writer = None
+        self.said = f"streamed from the files, without a cache: {error}"
 
 
 def check_rows(name: str, counts: Counts) -> None:

@@ -3,30 +3,43 @@ from pathlib import Path
 from trainer.memory import available_memory
 
 
-def machine(root: Path, available_kib: int, limit: str | None = None, used: int = 0) -> Path:
-    (root / "proc").mkdir()
-    (root / "proc/meminfo").write_text(f"MemTotal: 999999999 kB\nMemAvailable:   {available_kib} kB\n")
-    if limit is not None:
-        (root / "sys/fs/cgroup").mkdir(parents=True)
-        (root / "sys/fs/cgroup/memory.max").write_text(f"{limit}\n")
-        (root / "sys/fs/cgroup/memory.current").write_text(f"{used}\n")
+def container(root: Path, limit: str, used: int, group: str = "", reclaimable: int = 0) -> Path:
+    folder = root / "sys/fs/cgroup" / group
+    folder.mkdir(parents=True)
+    (folder / "memory.max").write_text(f"{limit}\n")
+    (folder / "memory.current").write_text(f"{used}\n")
+    (folder / "memory.stat").write_text(f"anon 5\ninactive_file {reclaimable}\n")
+    if group:
+        (root / "proc/self").mkdir(parents=True)
+        (root / "proc/self/cgroup").write_text(f"0::/{group}\n")
     return root
 
 
 def test_a_machine_without_a_container(tmp_path):
-    assert available_memory(machine(tmp_path, 2048)) == 2048 * 1024
+    assert available_memory(tmp_path, 2048) == 2048
 
 
 def test_a_container_with_less_than_the_machine(tmp_path):
-    assert available_memory(machine(tmp_path, 2048, limit="1000000", used=400_000)) == 600_000
+    assert available_memory(container(tmp_path, "1000000", 400_000), 2_000_000) == 600_000
+
+
+def test_files_that_the_container_has_read_can_be_given_up(tmp_path):
+    assert available_memory(container(tmp_path, "1000000", 400_000, reclaimable=300_000), 2_000_000) == 900_000
+
+
+def test_the_limit_of_a_group_further_out_holds(tmp_path):
+    container(tmp_path, "1000", 400, group="outer/inner")
+    (tmp_path / "sys/fs/cgroup/outer/memory.max").write_text("500\n")
+    (tmp_path / "sys/fs/cgroup/outer/memory.current").write_text("450\n")
+    assert available_memory(tmp_path, 2048) == 50
 
 
 def test_a_container_without_a_limit(tmp_path):
-    assert available_memory(machine(tmp_path, 2048, limit="max", used=5)) == 2048 * 1024
+    assert available_memory(container(tmp_path, "max", 5), 2048) == 2048
 
 
 def test_a_container_over_its_limit(tmp_path):
-    assert available_memory(machine(tmp_path, 2048, limit="100", used=200)) == 0
+    assert available_memory(container(tmp_path, "100", 200), 2048) == 0
 
 
 def test_this_machine_has_some():
