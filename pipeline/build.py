@@ -24,11 +24,13 @@ from components.schema import DeclaredSchema, SchemaComparison
 from components.serving_check.component import ServingCheck
 from components.transform.component import Transform
 from pipeline.beam_args import beam_args
+from pipeline.config import PipelineConfig
 from pipeline.loading.load import Loaded
 from pipeline.user_code import code_digest, model_functions, transform_functions, vocabulary_files
 from preprocessing.columns import raw_columns
 from preprocessing.config import PreprocessingConfig
 from preprocessing.places import materializes
+from trainer.config import TrainerConfig
 
 
 def with_absolute_files(config: PreprocessingConfig, resolve: Callable[[str], str]) -> PreprocessingConfig:
@@ -59,6 +61,14 @@ class Place:
     files: Sequence[SourceFile]
     compress: bool
     push_to: str
+    cache_dir: str | None = None
+
+
+def trainer_config(config: PipelineConfig, place: Place) -> TrainerConfig:
+    """Returns what the Trainer is told, with the folder of its input cache as `place` has it."""
+    given = config.trainer_config
+    folder = place.cache_dir if given.input.cache_dir is None else str(place.resolve(given.input.cache_dir))
+    return given.model_copy(update={"input": given.input.model_copy(update={"cache_dir": folder})})
 
 
 def build(loaded: Loaded, *, root: Path, cache: bool = True) -> Pipeline:
@@ -78,6 +88,7 @@ def build(loaded: Loaded, *, root: Path, cache: bool = True) -> Pipeline:
         files=find_inputs(config.data.source, loaded.resolve),
         compress="://" in str(root),
         push_to=str(loaded.resolve(config.push.to)),
+        cache_dir=str(root / "input_cache"),
     )
     return Pipeline(
         pipeline_name=config.name,
@@ -137,7 +148,7 @@ def build_nodes(loaded: Loaded, place: Place) -> list[base_node.BaseNode]:
         custom_config={
             "name": config.name,
             "preprocessing": preprocessing.model_dump(mode="json"),
-            "trainer": config.trainer_config.model_dump(mode="json"),
+            "trainer": trainer_config(config, place).model_dump(mode="json"),
             "source": config.data.source.model_dump(mode="json", include={"missing", "strip"}),
             "code": code_digest(model_functions(config) + transform_functions(config)),
         },

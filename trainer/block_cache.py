@@ -32,7 +32,7 @@ FORMAT = 1
 _INDEX = "index.json"
 _LOCK = "lock"
 _BLOCKS_PER_POOL = 64
-_SMALLEST_BLOCK = 64 << 10
+_SMALLEST_BLOCK = 4 << 10
 _SPARED = 1 << 30
 _UNLOCKED_SECONDS = 3600
 
@@ -92,7 +92,7 @@ class BlockCache:
     layout: Layout
     blocks: tuple[BlockFile, ...]
     about: Mapping[str, Any]
-    lock: Any
+    lock: object
 
     @property
     def rows(self) -> int:
@@ -153,7 +153,8 @@ class CacheWriter:
         try:
             _remove_abandoned(plan.root)
             self._pending.mkdir(parents=True)
-            self._lock = _take_lock(self._pending, fcntl.LOCK_EX)
+            self._lock = _Lock(self._pending / _LOCK)
+            self._lock.lock(fcntl.LOCK_EX)
         except OSError as error:
             raise CacheFailed(f"{plan.root} cannot be written: {error.strerror or error}") from error
 
@@ -163,6 +164,7 @@ class CacheWriter:
     def __exit__(self, *_: object) -> None:
         if self._pending.exists():
             shutil.rmtree(self._pending, ignore_errors=True)
+            self._lock.close()
 
     def add(self, rows: Packed) -> None:
         """Adds rows.
@@ -194,7 +196,7 @@ class CacheWriter:
         }
         try:
             (self._pending / _INDEX).write_text(json.dumps(index), encoding="utf-8")
-            fcntl.flock(self._lock, fcntl.LOCK_SH)
+            self._lock.lock(fcntl.LOCK_SH)
             os.rename(self._pending, self._plan.folder)
         except OSError as error:
             found, _ = find_cache(self._plan)
@@ -218,7 +220,7 @@ class CacheWriter:
 
     def _write(self, pool: Mapping[str, np.ndarray], chosen: np.ndarray) -> None:
         name = f"block-{len(self._blocks):06d}.bin"
-        tensors = [part.tobytes() for part in _rows(pool, chosen).values()]
+        tensors = [part for value in _rows(pool, chosen).values() for part in _stored(value)]
         content = np.array([len(tensor) for tensor in tensors], np.int64).tobytes() + b"".join(tensors)
         if shutil.disk_usage(self._plan.root).free < _SPARED + len(content):
             raise CacheFailed(f"the disk of {self._plan.root} has less than {_SPARED >> 30} GiB left")
@@ -238,13 +240,30 @@ def unpack_bytes(layout: Layout, blocks: tf.Tensor) -> Packed:
         blocks: string [n], the content of block files.
     """
     parts = layout.parts()
-    sizes = tf.reshape(tf.io.decode_raw(tf.strings.substr(blocks, 0, 8 * len(parts)), tf.int64), [-1, len(parts)])
-    starts = 8 * len(parts) + tf.cumsum(sizes, axis=1, exclusive=True)
+    count = sum(2 if dtype == tf.string else 1 for dtype, _ in parts.values())
+    sizes = tf.reshape(tf.io.decode_raw(tf.strings.substr(blocks, 0, 8 * count), tf.int64), [-1, count])
+    starts = 8 * count + tf.cumsum(sizes, axis=1, exclusive=True)
+    pieces = iter(
+        tf.strings.reduce_join(tf.strings.substr(blocks, starts[:, place], sizes[:, place])) for place in range(count)
+    )
     packed = {}
-    for place, (key, (dtype, shape)) in enumerate(parts.items()):
-        pieces = tf.strings.substr(blocks, starts[:, place], sizes[:, place])
-        packed[key] = tf.reshape(tf.io.decode_raw(tf.strings.reduce_join(pieces), dtype), [-1, *shape])
+    for key, (dtype, shape) in parts.items():
+        flat = _text(next(pieces), next(pieces)) if dtype == tf.string else tf.io.decode_raw(next(pieces), dtype)
+        packed[key] = tf.reshape(flat, [-1, *shape])
     return packed
+
+
+def _stored(value: np.ndarray) -> list[bytes]:
+    """Returns a tensor as it is on disk; text as the lengths of all strings, then the strings."""
+    if value.dtype != object:
+        return [value.tobytes()]
+    strings = value.ravel().tolist()
+    return [np.fromiter(map(len, strings), np.int64, len(strings)).tobytes(), b"".join(strings)]
+
+
+def _text(lengths: tf.Tensor, joined: tf.Tensor) -> tf.Tensor:
+    sizes = tf.io.decode_raw(lengths, tf.int64)
+    return tf.strings.substr(joined[tf.newaxis], tf.cumsum(sizes, exclusive=True), sizes)
 
 
 def _rows(pool: Mapping[str, np.ndarray], chosen: np.ndarray) -> dict[str, np.ndarray]:
@@ -263,7 +282,7 @@ def _rows(pool: Mapping[str, np.ndarray], chosen: np.ndarray) -> dict[str, np.nd
     return found
 
 
-def _read_index(plan: CachePlan, lock: Any) -> BlockCache:
+def _read_index(plan: CachePlan, lock: object) -> BlockCache:
     index = json.loads((plan.folder / _INDEX).read_text(encoding="utf-8"))
     if index["format"] != FORMAT or index["key"] != json.loads(json.dumps(dict(plan.key))):
         raise ValueError(f"{_INDEX} is of another cache")
@@ -326,15 +345,35 @@ def _remove(folder: Path) -> None:
         lock.close()
 
 
-def _take_lock(folder: Path, kind: int) -> Any:
+class _Lock:
+    """A locked file, until `close` or the end of this object."""
+
+    def __init__(self, path: Path):
+        self._descriptor: int | None = os.open(path, os.O_RDWR | os.O_CREAT)
+
+    def lock(self, kind: int) -> bool:
+        """Returns whether the lock was to be had at once."""
+        try:
+            fcntl.flock(self._descriptor or -1, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    __del__ = close
+
+
+def _take_lock(folder: Path, kind: int) -> _Lock | None:
     """Returns the locked lock file of a folder, or None if it is held or the folder is gone."""
     try:
-        lock = (folder / _LOCK).open("ab")
+        lock = _Lock(folder / _LOCK)
     except FileNotFoundError:
         return None
-    try:
-        fcntl.flock(lock, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not lock.lock(kind):
         lock.close()
         return None
     return lock

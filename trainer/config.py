@@ -182,6 +182,12 @@ class InputConfig(Spec):
     readers: Literal["auto"] | Count = "auto"
     """Files read at the same time."""
 
+    @model_validator(mode="after")
+    def _local_cache(self) -> "InputConfig":
+        if self.cache_dir is not None and "://" in self.cache_dir:
+            raise ValueError(f"cache_dir must be a folder of the trainer's machine. Received: {self.cache_dir}.")
+        return self
+
 
 class TrainerConfig(Spec):
     """The sections the Trainer component receives."""

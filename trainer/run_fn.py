@@ -1,8 +1,8 @@
 """The entry point of TFX's Trainer: transformed examples and the transform graph in, a served model out."""
 
 import json
+import logging
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -23,9 +23,9 @@ from trainer.curves import Curves
 from trainer.export import export_model
 from trainer.fit import Batches, Fit, Fitted, OnEpoch, Report
 from trainer.input_fn import STREAM_SHUFFLE_ROWS, Block, Decode, decoder, list_files
+from trainer.input_plan import graph_digest, plan_reading
 from trainer.inputs import feature_names, model_inputs, transformed_outputs
 from trainer.labels import check_label, class_factors, class_names
-from trainer.memory import available_memory
 from trainer.models.build import build_model
 from trainer.optimizer import batch_size_for, make_optimizer
 from trainer.order import Order
@@ -40,10 +40,9 @@ from trainer.tasks import logit_columns, loss_of, with_head
 if TYPE_CHECKING:
     from tfx.components.trainer.fn_args_utils import FnArgs
 
+_LOG = logging.getLogger(__name__)
 TRAINING_FILE = "training.json"
 EVAL_BATCH = 4096
-_SHARE_OF_MEMORY = 4
-_MOST_READERS = 16
 
 
 @dataclass(frozen=True)
@@ -167,14 +166,20 @@ def load_data(
     decode = decoder(tft_output, placement, placement.read, len(names))
     complete = in_model.complete if in_model else _as_it_is
     options = {"task": label.task, "classes": len(names), "complete": complete}
-    train_split = _load("train", train_files, decode, config.input, **options)
+    key = {
+        "transform graph": graph_digest(tft_output),
+        "features": list(placement.read),
+        "places": repr(placement),
+        "label": [label.task, len(names)],
+    }
+    train_split = _load("train", train_files, decode, config.input, key, **options)
     check_label(label, names, train_split.counts)
     size = config.training.batch_size
     return Data(
         placement=placement,
         in_model=in_model,
         train=train_split,
-        evaluation=_load("eval", eval_files, decode, config.input, **options),
+        evaluation=_load("eval", eval_files, decode, config.input, key, **options),
         names=names,
         factors=class_factors(label, names, train_split.counts),
         batch_size=batch_size_for(train_split.counts.used) if size == "auto" else size,
@@ -252,6 +257,7 @@ def training_record(data: Data, trained: Trained, seconds: Mapping[str, float]) 
         "classes": dict(zip(data.names, counts.class_rows.tolist(), strict=True)),
         "class_weights": dict(zip(data.names, data.factors.tolist(), strict=False)),
         "in_memory": data.train.in_memory is not None,
+        "input": {"train": data.train.kept, "eval": data.evaluation.kept},
         "batch_size": data.batch_size,
         "steps_per_epoch": data.steps_per_epoch,
         "parameters": trained.model.count_params(),
@@ -273,19 +279,17 @@ def write_json(path: str, record: Mapping[str, Any]) -> None:
     tf.io.gfile.rename(f"{path}.tmp", path, overwrite=True)
 
 
-def memory_allowed(cache: str) -> int:
-    """Returns the bytes that a split may take in memory, by `input.cache`."""
-    return {"none": 0, "memory": sys.maxsize, "auto": available_memory() // _SHARE_OF_MEMORY}[cache]
-
-
 def _as_it_is(block: Block) -> Block:
     return block
 
 
-def _load(name: str, patterns: list[str], decode: Decode, config: InputConfig, **options: Any) -> Split:
+def _load(
+    name: str, patterns: list[str], decode: Decode, config: InputConfig, key: Mapping[str, Any], **options: Any
+) -> Split:
     files = list_files(patterns, name)
-    readers = min(len(files), _MOST_READERS, os.cpu_count() or 1) if config.readers == "auto" else config.readers
-    return load_split(name, files, decode, readers=readers, memory_limit=memory_allowed(config.cache), **options)
+    split = load_split(name, files, decode, **plan_reading(config, name, files, key), **options)
+    _LOG.info("input: split %s is %s", name, split.kept)
+    return split
 
 
 def _export_directory(directory: str, *, chief: bool) -> str:
