@@ -19,3 +19,10 @@ class ServingReport(artifact.Artifact):
     """`serving.json`: what the export answered in a fresh process, and how fast."""
 
     TYPE_NAME = "components.artifacts.ServingReport"
+
+
+class Report(artifact.Artifact):
+    """`report.html`: one page about a run, whole in itself."""
+
+    TYPE_NAME = "components.artifacts.Report"
+    FILE = "report.html"

@@ -20,6 +20,7 @@ from components.ingest.component import Ingest
 from components.ingest.files import SourceFile, find_inputs, fingerprint
 from components.parity.component import Parity
 from components.pusher import Pusher
+from components.report.component import Report
 from components.schema import DeclaredSchema, SchemaComparison
 from components.serving_check.component import ServingCheck
 from components.transform.component import Transform
@@ -187,6 +188,20 @@ def build_nodes(loaded: Loaded, place: Place) -> list[base_node.BaseNode]:
         keep=config.push.keep,
     )
 
+    report = Report(
+        examples=examples,
+        statistics=statistics.outputs["statistics"],
+        comparison=comparison.outputs["comparison"],
+        model_run=trainer.outputs["model_run"],
+        parity=parity.outputs["report"],
+        evaluation=evaluator.outputs["evaluation"],
+        blessing=evaluator.outputs["blessing"],
+        serving=serving_check.outputs["report"],
+        pushed=pusher.outputs["pushed_model"],
+        name=config.name,
+        evaluated=config.evaluation.model_dump_json(),
+    )
+
     return [
         ingest,
         statistics,
@@ -200,4 +215,5 @@ def build_nodes(loaded: Loaded, place: Place) -> list[base_node.BaseNode]:
         evaluator,
         serving_check,
         pusher,
+        report,
     ]

@@ -10,6 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from components.artifacts import Report
 from components.evaluation.verdict import Verdict, read_verdict
 from pipeline.config import PipelineConfig
 from pipeline.execution.events import Artifact, RunResult, Status
@@ -38,6 +39,7 @@ class Summary:
     newly_pushed: bool
     parity_rows: int | None
     latency_ms: float | None
+    report: str | None
 
 
 def summarize(result: RunResult, outputs: Outputs, config: PipelineConfig) -> Summary:
@@ -57,6 +59,7 @@ def summarize(result: RunResult, outputs: Outputs, config: PipelineConfig) -> Su
     evaluation, blessing = artifact("Evaluator", "evaluation"), artifact("Evaluator", "blessing")
     pushed, model = artifact("Pusher", "pushed_model"), artifact("Trainer", "model")
     parity, serving = artifact("Parity", "report"), artifact("ServingCheck", "report")
+    report = artifact("Report", "report")
     comparison = artifact("SchemaComparison", "comparison")
     verdict = None
     if evaluation and blessing:
@@ -77,6 +80,7 @@ def summarize(result: RunResult, outputs: Outputs, config: PipelineConfig) -> Su
         newly_pushed=bool(pushed and pushed.properties.get("created") and result.node("Pusher").status is Status.OK),
         parity_rows=int(parity.properties["rows"]) if parity else None,
         latency_ms=float(serving.properties["latency_ms"]) if serving else None,
+        report=f"{report.uri}/{Report.FILE}" if report else None,
     )
 
 
@@ -118,6 +122,7 @@ def write_summary(summary: Summary, result: RunResult, path: Path) -> None:
         "baseline": {m.metric: m.baseline for m in verdict.metrics if m.baseline is not None} if verdict else {},
         "model": summary.model,
         "pushed_to": summary.pushed_to,
+        "report": summary.report,
         "nodes": {n.id: {"status": n.status.value, "seconds": round(n.seconds, 3)} for n in result.nodes},
     }
     pending = path.with_suffix(".pending")
@@ -148,6 +153,8 @@ def _facts(summary: Summary) -> RenderableType:
         table.add_row(
             "serving", f"answered in a fresh process with TensorFlow alone, {summary.latency_ms:.2f} ms a row"
         )
+    if summary.report is not None:
+        table.add_row("report", summary.report)
     return table
 
 

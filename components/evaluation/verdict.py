@@ -1,6 +1,7 @@
 """What the Evaluator found, in words: each metric against its threshold, and why a model was not blessed."""
 
 import logging
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,15 @@ class Measured:
     baseline: float | None
     required: str
     held: bool
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Rows that share values of some columns, as `hour 7, company Flash Cab`. values: metric -> value."""
+
+    name: str
+    examples: int
+    values: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -49,18 +59,44 @@ def read_verdict(evaluation_uri: str, config: EvaluationConfig, *, blessed: bool
     return Verdict(blessed, () if blessed else reasons, tuple(measured), examples)
 
 
+def read_slices(evaluation_uri: str, config: EvaluationConfig) -> tuple[Slice, ...]:
+    """Returns the slices recorded in an evaluation artifact, those of most examples first."""
+    names = dict.fromkeys([*config.metrics, *config.thresholds])
+    slices = []
+    for record in _records(evaluation_uri):
+        keys = record.slice_key.single_slice_keys
+        if keys:
+            values = {metric: value for (model, metric), value in _values(record).items() if model == CANDIDATE}
+            name = ", ".join(f"{key.column} {_slice_value(key)}" for key in keys)
+            measured = {metric: values[metric] for metric in names if metric in values}
+            slices.append(Slice(name, int(values.get(ALWAYS_MEASURED, 0)), measured))
+    return tuple(sorted(slices, key=lambda one: (-one.examples, one.name)))
+
+
+def _slice_value(key: Any) -> str:
+    kind = key.WhichOneof("kind")
+    if kind == "bytes_value":
+        return key.bytes_value.decode("utf-8", "replace")
+    return f"{getattr(key, kind):g}" if kind else ""
+
+
 def _overall(evaluation_uri: str) -> dict[tuple[str, str], float]:
     """Returns (model, metric) -> value over all examples."""
+    overall = [_values(record) for record in _records(evaluation_uri) if not record.slice_key.single_slice_keys]
+    return {key: value for values in overall for key, value in values.items()}
+
+
+def _records(evaluation_uri: str) -> Iterator[Any]:
     logging.getLogger("tensorflow").setLevel(logging.ERROR)  # TFMA reads with a deprecated function, and says so
-    found: dict[tuple[str, str], float] = {}
-    for record in tfma.load_metrics(evaluation_uri):
-        if record.slice_key.single_slice_keys:
-            continue
-        for item in record.metric_keys_and_values:
-            if item.key.is_diff or not item.value.HasField("double_value"):
-                continue
-            found[item.key.model_name or CANDIDATE, item.key.name] = item.value.double_value.value
-    return found
+    yield from tfma.load_metrics(evaluation_uri)
+
+
+def _values(record: Any) -> dict[tuple[str, str], float]:
+    return {
+        (item.key.model_name or CANDIDATE, item.key.name): item.value.double_value.value
+        for item in record.metric_keys_and_values
+        if not item.key.is_diff and item.value.HasField("double_value")
+    }
 
 
 def measure(name: str, values: dict[tuple[str, str], float], threshold: Threshold | None) -> Measured:

@@ -45,6 +45,13 @@ def test_the_model_is_far_better_than_guessing_and_blessed(taxi):
     assert summary["blessed"] and summary["metrics"]["auc"] > 0.93
 
 
+def test_the_report_says_what_the_summary_says(taxi):
+    page = Path(taxi.summary()["report"]).read_text()
+    assert f"{ROWS:,}" in page and f"{taxi.summary()['metrics']['auc']:.4f}" in page
+    assert "<th>slice</th>" in page and "trip_start_hour 12" in page
+    assert page.count("<svg") > 10
+
+
 def test_splits_follow_the_ratios_and_equal_rows_stay_together(taxi):
     rows = taxi.summary()["rows"]
     assert 0.77 < rows["train"] / ROWS < 0.83

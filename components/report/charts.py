@@ -1,0 +1,96 @@
+"""The charts of the report, as SVG: no script, no font, no address, so that the page can be mailed or archived."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from markupsafe import Markup, escape
+
+_COLORS = ("#2563eb", "#d97706", "#059669", "#7c3aed", "#dc2626", "#0891b2")
+_MARGIN_LEFT, _MARGIN_TOP, _MARGIN_BOTTOM = 52, 10, 22
+_ROW = 18
+
+
+def histogram(counts: Sequence[float], *, label: str, width: int = 120, height: int = 28) -> Markup:
+    """Returns counts [n] as bars side by side, the tallest as high as the chart.
+
+    Args:
+        counts: not negative.
+        label: what it shows, for those who do not see it.
+        width, height: in pixels.
+    """
+    top = max(counts, default=0)
+    if not top:
+        return Markup("")
+    step = width / len(counts)
+    bars = "".join(
+        f'<rect x="{i * step:.1f}" y="{height - tall:.1f}" width="{max(step - 1, 0.5):.1f}" height="{tall:.1f}"/>'
+        for i, tall in enumerate(height * count / top for count in counts)
+    )
+    return _svg(width, height, f'<g fill="{_COLORS[0]}">{bars}</g>', label)
+
+
+def line_chart(series: Mapping[str, Sequence[float]], *, label: str, width: int = 560, height: int = 220) -> Markup:
+    """Returns lines over 1, 2, ..., one per series. What is not finite is left out.
+
+    Args:
+        series: name -> values; all non-empty.
+        label: what it shows, for those who do not see it.
+        width, height: in pixels.
+    """
+    finite = [value for values in series.values() for value in values if math.isfinite(value)]
+    if not finite:
+        return Markup("")
+    low, high = min(finite), max(finite)
+    span = high - low or 1.0
+    last = max(len(values) for values in series.values())
+    inner_width, inner_height = width - _MARGIN_LEFT - 10, height - _MARGIN_TOP - _MARGIN_BOTTOM
+
+    def place(index: int, value: float) -> str:
+        x = _MARGIN_LEFT + inner_width * index / max(last - 1, 1)
+        return f"{x:.1f},{_MARGIN_TOP + inner_height * (high - value) / span:.1f}"
+
+    parts = [
+        f'<g stroke="#e5e7eb"><path d="M{_MARGIN_LEFT} {y:.1f}H{width - 10}"/></g>'
+        f'<text x="{_MARGIN_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:.4g}</text>'
+        for value, y in ((high - span * part, _MARGIN_TOP + inner_height * part) for part in (0, 0.5, 1))
+    ]
+    for number, (name, values) in enumerate(series.items()):
+        color = _COLORS[number % len(_COLORS)]
+        points = [place(i, value) for i, value in enumerate(values) if math.isfinite(value)]
+        line = f'<polyline fill="none" stroke="{color}" stroke-width="2" points="{" ".join(points)}"/>'
+        dots = "".join(f'<circle cx="{x}" cy="{y}" r="2.5" fill="{color}"/>' for x, y in (p.split(",") for p in points))
+        at = _MARGIN_LEFT + 90 * number
+        parts.append(
+            f'{line}{dots}<rect x="{at}" y="{height - 14}" width="10" height="10" fill="{color}"/>'
+            f'<text x="{at + 14}" y="{height - 5}">{escape(name)}</text>'
+        )
+    return _svg(width, height, "".join(parts), label)
+
+
+def bar_chart(values: Mapping[str, float], *, unit: str, label: str, width: int = 560) -> Markup:
+    """Returns one horizontal bar per entry with its figure, in the order given.
+
+    Args:
+        values: name -> a figure that is not negative.
+        unit: written after each figure.
+        label: what it shows, for those who do not see it.
+        width: in pixels.
+    """
+    top = max(values.values(), default=0) or 1.0
+    names, figures = 150, 90
+    rows = []
+    for i, (name, value) in enumerate(values.items()):
+        y, length = i * _ROW, (width - names - figures) * value / top
+        rows.append(
+            f'<text x="{names - 8}" y="{y + 13}" text-anchor="end">{escape(name)}</text>'
+            f'<rect x="{names}" y="{y + 3}" width="{length:.1f}" height="{_ROW - 6}" fill="{_COLORS[0]}"/>'
+            f'<text x="{names + length + 6:.1f}" y="{y + 13}">{value:.3g} {escape(unit)}</text>'
+        )
+    return _svg(width, len(values) * _ROW + 4, "".join(rows), label)
+
+
+def _svg(width: int, height: int, body: str, label: str) -> Markup:
+    return Markup(
+        f'<svg role="img" aria-label="{escape(label)}" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}">{body}</svg>'
+    )

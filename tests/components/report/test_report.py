@@ -1,0 +1,95 @@
+import html.parser
+
+from tensorflow_metadata.proto.v0 import statistics_pb2
+
+from components.evaluation.verdict import Measured, Slice, Verdict
+from components.report.charts import histogram
+from components.report.columns import Column, read_columns
+from components.report.component import render
+from components.report.facts import Data, Parity, Run, ShownColumn, Training
+
+HOSTILE = "<script>alert('x')</script>"
+
+
+def statistics():
+    data = statistics_pb2.DatasetFeatureStatistics(num_examples=10)
+    number = data.features.add(type=statistics_pb2.FeatureNameStatistics.FLOAT)
+    number.path.step.append("fare")
+    number.num_stats.common_stats.num_non_missing = 5
+    number.num_stats.min, number.num_stats.max, number.num_stats.mean, number.num_stats.median = 1, 9, 4.5, 4
+    for kind, counts in ((statistics_pb2.Histogram.QUANTILES, [4, 4]), (statistics_pb2.Histogram.STANDARD, [6, 2])):
+        shown = number.num_stats.histograms.add(type=kind)
+        for count in counts:
+            shown.buckets.add(sample_count=count)
+    text = data.features.add(type=statistics_pb2.FeatureNameStatistics.STRING)
+    text.path.step.append("company")
+    stats = text.string_stats
+    stats.common_stats.num_non_missing, stats.common_stats.tot_num_values, stats.unique = 10, 10, 2
+    for value, count in (("Flash Cab", 7), ("Blue", 3)):
+        stats.top_values.add(value=value, frequency=count)
+        stats.rank_histogram.buckets.add(label=value, sample_count=count)
+    empty = data.features.add(type=statistics_pb2.FeatureNameStatistics.STRING)
+    empty.path.step.append("empty")
+    empty.string_stats.common_stats.num_missing = 10
+    return statistics_pb2.DatasetFeatureStatisticsList(datasets=[data])
+
+
+def test_columns_by_name_with_what_train_holds():
+    assert read_columns(statistics()) == (
+        Column("company", "text", 0.0, "2 values: Flash Cab 70%, Blue 30%", (7.0, 3.0)),
+        Column("empty", "string", 1.0, "no value", ()),
+        Column("fare", "number", 0.5, "1 to 9, mean 4.5, median 4", (6.0, 2.0)),
+    )
+
+
+def run(*, blessed):
+    metrics = (Measured("auc", 0.91234, 0.9, ">= 0.95", blessed),)
+    shown = ShownColumn(Column(HOSTILE, "text", 0.25, HOSTILE, (1.0, 2.0)), histogram([1], label=HOSTILE))
+    return Run(
+        name="taxi",
+        verdict=Verdict(blessed, () if blessed else ("auc is too low",), metrics, 1234),
+        slices=(Slice("hour 7", 100, {"auc": 0.8}),),
+        training=Training((("epochs", "3"),), histogram([1], label="x"), histogram([2], label="y")),
+        parity=Parity(1234, 20, 0),
+        serving="answered",
+        data=Data((("rows read", "5,000"),), (HOSTILE,), (shown,), HOSTILE),
+        pushed_to="/models/1" if blessed else "",
+    )
+
+
+class _Text(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags, self.text = [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+
+    def handle_data(self, data):
+        self.text.append(data.strip())
+
+
+def read(page):
+    parser = _Text()
+    parser.feed(page)
+    return parser.tags, " ".join(filter(None, parser.text))
+
+
+def test_the_page_says_what_happened():
+    _, text = read(render(run(blessed=True)))
+    for fact in (
+        "Blessed, served from /models/1",
+        "1,234 examples",
+        "auc 0.9123 0.9000 >= 0.95 held",
+        "hour 7 100 0.8000",
+    ):
+        assert fact in text
+    _, text = read(render(run(blessed=False)))
+    assert "Not blessed, not pushed: auc is too low" in text and "not held" in text
+
+
+def test_nothing_of_the_data_becomes_markup_and_nothing_is_loaded_from_elsewhere():
+    page = render(run(blessed=True))
+    tags, text = read(page)
+    assert "script" not in tags and HOSTILE in text
+    assert "http" not in page and "link" not in tags and "img" not in tags
