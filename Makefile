@@ -16,7 +16,7 @@ unexport UV_PYTHON UV_SYSTEM_PYTHON UV_BREAK_SYSTEM_PACKAGES UV_PROJECT_ENVIRONM
 unexport UV_CONSTRAINT UV_OVERRIDE UV_BUILD_CONSTRAINT UV_EXCLUDE_NEWER UV_RESOLUTION UV_PRERELEASE
 unexport UV_NO_VERIFY_HASHES UV_NO_BINARY UV_NO_BUILD UV_VENV_SEED UV_WORKING_DIRECTORY UV_PROJECT
 
-.PHONY: help env demo test test-fast fuzz lint types docs bench bench-taxi bench-ingest bench-init lock clean FORCE
+.PHONY: help env demo test test-fast fuzz lint types docs bench bench-taxi bench-ingest bench-records bench-init lock clean FORCE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -46,13 +46,16 @@ types: env  ## mypy
 docs: env  ## writes docs/config.md, transforms.md and expressions.md from the code
 	$(PYTHON) -m pipeline.reference docs
 
-bench: bench-taxi bench-ingest  ## every benchmark, one after the other
+bench: bench-taxi bench-ingest bench-records  ## every benchmark, one after the other
 
 bench-taxi: env  ## stock TFX taxi template against ours, end to end; ARGS="--repeat 1"
 	$(PYTHON) -m benchmarks.bench_taxi $(ARGS)
 
 bench-ingest: env  ## stock TFX ExampleGens against Ingest: CSV, Parquet, memory; ARGS="--repeat 1"
 	$(PYTHON) -m benchmarks.bench_ingest $(ARGS)
+
+bench-records: env  ## records with and without gzip: writing, reading, size; ARGS="--repeat 1"
+	$(PYTHON) -m benchmarks.bench_records $(ARGS)
 
 bench-init: env  ## init, then run, on six sets of data: is a constant guess beaten? ARGS="DATA[::LABEL] ... --only"
 	$(PYTHON) -m benchmarks.bench_init $(ARGS)

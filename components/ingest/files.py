@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from components.ingest.sources import (
+    BigQuerySource,
     ImagesSource,
     ModuleSource,
     Paths,
@@ -81,6 +82,8 @@ def find_inputs(source: Source, resolve: Resolve) -> tuple[SourceFile, ...]:
     """
     if isinstance(source, SqlSource):
         return tuple(_queries(source, resolve))
+    if isinstance(source, BigQuerySource):
+        return tuple(SourceFile(query, split, 0, _unknown_version()) for split, query in _entries(source.query))
     if isinstance(source, TfdsSource):
         return tuple(_prepared(source, resolve))
     if isinstance(source, ModuleSource):

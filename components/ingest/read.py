@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from components.ingest.files import SourceFile
 from components.ingest.readers.avro import AvroReader
+from components.ingest.readers.bigquery import BigQueryReader
 from components.ingest.readers.csv import CsvReader
 from components.ingest.readers.frames import ModuleReader
 from components.ingest.readers.images import ImagesReader
@@ -24,6 +25,7 @@ from components.ingest.reading import Part, Reader, Reading, Rows
 from components.ingest.sources import (
     ArrowSource,
     AvroSource,
+    BigQuerySource,
     CsvSource,
     FileSource,
     ImagesSource,
@@ -50,6 +52,7 @@ READERS: Mapping[type, type[Reader]] = {
     TfRecordSource: TfRecordReader,
     ProtoSource: ProtoReader,
     SqlSource: SqlReader,
+    BigQuerySource: BigQueryReader,
     TfdsSource: TfdsReader,
     NumpySource: NumpyReader,
     ModuleSource: ModuleReader,

@@ -228,6 +228,24 @@ class SqlSource(_Source):
         return self.query
 
 
+class BigQuerySource(_Source):
+    """A table or query of BigQuery, by Google's own client and the credentials of the machine that runs it. Zeros and
+    empty texts stay what they are."""
+
+    format: Literal["bigquery"]
+    query: Name | dict[Name, Name]
+    """A table, `project.dataset.table`, or a SELECT, or one per split. ORDER BY makes the order repeat."""
+    project: Name | None = None
+    """Project that pays for the query; None takes that of the credentials."""
+    location: Name | None = None
+    """Where the query runs, such as EU; None lets BigQuery find out."""
+
+    @property
+    def per_split(self) -> str | dict[str, str]:
+        """See base class."""
+        return self.query
+
+
 class TfdsSource(_Source):
     """A dataset of TensorFlow Datasets that is prepared on disk. Class labels are their names, images the bytes of
     their files; `a.b` is feature b of the features or the sequence a."""
@@ -282,6 +300,7 @@ Source = Annotated[
     | Annotated[TfRecordSource, Tag("tfrecord")]
     | Annotated[ProtoSource, Tag("proto")]
     | Annotated[SqlSource, Tag("sql")]
+    | Annotated[BigQuerySource, Tag("bigquery")]
     | Annotated[TfdsSource, Tag("tfds")]
     | Annotated[NumpySource, Tag("numpy")]
     | Annotated[ModuleSource, Tag("module")]

@@ -14,6 +14,7 @@ Check = Callable[[Loaded], Iterator[Finding]]
 
 CHECKS: tuple[Check, ...] = (
     source.check_source,
+    source.check_credentials,
     source.check_first_file,
     source.check_window,
     data.check_split_names,

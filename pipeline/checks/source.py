@@ -6,9 +6,11 @@ from pathlib import PurePath
 
 from components.ingest.files import SourceFile, find_inputs
 from components.ingest.read import columns_of
+from components.ingest.readers.bigquery import has_credentials
 from components.ingest.sources import (
     ArrowSource,
     AvroSource,
+    BigQuerySource,
     CsvSource,
     FileSource,
     JsonLinesSource,
@@ -59,6 +61,17 @@ def check_source(loaded: Loaded) -> Iterator[Finding]:
             find_inputs(source, loaded.resolve)
         except UserError as error:
             yield Finding(_PATH if isinstance(source, FileSource) else _PATH[:-1], _without_place(error))
+
+
+def check_credentials(loaded: Loaded) -> Iterator[Finding]:
+    """What reads here from Google's cloud can log in to it."""
+    config = loaded.config
+    if isinstance(config.data.source, BigQuerySource) and config.beam.runner == "direct" and not has_credentials():
+        yield Finding(
+            _PATH[:-1],
+            "bigquery needs credentials, and this machine has none. Log in with `gcloud auth application-default "
+            "login`, or name a key file by the environment variable GOOGLE_APPLICATION_CREDENTIALS.",
+        )
 
 
 def check_first_file(loaded: Loaded) -> Iterator[Finding]:

@@ -49,6 +49,8 @@ class ProtoReader:
         unknown = [column for column, path in paths.items() if path is None]
         if unknown:
             check_columns(self._path, unknown, self.columns())
+        others = self.columns() if reading.whole else ()
+        paths |= {name: _path(self._descriptor, self._fields.get(name, name)) for name in others}
         new = message_factory.GetMessageClass(self._descriptor)
         first = 1
         with readable(self._path), open_records(self._path) as stream:
@@ -56,7 +58,8 @@ class ProtoReader:
             while batch := list(islice(records, BATCH_ROWS)):
                 messages, numbers = self._parsed(batch, first, new, reading)
                 columns = [array_of([path.value(m) for m in messages]) for path in paths.values() if path]
-                yield Rows(pa.table(columns, names=list(reading.columns)), numbers)
+                table = pa.table(columns, names=list(paths))
+                yield Rows(table.select(list(reading.columns)), numbers, table if reading.whole else None)
                 first += len(batch)
 
     def _parsed(

@@ -44,7 +44,7 @@ class ParquetReader:
             for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=list(groups), columns=roots):
                 rows_read = first + batch.num_rows - reading.part.first_row
                 reading.consumed = reading.file.size * rows_read // file.metadata.num_rows
-                yield from _batches(pa.Table.from_batches([batch]), first, reading)
+                yield from batches_of_table(pa.Table.from_batches([batch]), first, reading)
                 first += batch.num_rows
 
 
@@ -77,7 +77,7 @@ class OrcReader:
             first = reading.part.first_row
             for stripe in range(file.nstripes)[reading.part.begin : reading.part.end]:
                 table = pa.Table.from_batches([file.read_stripe(stripe, columns=roots)])
-                yield from _batches(table, first, reading)
+                yield from batches_of_table(table, first, reading)
                 first += table.num_rows
 
 
@@ -109,7 +109,7 @@ class ArrowReader:
             first = reading.part.first_row
             for batch in _ipc_batches(file, reading.part):
                 table = pa.Table.from_batches([batch])
-                yield from _batches(table, first, reading)
+                yield from batches_of_table(table, first, reading)
                 first += table.num_rows
 
 
@@ -157,7 +157,8 @@ def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
     return column
 
 
-def _batches(table: pa.Table, first: int, reading: Reading) -> Iterator[Rows]:
+def batches_of_table(table: pa.Table, first: int, reading: Reading) -> Iterator[Rows]:
+    """Yields a table in batches of what `reading` needs of it, rows numbered from `first`."""
     return batches_of(select(table, list(reading.columns)), first, table if reading.whole else None)
 
 

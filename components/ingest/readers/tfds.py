@@ -39,14 +39,16 @@ class TfdsReader:
     def rows(self, reading: Reading) -> Iterator[Rows]:
         """See base class."""
         check_columns(self._folder, list(reading.columns), self.columns())
-        labels = {name: self._label_names(name) for name in reading.columns}
+        needed = dict.fromkeys([*reading.columns, *(self._leaves if reading.whole else ())])
+        labels = {name: self._label_names(name) for name in needed}
         first = 1
         with readable(self._folder):
             examples = iter(self._examples())
             while batch := list(islice(examples, BATCH_ROWS)):
                 arrays = [array_of([_value(e, name, names) for e in batch]) for name, names in labels.items()]
                 numbers = np.arange(first, first + len(batch), dtype=np.int64)
-                yield Rows(pa.table(arrays, names=list(reading.columns)), numbers)
+                table = pa.table(arrays, names=list(needed))
+                yield Rows(table.select(list(reading.columns)), numbers, table if reading.whole else None)
                 first += len(batch)
 
     def _label_names(self, column: str) -> list[str] | None:

@@ -8,10 +8,12 @@ from google.protobuf import descriptor_pb2, message_factory, text_format, timest
 from tensorflow_metadata.proto.v0 import path_pb2, schema_pb2
 
 from components.ingest.read import columns_of
+from components.ingest.read import read as read_source
 from components.ingest.readers.proto import find_message
+from components.ingest.reading import Reading
 from components.ingest.sources import ProtoSource
 from preprocessing.errors import UserError
-from tests.components.ingest.reading_tools import inputs, read_input
+from tests.components.ingest.reading_tools import inputs, raw, read_input
 
 # As protoc describes:
 #   message Order {
@@ -191,3 +193,15 @@ def test_a_message_that_protoc_compiled(tmp_path):
         tmp_path, tmp_path, [feature], columns, message="tensorflow.metadata.v0.Feature", descriptor_set="schema.pb"
     )
     assert rows == [("fare", "FLOAT", 0.0, None, ["a", "b"], None)]
+
+
+def test_whole_rows_for_a_split_by_all_columns(tmp_path, descriptors):
+    read(tmp_path, descriptors, [order(descriptors, id=5, card="c")], ["id"])
+    source = ProtoSource(
+        format="proto", path="a.tfrecord", descriptor_set=str(descriptors / "order.pb"), message="shop.v1.Order"
+    )
+    (file,) = inputs(source, tmp_path)
+    (rows,) = read_source(Reading(file, raw(id="number"), whole=True), source)
+    assert rows.table.column_names == ["id"]
+    (whole,) = rows.whole.to_pylist()
+    assert (whole["id"], whole["card"], whole["items.sku"]) == (5, "c", [])

@@ -9,9 +9,11 @@ from PIL import Image
 
 from components.ingest.files import fingerprint
 from components.ingest.read import columns_of
+from components.ingest.read import read as read_source
+from components.ingest.reading import Reading
 from components.ingest.sources import TfdsSource
 from preprocessing.errors import UserError
-from tests.components.ingest.reading_tools import inputs, read_input
+from tests.components.ingest.reading_tools import inputs, raw, read_input
 
 ROWS = {"train": 10, "test": 4}
 
@@ -127,3 +129,11 @@ def test_a_changed_file_is_new_data(data_dir):
     assert fingerprint(inputs(chosen, data_dir)) == before
     (data_dir / "toy" / "1.2.0" / "label.labels.txt").write_text("no\nyes")
     assert fingerprint(inputs(chosen, data_dir)) != before
+
+
+def test_whole_rows_for_a_split_by_all_columns(data_dir):
+    chosen = source(data_dir, "test")
+    (file,) = inputs(chosen, data_dir)
+    (rows,) = read_source(Reading(file, raw(n="number"), whole=True), chosen)
+    assert rows.table.column_names == ["n"]
+    assert sorted(rows.whole.column("text").to_pylist()) == [b"text 0", b"text 1", b"text 2", b"text 3"]

@@ -1,0 +1,88 @@
+"""Tables and queries of BigQuery, as Arrow by Google's own client."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from components.ingest.files import SourceFile
+from components.ingest.readers.extras import load_package
+from components.ingest.readers.tables import batches_of_table, names_of
+from components.ingest.reading import WHOLE, Part, Reading, Rows, check_columns
+from components.ingest.sources import BigQuerySource
+from preprocessing.errors import UserError
+
+EMULATOR = "BIGQUERY_EMULATOR_HOST"
+"""Variable with the address of an emulator, as Google's client knows it; it is asked without credentials."""
+_KEY_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
+_LOGIN = "application_default_credentials.json"
+
+
+class BigQueryReader:
+    """See `Reader`. Rows are numbered in the order in which they come; there is one part."""
+
+    def __init__(self, file: SourceFile, source: BigQuerySource):
+        self._query = file.path.strip().rstrip(";")
+        self._name = f"data.source.query {file.path!r}"
+        self._source = source
+
+    def columns(self) -> None:
+        """See base class. Asking BigQuery takes credentials, and seconds."""
+        return None
+
+    def parts(self) -> list[Part]:
+        """See base class."""
+        return [WHOLE]
+
+    def rows(self, reading: Reading) -> Iterator[Rows]:
+        """See base class."""
+        exceptions = load_package("google.api_core.exceptions", package="google-api-core", needed_by="format: bigquery")
+        auth = load_package("google.auth.exceptions", package="google-auth", needed_by="format: bigquery")
+        first = 1
+        try:
+            for batch in self._batches():
+                table = pa.Table.from_batches([batch])
+                check_columns(self._name, list(reading.columns), names_of(table.schema))
+                reading.seen.update(reading.columns)
+                yield from batches_of_table(table, first, reading)
+                first += table.num_rows
+        except (exceptions.GoogleAPIError, auth.GoogleAuthError) as error:
+            raise UserError(f"{self._name}: BigQuery says: {getattr(error, 'message', error)}") from error
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        bigquery = load_package("google.cloud.bigquery", package="google-cloud-bigquery", needed_by="format: bigquery")
+        options: dict[str, Any] = {"project": self._source.project, "location": self._source.location}
+        if EMULATOR in os.environ:
+            credentials = load_package("google.auth.credentials", package="google-auth", needed_by="format: bigquery")
+            options["credentials"] = credentials.AnonymousCredentials()
+        with bigquery.Client(**options) as client:
+            rows = client.query(self._sql()).result()
+            yield from rows.to_arrow_iterable(bqstorage_client=self._storage_client())
+
+    def _storage_client(self) -> Any:
+        """Returns the client of the Storage API, many times as fast as pages of JSON; emulators may have none."""
+        if EMULATOR in os.environ:
+            return None
+        package = "google-cloud-bigquery-storage"
+        storage = load_package("google.cloud.bigquery_storage", package=package, needed_by="format: bigquery")
+        return storage.BigQueryReadClient()
+
+    def _sql(self) -> str:
+        is_table = not any(character.isspace() for character in self._query)
+        return f"SELECT * FROM `{self._query}`" if is_table else self._query
+
+
+def has_credentials() -> bool:
+    """Whether Google's client would find credentials on this machine, by looking at its files only.
+
+    A key file by name, the login of gcloud, a machine of Google's cloud, or an emulator that needs none.
+    """
+    if EMULATOR in os.environ:
+        return True
+    if _KEY_FILE in os.environ:
+        return Path(os.environ[_KEY_FILE]).is_file()
+    folder = Path(os.environ.get("CLOUDSDK_CONFIG", Path.home() / ".config" / "gcloud"))
+    product = Path("/sys/class/dmi/id/product_name")
+    return (folder / _LOGIN).is_file() or (product.is_file() and product.read_text().startswith("Google"))

@@ -1,0 +1,114 @@
+"""BigQuery's own client against a server on the loopback that speaks the part of its REST API which a query takes."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from components.ingest.readers.bigquery import EMULATOR, has_credentials
+from components.ingest.sources import BigQuerySource
+from preprocessing.errors import UserError
+from tests.components.ingest.reading_tools import inputs, read_input
+
+SCHEMA = {
+    "fields": [
+        {"name": "n", "type": "INTEGER", "mode": "NULLABLE"},
+        {"name": "x", "type": "FLOAT", "mode": "NULLABLE"},
+        {"name": "ok", "type": "BOOLEAN", "mode": "NULLABLE"},
+        {"name": "text", "type": "STRING", "mode": "NULLABLE"},
+        {"name": "tags", "type": "STRING", "mode": "REPEATED"},
+        {"name": "at", "type": "RECORD", "mode": "NULLABLE", "fields": [{"name": "zone", "type": "STRING"}]},
+    ]
+}
+ROWS = [
+    ["0", "0.0", "false", "", [{"v": "a"}, {"v": "b"}], {"f": [{"v": "north"}]}],
+    ["7", None, "true", None, [], {"f": [{"v": None}]}],
+]
+JOB = {"projectId": "p", "jobId": "j", "location": "EU"}
+
+
+class _Answers(BaseHTTPRequestHandler):
+    queries: list = []
+
+    def do_POST(self):
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        query = request["configuration"]["query"]["query"]
+        self.queries.append(query)
+        if "nowhere" in query:
+            self._answer({"error": {"code": 404, "message": "Not found: Table p:d.nowhere"}}, 404)
+            return
+        table = {"projectId": "p", "datasetId": "d", "tableId": "t"}
+        configuration = {"query": {"query": query, "destinationTable": table}, "jobType": "QUERY"}
+        status = {"state": "DONE"}
+        self._answer({"jobReference": JOB, "configuration": configuration, "status": status, "statistics": {}})
+
+    def do_GET(self):
+        rows = [{"f": [{"v": value} for value in row]} for row in ROWS]
+        body = {"jobReference": JOB, "jobComplete": True, "schema": SCHEMA, "totalRows": str(len(ROWS)), "rows": rows}
+        self._answer(body)
+
+    def _answer(self, body, status=200):
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch):
+    _Answers.queries.clear()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Answers)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    monkeypatch.setenv(EMULATOR, f"http://127.0.0.1:{server.server_port}")
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def read(tmp_path, query, columns):
+    source = BigQuerySource(format="bigquery", query=query, project="p")
+    (file,) = inputs(source, tmp_path)
+    return read_input(file, source, columns)
+
+
+def test_zero_false_and_empty_text_are_values_and_null_is_missing(server, tmp_path):
+    rows, numbers, bad = read(tmp_path, "SELECT * FROM d.t", ["n", "x", "ok", "text", "tags", "at.zone"])
+    assert rows == [(0, 0.0, False, "", ["a", "b"], "north"), (7, None, True, None, [], None)]
+    assert numbers == [1, 2] and not bad
+
+
+def test_a_table_by_its_name(server, tmp_path):
+    read(tmp_path, "p.d.t", ["n"])
+    assert _Answers.queries == ["SELECT * FROM `p.d.t`"]
+
+
+def test_what_bigquery_says_is_passed_on(server, tmp_path):
+    with pytest.raises(UserError, match="BigQuery says: .*Not found: Table p:d.nowhere"):
+        read(tmp_path, "p.d.nowhere", ["n"])
+    with pytest.raises(UserError, match="no column 'm'. Columns of the file: n, x, ok"):
+        read(tmp_path, "p.d.t", ["m"])
+
+
+def test_a_query_is_asked_anew_on_every_run(tmp_path):
+    source = BigQuerySource(format="bigquery", query={"train": "d.a", "eval": "d.b"})
+    assert source.given_splits == ("train", "eval")
+    assert inputs(source, tmp_path)[0].version != inputs(source, tmp_path)[0].version
+
+
+def test_credentials_are_looked_for_in_files_only(tmp_path, monkeypatch):
+    for name in (EMULATOR, "GOOGLE_APPLICATION_CREDENTIALS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
+    assert not has_credentials()
+    (tmp_path / "application_default_credentials.json").write_text("{}")
+    assert has_credentials()
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
+    assert not has_credentials()
