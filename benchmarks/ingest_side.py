@@ -32,7 +32,12 @@ from components.ingest.files import find_inputs, fingerprint
 from components.ingest.sources import CsvSource, ParquetSource
 from preprocessing.columns import RawColumn
 
-ONE_WORKER = ("--runner=DirectRunner", "--direct_running_mode=in_memory", "--direct_num_workers=1")
+ONE_WORKER = (
+    "--runner=DirectRunner",
+    "--direct_running_mode=in_memory",
+    "--direct_num_workers=1",
+    "--sdk_container_image=none",  # on either side TFX would first make a source package of itself, in 2.7 s
+)
 RATIOS: Mapping[str, int] = MappingProxyType({"train": 2, "eval": 1})
 
 
