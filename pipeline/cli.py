@@ -160,6 +160,29 @@ def run(
 
 
 @app.command()
+def diagnose(
+    file: _File,
+    places: Annotated[
+        bool, typer.Option("--places", help="Compare computing features in transform, input and model.")
+    ] = False,
+    rows: Annotated[int, typer.Option("--rows", min=100, help="Rows of the data to measure on.")] = 20_000,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Measure a pipeline on a sample of its data, and say what the figures advise."""
+    if not places:
+        raise typer.BadParameter("say what to measure. Possible: --places.")
+    loaded = _checked(file)
+    from pipeline.diagnose.cost import report_json, table
+    from pipeline.execution.noise import noise_to
+
+    with noise_to(Path(os.devnull)):
+        from pipeline.diagnose.places import compare_places
+
+    found = compare_places(loaded, rows=rows, say=lambda text: typer.echo(f"measuring {text}", err=True))
+    typer.echo(report_json(found) if as_json else table(found))
+
+
+@app.command()
 def predict(
     model: Annotated[
         Path, typer.Argument(metavar="MODEL", help="A model's folder, the folder models are pushed to, or the YAML.")

@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from components.ingest.encode import encode
 from components.ingest.files import find_inputs
 from components.ingest.shards import FILES_PER_READER, FRAME_BYTES, LEAST_BYTES, Layout, shard_count
 from components.ingest.split import NO_SPLIT, assign, split_columns
 from pipeline.loading.load import Loaded
+from pipeline.profile.records import to_records
 from pipeline.profile.sample import Sample, read_sample
-from preprocessing.columns import RAW_ROW_ID, RawColumn, raw_columns
-from preprocessing.convert import convert
+from preprocessing.columns import raw_columns
 from preprocessing.errors import UserError
 
 ROWS = 50_000
@@ -81,23 +80,10 @@ def plan(loaded: Loaded, *, readers: int | None = None) -> Plan:
         )
     layout = loaded.config.data.records.layout(gzip=False)
     layout = replace(layout, readers=readers or layout.readers)
-    examples = _encode(loaded, sample, columns)
+    examples = to_records(loaded, sample, columns)
     splits = _split_plans(loaded, layout, sample, np.asarray(pa.compute.binary_length(examples)) + FRAME_BYTES)
     exact = sample.whole and sample.rows == sample.seen
     return Plan(splits, exact, layout.readers, tuple(_why(splits, layout)), _read_rate(examples))
-
-
-def _encode(loaded: Loaded, sample: Sample, columns: Mapping[str, RawColumn]) -> pa.BinaryArray:
-    """Returns each sampled row as the record that Ingest would write."""
-    source = loaded.config.data.source
-    strip, decimal = getattr(source, "strip", False), getattr(source, "decimal", ".")
-    arrays = {
-        name: convert(sample.columns[name], raw, strip=strip, missing=source.missing_of(name), decimal=decimal).flat
-        for name, raw in columns.items()
-        if name in sample.columns
-    }
-    arrays[RAW_ROW_ID] = pa.array(np.arange(sample.rows, dtype=np.int64))
-    return encode(arrays)
 
 
 def _split_plans(loaded: Loaded, layout: Layout, sample: Sample, sizes: np.ndarray) -> tuple[SplitPlan, ...]:

@@ -1,0 +1,1 @@
+"""Measures of a pipeline on its own data, and what they advise."""

@@ -1,0 +1,25 @@
+"""The records that Ingest would write of the rows of a sample."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from components.ingest.encode import encode
+from pipeline.loading.load import Loaded
+from pipeline.profile.sample import Sample
+from preprocessing.columns import RAW_ROW_ID, RawColumn
+from preprocessing.convert import convert
+
+
+def to_records(loaded: Loaded, sample: Sample, columns: Mapping[str, RawColumn]) -> pa.BinaryArray:
+    """Returns each sampled row as the record that Ingest would write, numbered by its place in the sample."""
+    source = loaded.config.data.source
+    strip, decimal = getattr(source, "strip", False), getattr(source, "decimal", ".")
+    arrays = {
+        name: convert(sample.columns[name], raw, strip=strip, missing=source.missing_of(name), decimal=decimal).flat
+        for name, raw in columns.items()
+        if name in sample.columns
+    }
+    arrays[RAW_ROW_ID] = pa.array(np.arange(sample.rows, dtype=np.int64))
+    return encode(arrays)
