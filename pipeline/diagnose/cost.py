@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 
 MIXTURE = "as written"
 """The places that the YAML names, where these are several."""
+NOWHERE = "nothing"
 LATENCY_BATCH = 256
 _CLOSE = 0.05
 
@@ -22,7 +23,8 @@ class Cost:
         seconds_per_row: that each row adds.
         read_bytes: that one epoch reads from disk.
         streamed: examples/s of the input from files.
-        cached: examples/s of the input from memory.
+        kept: where the train rows of all data are kept between epochs: memory, disk, or nowhere.
+        later: examples/s of the input from the second epoch on, from there.
         memory_bytes: of the train split in memory.
         step_ms: of one update on a batch that is there already, median.
         row_ms: of one request of one row to the export, median.
@@ -35,7 +37,8 @@ class Cost:
     seconds_per_row: float
     read_bytes: int
     streamed: float
-    cached: float
+    kept: str
+    later: float
     memory_bytes: int
     step_ms: float
     row_ms: float
@@ -54,7 +57,6 @@ class Measured:
         epochs: of training, at most.
         analysis_seconds: of the full pass over the sample, the same for all places.
         gpu: whether a GPU trains.
-        memory_allowed: bytes that `input.cache` allows the train split to take.
         costs: of each choice.
     """
 
@@ -65,7 +67,6 @@ class Measured:
     epochs: int
     analysis_seconds: float
     gpu: bool
-    memory_allowed: float
     costs: tuple[Cost, ...]
 
 
@@ -75,14 +76,12 @@ class Comparison:
 
     Attributes:
         measured: on the sample.
-        kept_in_memory: whether the train split of all data fits in the memory allowed, per choice.
         run_seconds: writing, reading and training with all data, reckoned from the sample, per choice.
         recommended: the choice that the figures speak for.
         advice: the same in words, with the reason.
     """
 
     measured: Measured
-    kept_in_memory: Mapping[str, bool]
     run_seconds: Mapping[str, float]
     recommended: str
     advice: str
@@ -93,13 +92,11 @@ def compare(measured: Measured) -> Comparison:
 
     Advised is the shortest of the reckoned runs; of those that are about as short, the one that writes least.
     """
-    scale = measured.total / measured.rows
-    kept = {cost.place: cost.memory_bytes * scale <= measured.memory_allowed for cost in measured.costs}
-    seconds = {cost.place: _seconds(cost, measured, kept=kept[cost.place]) for cost in measured.costs}
+    seconds = {cost.place: _seconds(cost, measured) for cost in measured.costs}
     close = [cost for cost in measured.costs if seconds[cost.place] <= min(seconds.values()) * (1 + _CLOSE)]
     best = min(close, key=lambda cost: (cost.written_bytes, seconds[cost.place]))
-    advice = "\n".join(_advice(best, measured, seconds, kept=kept[best.place]))
-    return Comparison(measured, kept, seconds, best.place, advice)
+    advice = "\n".join(_advice(best, measured, seconds))
+    return Comparison(measured, seconds, best.place, advice)
 
 
 def table(comparison: Comparison) -> str:
@@ -114,8 +111,6 @@ def table(comparison: Comparison) -> str:
     lines += [[title, *(cell(cost) for cost in m.costs)] for title, cell in _LINES]
     whole = f"run over {m.total:,} rows, {m.epochs} epochs, s"
     lines.append([whole, *(f"{comparison.run_seconds[cost.place]:,.0f}" for cost in m.costs)])
-    kept = ("yes" if comparison.kept_in_memory[cost.place] else "no" for cost in m.costs)
-    lines.append(["its train rows stay in memory", *kept])
     return "\n".join([head, "", *_aligned(lines), "", comparison.advice])
 
 
@@ -130,8 +125,9 @@ _LINES: tuple[tuple[str, Callable[[Cost], str]], ...] = (
     ("to write a million rows, s", lambda c: f"{c.seconds_per_row * 1e6:,.0f}"),
     ("read per epoch, MB", lambda c: f"{c.read_bytes / 1e6:,.2f}"),
     ("input from files, examples/s", lambda c: f"{c.streamed:,.0f}"),
-    ("input from memory, examples/s", lambda c: f"{c.cached:,.0f}"),
-    ("taken in memory, MB", lambda c: f"{c.memory_bytes / 1e6:,.2f}"),
+    ("taken by rows that are kept, MB", lambda c: f"{c.memory_bytes / 1e6:,.2f}"),
+    ("all train rows are kept in", lambda c: c.kept),
+    ("input from there, examples/s", lambda c: f"{c.later:,.0f}"),
     ("training step, ms", lambda c: f"{c.step_ms:,.2f}"),
     ("request of 1 row, p50 ms", lambda c: f"{c.row_ms:,.2f}"),
     (f"request of {LATENCY_BATCH} rows, p50 ms", lambda c: f"{c.batch_ms:,.2f}"),
@@ -144,11 +140,11 @@ def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(line).rstrip() for line in cells]
 
 
-def _seconds(cost: Cost, measured: Measured, *, kept: bool) -> float:
+def _seconds(cost: Cost, measured: Measured) -> float:
     """Returns what writing, reading and training take with all of the data."""
     step = cost.step_ms / 1000 / measured.batch_size
     first = _per_row(cost.streamed, step, gpu=measured.gpu)
-    later = _per_row(cost.cached if kept else cost.streamed, step, gpu=measured.gpu)
+    later = _per_row(cost.later, step, gpu=measured.gpu)
     write = cost.start_seconds + cost.seconds_per_row * measured.total if cost.written_bytes else 0.0
     train_rows = measured.train_rows * measured.total / measured.rows
     return write + train_rows * (first + (measured.epochs - 1) * later)
@@ -160,10 +156,10 @@ def _per_row(examples_per_second: float, step: float, *, gpu: bool) -> float:
     return max(read, step) if gpu else read + step
 
 
-def _advice(best: Cost, measured: Measured, seconds: Mapping[str, float], *, kept: bool) -> list[str]:
+def _advice(best: Cost, measured: Measured, seconds: Mapping[str, float]) -> list[str]:
     to_write = "keep the places of the YAML" if best.place == MIXTURE else f"`input: {{place: {best.place}}}`"
     took = f"{seconds[best.place]:,.0f} s for {measured.epochs} epochs, writing included"
-    said = [f"Advice: {to_write}. {_reason(best.place, kept=kept)}: {took}."]
+    said = [f"Advice: {to_write}. {_reason(best)}: {took}."]
     for cost in measured.costs:
         if cost is not best:
             more = (cost.written_bytes - best.written_bytes) / 1e6
@@ -172,13 +168,13 @@ def _advice(best: Cost, measured: Measured, seconds: Mapping[str, float], *, kep
     return said
 
 
-def _reason(place: str, *, kept: bool) -> str:
-    if place == "transform":
+def _reason(best: Cost) -> str:
+    if best.place == "transform":
         return "Computing the features once and reading them in every epoch is the shortest"
-    if place == "input" and kept:
-        return "The rows stay in memory, so the features are computed once there too, and nothing is written"
-    if place == "input":
+    if best.place == "input" and best.kept != NOWHERE:
+        return f"The rows are kept in {best.kept}, so the features are computed once there too, and nothing is written"
+    if best.place == "input":
         return "Computing the features anew in every epoch costs less than writing and reading them"
-    if place == "model":
+    if best.place == "model":
         return "The step computes the features at less cost than writing, or than handing over, what they become"
     return "It is the shortest, with each feature where it costs least"

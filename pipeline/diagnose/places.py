@@ -18,7 +18,7 @@ import tensorflow_transform as tft
 from components.ingest.files import find_inputs
 from components.transform.full_pass import FullPass, finish, run, transform
 from pipeline.build import with_absolute_files
-from pipeline.diagnose.cost import LATENCY_BATCH, MIXTURE, Comparison, Cost, Measured, compare
+from pipeline.diagnose.cost import LATENCY_BATCH, MIXTURE, NOWHERE, Comparison, Cost, Measured, compare
 from pipeline.loading.load import Loaded
 from pipeline.profile.records import to_records
 from pipeline.profile.sample import read_sample
@@ -33,12 +33,13 @@ from trainer.blocks import memory_bytes
 from trainer.config import TrainerConfig
 from trainer.export import export_model
 from trainer.inputs import apply_model, feature_names, model_inputs, transformed_outputs
+from trainer.memory import available_memory
 from trainer.models.build import build_model
-from trainer.optimizer import make_optimizer
+from trainer.optimizer import batch_size_for, make_optimizer
 from trainer.order import Order
 from trainer.placement import with_preprocessing
 from trainer.raw_columns import DTYPES
-from trainer.run_fn import Data, load_data, memory_allowed
+from trainer.run_fn import Data, load_data
 from trainer.samples import Row, read_samples, to_columns, to_row
 from trainer.signatures import SERVING_RAW, Served, column_keys
 from trainer.strategy import precision
@@ -70,21 +71,21 @@ def compare_places(loaded: Loaded, *, rows: int = ROWS, say: Callable[[str], Non
         say(f"analysis of {full_pass.rows['train']:,} rows")
         seconds = _timed(lambda: _beam(lambda pipeline: run(full_pass, pipeline)))
         finish(full_pass)
+        rows_read = sum(full_pass.rows.values())
+        trainer = _with_batch_size(config.trainer_config, round(full_pass.rows["train"] * total / rows_read))
         costs = []
         for name, placed in _choices(preprocessing).items():
             say(f"places: {name}")
             here = replace(full_pass, preprocessing=placed, transformed=f"{folder}/{name}")
-            cost, batch_size = _cost(name, here, config.trainer_config)
-            costs.append(cost)
+            costs.append(_cost(name, here, trainer, scale=total / rows_read))
     measured = Measured(
-        rows=sum(full_pass.rows.values()),
+        rows=rows_read,
         train_rows=full_pass.rows["train"],
         total=total,
-        batch_size=batch_size,
+        batch_size=int(trainer.training.batch_size),
         epochs=config.training.epochs,
         analysis_seconds=seconds,
         gpu=bool(tf.config.list_physical_devices("GPU")),
-        memory_allowed=memory_allowed(config.input.cache),
         costs=tuple(costs),
     )
     return compare(measured)
@@ -135,8 +136,15 @@ def _at(preprocessing: PreprocessingConfig, place: Place) -> PreprocessingConfig
     return preprocessing.model_copy(update={"features": features, "place": place})
 
 
-def _cost(name: str, full_pass: FullPass, config: TrainerConfig) -> tuple[Cost, int]:
-    """Returns what one choice costs, and the rows of a batch."""
+def _with_batch_size(config: TrainerConfig, train_rows: int) -> TrainerConfig:
+    """Returns the config with batches of the size that all of the data will be trained in."""
+    size = config.training.batch_size
+    size = batch_size_for(train_rows) if size == "auto" else size
+    return config.model_copy(update={"training": config.training.model_copy(update={"batch_size": size})})
+
+
+def _cost(name: str, full_pass: FullPass, config: TrainerConfig, *, scale: float) -> Cost:
+    """Returns what one choice costs; all of the data is `scale` times the sample."""
     start, rate, written = 0.0, 0.0, 0
     if materializes(full_pass.preprocessing):
         start, rate = _write_times(full_pass)
@@ -146,22 +154,28 @@ def _cost(name: str, full_pass: FullPass, config: TrainerConfig) -> tuple[Cost, 
     streamed, cached = (
         load_data(*files, full_pass.preprocessing, _cached(config, cache), tft_output) for cache in ("none", "memory")
     )
+    taken = memory_bytes(cached.train.in_memory or {})
+    kept = _kept(config, taken * scale)
+    later = {"memory": cached, NOWHERE: streamed}
+    if kept == "disk":
+        on_disk = _cached(config, "disk", folder=f"{full_pass.transformed}-cache")
+        later["disk"] = load_data(*files, full_pass.preprocessing, on_disk, tft_output)
     step_ms, served = _train_step(cached, full_pass.preprocessing, config, tft_output)
     row_ms, batch_ms = _latencies(served, full_pass)
-    cost = Cost(
+    return Cost(
         place=name,
         written_bytes=written,
         start_seconds=start,
         seconds_per_row=rate,
         read_bytes=sum(os.path.getsize(file) for file in files[0]),
         streamed=_examples_per_second(streamed),
-        cached=_examples_per_second(cached),
-        memory_bytes=memory_bytes(cached.train.in_memory or {}),
+        kept=kept,
+        later=_examples_per_second(later[kept]),
+        memory_bytes=taken,
         step_ms=step_ms,
         row_ms=row_ms,
         batch_ms=batch_ms,
     )
-    return cost, cached.batch_size
 
 
 def _write_times(full_pass: FullPass) -> tuple[float, float]:
@@ -176,8 +190,16 @@ def _write_times(full_pass: FullPass) -> tuple[float, float]:
     return max(0.0, of_all - per_row * all_rows), per_row
 
 
-def _cached(config: TrainerConfig, cache: str) -> TrainerConfig:
-    return config.model_copy(update={"input": config.input.model_copy(update={"cache": cache})})
+def _kept(config: TrainerConfig, size: float) -> str:
+    """Returns where rows of so many bytes are kept between epochs."""
+    cache = config.input.cache
+    if cache == "auto":
+        return "memory" if size <= available_memory() * config.input.memory_fraction else "disk"
+    return NOWHERE if cache == "none" else cache
+
+
+def _cached(config: TrainerConfig, cache: str, folder: str | None = None) -> TrainerConfig:
+    return config.model_copy(update={"input": config.input.model_copy(update={"cache": cache, "cache_dir": folder})})
 
 
 def _files(full_pass: FullPass) -> tuple[list[str], list[str]]:
