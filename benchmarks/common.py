@@ -124,12 +124,18 @@ def _cpu_model() -> str:
     return platform.processor() or platform.machine()
 
 
-def print_ratios(title: str, rows: Sequence[Ratio], *, console: Console | None = None) -> None:
+def print_ratios(
+    title: str,
+    rows: Sequence[Ratio],
+    *,
+    headings: tuple[str, str] = ("stock TFX", "Fullpass"),
+    console: Console | None = None,
+) -> None:
     """Prints one line per comparison; the last column says how many times better ours is."""
     host = machine()
     table = Table(title=title, caption=f"{host['cpu']}, {host['cores']} cores, {host['memory_gib']} GiB")
     table.add_column("")
-    for heading in ("stock TFX", "Fullpass", "times better"):
+    for heading in (*headings, "times better"):
         table.add_column(heading, justify="right")
     for row in rows:
         ratio = "" if row.ratio is None else f"{row.ratio:.2f}"

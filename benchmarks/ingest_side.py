@@ -28,8 +28,10 @@ from tfx.utils import proto_utils
 
 from components.ingest.component import Ingest, IngestExecutor
 from components.ingest.config import BadRows, IngestConfig, RandomSplit, RecordsConfig
-from components.ingest.files import find_inputs, fingerprint
+from components.ingest.files import find_inputs
+from components.ingest.request import Request
 from components.ingest.sources import CsvSource, ParquetSource
+from components.ingest.spans import Span, Window
 from preprocessing.columns import RawColumn
 
 ONE_WORKER = (
@@ -72,14 +74,8 @@ def ours(file: Path, output: Path, *, compression: str) -> dict[str, float]:
     files = find_inputs(source, lambda path: path)
     schema = pa.parquet.read_schema(file.with_suffix(".parquet"))
     columns = {f.name: RawColumn(f.name, "string" if pa.types.is_string(f.type) else "number") for f in schema}
-    component = Ingest(
-        config,
-        files=files,
-        splits=list(RATIOS),
-        columns=columns,
-        gzip=compression == "gzip",
-        fingerprint=fingerprint(files),
-    )
+    request = Request(config, tuple(RATIOS), tuple(columns.values()), compression == "gzip")
+    component = Ingest(request.with_window(Window(None, (Span(0, files),)), ()))
     return _do(IngestExecutor, output, dict(component.exec_properties))
 
 

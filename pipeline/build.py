@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow_data_validation as tfdv
 from tfx import types
-from tfx.components import Evaluator, ExampleValidator, StatisticsGen, Trainer
+from tfx.components import Evaluator, ExampleValidator, Trainer
 from tfx.dsl.components.base import base_node
 from tfx.dsl.components.common.resolver import Resolver
 from tfx.orchestration import metadata
@@ -16,22 +16,27 @@ from tfx.types import standard_artifacts
 
 from components.blessed import LastBlessedModel
 from components.evaluation.eval_config import eval_config
-from components.ingest.component import Ingest
-from components.ingest.files import SourceFile, find_inputs, fingerprint
+from components.ingest.component import Ingest, SpansOfWindow
+from components.ingest.request import KnownSpan, Request
+from components.ingest.spans import Window, find_window
 from components.parity.component import Parity
 from components.pusher import Pusher
 from components.report.component import Report
 from components.schema import DeclaredSchema, SchemaComparison
 from components.serving_check.component import ServingCheck
+from components.statistics import StatisticsGen
 from components.transform.component import Transform
 from pipeline.beam_args import beam_args
 from pipeline.config import PipelineConfig
+from pipeline.execution.metadata_store import ingested_spans
 from pipeline.loading.load import Loaded
 from pipeline.user_code import code_digest, model_functions, transform_functions, vocabulary_files
 from preprocessing.columns import raw_columns
 from preprocessing.config import PreprocessingConfig
 from preprocessing.places import materializes
 from trainer.config import TrainerConfig
+
+METADATA = "metadata.sqlite"
 
 
 def with_absolute_files(config: PreprocessingConfig, resolve: Callable[[str], str]) -> PreprocessingConfig:
@@ -54,12 +59,15 @@ def with_absolute_files(config: PreprocessingConfig, resolve: Callable[[str], st
 class Place:
     """What depends on where a pipeline runs.
 
-    resolve: writes a path of the YAML as nodes find it. files: what Ingest reads, as known now. compress: gzip records
-    that the YAML leaves open. push_to: where models go.
+    resolve: writes a path of the YAML as nodes find it. window: what Ingest reads, as known now. known: spans that were
+    ingested before. analyzer_cache: folder of what analyzers made of each span. compress: gzip records that the YAML
+    leaves open. push_to: where models go.
     """
 
     resolve: Callable[[str], str]
-    files: Sequence[SourceFile]
+    window: Window
+    known: Sequence[KnownSpan]
+    analyzer_cache: str
     compress: bool
     push_to: str
     cache_dir: str | None = None
@@ -72,13 +80,14 @@ def trainer_config(config: PipelineConfig, place: Place) -> TrainerConfig:
     return given.model_copy(update={"input": given.input.model_copy(update={"cache_dir": folder})})
 
 
-def build(loaded: Loaded, *, root: Path, cache: bool = True) -> Pipeline:
+def build(loaded: Loaded, *, root: Path, cache: bool = True, window: Window | None = None) -> Pipeline:
     """Returns the TFX pipeline of a config, to be run on this machine.
 
     Args:
         loaded: the config and where it lies.
         root: folder of artifacts and metadata.
-        cache: take over results of nodes whose inputs and parameters are unchanged.
+        cache: take over results of nodes whose inputs and parameters are unchanged, and spans that are ingested.
+        window: the spans to train on; by default those up to the newest.
 
     Raises:
         UserError: Source files are missing.
@@ -86,7 +95,9 @@ def build(loaded: Loaded, *, root: Path, cache: bool = True) -> Pipeline:
     config = loaded.config
     here = Place(
         resolve=loaded.resolve,
-        files=find_inputs(config.data.source, loaded.resolve),
+        window=window or find_window(config.data, loaded.resolve),
+        known=ingested_spans(root / METADATA, config.name),
+        analyzer_cache=str(root / "analyzer_cache"),
         compress="://" in str(root),
         push_to=str(loaded.resolve(config.push.to)),
         cache_dir=str(root / "input_cache"),
@@ -94,19 +105,20 @@ def build(loaded: Loaded, *, root: Path, cache: bool = True) -> Pipeline:
     return Pipeline(
         pipeline_name=config.name,
         pipeline_root=str(root),
-        components=build_nodes(loaded, here),
+        components=build_nodes(loaded, here, reuse=cache),
         enable_cache=cache,
-        metadata_connection_config=metadata.sqlite_metadata_connection_config(str(root / "metadata.sqlite")),
-        beam_pipeline_args=beam_args(config.beam, data_bytes=sum(file.size for file in here.files)),
+        metadata_connection_config=metadata.sqlite_metadata_connection_config(str(root / METADATA)),
+        beam_pipeline_args=beam_args(config.beam, data_bytes=sum(file.size for file in here.window.files)),
     )
 
 
-def build_nodes(loaded: Loaded, place: Place) -> list[base_node.BaseNode]:
+def build_nodes(loaded: Loaded, place: Place, *, reuse: bool = True) -> list[base_node.BaseNode]:
     """Returns the nodes of a config, joined by their inputs and outputs.
 
     Args:
         loaded: the config and where it lies.
         place: where the nodes will run.
+        reuse: take over spans that are known.
     """
     config = loaded.config
     declared = config.preprocessing_config
@@ -115,15 +127,11 @@ def build_nodes(loaded: Loaded, place: Place) -> list[base_node.BaseNode]:
     records = config.data.records
     gzip = records.compression == "gzip" or (records.compression == "auto" and place.compress)
 
-    ingest = Ingest(
-        config.ingest_config,
-        files=place.files,
-        splits=config.data.split_names,
-        columns=columns,
-        gzip=gzip,
-        fingerprint=fingerprint(place.files),
-    )
-    examples = ingest.outputs["examples"]
+    request = Request(config.ingest_config, config.data.split_names, tuple(columns.values()), gzip)
+    request = request.with_window(place.window, place.known)
+    ingest = Ingest(request, known=place.known if reuse and request.spanned else ())
+    spans = _window_node(ingest, request) if request.spanned else None
+    examples = (spans or ingest).outputs["examples"]
 
     statistics = StatisticsGen(examples=examples, stats_options=tfdv.StatsOptions(feature_allowlist=list(columns)))
     schema = DeclaredSchema(preprocessing=preprocessing.model_dump_json()).with_id("Schema")
@@ -138,6 +146,7 @@ def build_nodes(loaded: Loaded, place: Place) -> list[base_node.BaseNode]:
         records=records,
         gzip=gzip,
         code=code_digest(transform_functions(config), [loaded.resolve(f) for f in vocabulary_files(declared)]),
+        cache=place.analyzer_cache if request.spanned else None,
     )
     transform_graph = transform.outputs["transform_graph"]
     ready = transform.outputs["transformed_examples"] if materializes(preprocessing) else examples
@@ -204,6 +213,7 @@ def build_nodes(loaded: Loaded, place: Place) -> list[base_node.BaseNode]:
 
     return [
         ingest,
+        *([spans] if spans else []),
         statistics,
         schema,
         comparison,
@@ -217,3 +227,13 @@ def build_nodes(loaded: Loaded, place: Place) -> list[base_node.BaseNode]:
         pusher,
         report,
     ]
+
+
+def _window_node(ingest: Ingest, request: Request) -> Resolver:
+    """Returns the node that joins the spans ingested now with those ingested before."""
+    every = types.Channel(type=standard_artifacts.Examples, producer_component_id=ingest.id, output_key="examples")
+    fingerprints = {str(span.number): span.fingerprint for span in request.spans}
+    node = Resolver(strategy_class=SpansOfWindow, config={"fingerprints": fingerprints}, examples=every)
+    node = node.with_id("Window")
+    node.add_upstream_node(ingest)
+    return node

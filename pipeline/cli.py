@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 EXIT_FAILED = 1
 EXIT_CONFIG = 2
+EXIT_NO_SPAN = 4
 _DEBUG = "--debug"
 
 _Task = Literal["binary", "multiclass", "multilabel", "regression"]
@@ -52,7 +53,9 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit()
 
 
-@app.callback(epilog="Exit codes: 0 done, 1 a run failed, 2 the YAML or the command line is wrong, 3 not blessed.")
+@app.callback(
+    epilog="Exit codes: 0 done, 1 a run failed, 2 the YAML or the command line is wrong, 3 not blessed, 4 no such span."
+)
 def fullpass(
     debug: Annotated[bool, typer.Option(_DEBUG, help="Show tracebacks.")] = False,
     version: Annotated[
@@ -88,10 +91,11 @@ def check(
     rows: Annotated[int, typer.Option("--sample", min=1, help="Rows to look at, with --data.")] = 20_000,
 ) -> None:
     """Check a pipeline YAML: every mistake, with its line."""
+    from components.ingest.spans import find_window
     from pipeline.overview import overview
 
     loaded = _checked(file)
-    typer.echo(overview(loaded.config))
+    typer.echo(overview(loaded.config, find_window(loaded.config.data, loaded.resolve).lines()))
     if data:
         from pipeline.data_check.check import check_data, table
 
@@ -144,6 +148,14 @@ def run(
     ] = None,
     to_node: Annotated[str | None, typer.Option("--to", metavar="NODE", help="Stop after this node.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Repeat every node, though nothing has changed.")] = False,
+    span: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SPAN",
+            help="The newest span to train on, as a date (2013-01-05) or a number, or A:B for a window of its own.",
+            show_default="latest",
+        ),
+    ] = None,
     parallel: Annotated[
         int | None, typer.Option(min=1, help="Nodes that run at the same time.", show_default="one per core")
     ] = None,
@@ -152,7 +164,9 @@ def run(
     loaded = _checked(file)
     from pipeline.run import run as run_pipeline
 
-    code = run_pipeline(loaded, root=root, from_node=from_node, to_node=to_node, fresh=fresh, parallel=parallel)
+    code = run_pipeline(
+        loaded, root=root, from_node=from_node, to_node=to_node, fresh=fresh, span=span, parallel=parallel
+    )
     # Everything is written; taking TFX and TensorFlow apart again would keep the user waiting for seconds.
     sys.stdout.flush()
     sys.stderr.flush()
@@ -268,8 +282,11 @@ def _explained(error: Exception) -> str:
 
 
 def _exit_code(error: Exception) -> int:
+    from components.ingest.spans import SpanNotFoundError
     from pipeline.loading.problems import ConfigError
 
+    if isinstance(error, SpanNotFoundError):
+        return EXIT_NO_SPAN
     return EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_FAILED
 
 

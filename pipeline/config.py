@@ -133,6 +133,7 @@ class PipelineConfig(Spec):
             bad_rows=data.bad_rows,
             split_overlap=data.split_overlap,
             derive=derive,
+            span=data.span,
         )
 
     @property

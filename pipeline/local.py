@@ -1,7 +1,7 @@
 """The file that TFX's own command line takes: `tfx pipeline create --engine=local --pipeline_path=pipeline/local.py`.
 
 The config is named by the environment variable FULLPASS_CONFIG, when the pipeline is created and when it runs: the
-local engine passes no parameters.
+local engine passes no parameters. FULLPASS_SPAN is what `fullpass run` takes as --span.
 """
 
 import os
@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 CONFIG_VARIABLE = "FULLPASS_CONFIG"
+SPAN_VARIABLE = "FULLPASS_SPAN"
 
 
 def main() -> None:
@@ -26,6 +27,7 @@ def main() -> None:
     set_environment()
     from tfx.orchestration.local.local_dag_runner import LocalDagRunner
 
+    from components.ingest.spans import find_window
     from pipeline.build import build
     from pipeline.checks.check import require
     from pipeline.loading.load import load
@@ -40,7 +42,8 @@ def main() -> None:
     add_user_modules(loaded)
     root = pipeline_root(loaded)
     root.mkdir(parents=True, exist_ok=True)
-    LocalDagRunner().run(build(loaded, root=root))
+    window = find_window(loaded.config.data, loaded.resolve, os.environ.get(SPAN_VARIABLE) or None)
+    LocalDagRunner().run(build(loaded, root=root, window=window))
 
 
 if __name__ == "__main__":

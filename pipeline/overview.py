@@ -1,13 +1,19 @@
 """What a pipeline file declares, in a few lines."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 from pipeline.config import PipelineConfig
 from preprocessing.columns import raw_columns, serving_columns
 
 
-def overview(config: PipelineConfig) -> str:
-    """Returns the lines that `fullpass check` ends with."""
+def overview(config: PipelineConfig, window: Sequence[str] = ()) -> str:
+    """Returns the lines that `fullpass check` ends with.
+
+    Args:
+        config: the pipeline.
+        window: what is to be said of the spans that a run would take.
+    """
     preprocessing = config.preprocessing_config
     kinds = Counter(feature.type for feature in config.features.values())
     serving = serving_columns(preprocessing)
@@ -19,5 +25,6 @@ def overview(config: PipelineConfig) -> str:
         f"  serving   needs {len(serving)} columns: {', '.join(serving)}",
         f"  training  needs besides: {', '.join(training_only) or 'nothing'}",
         f"  splits    {', '.join(config.data.split_names)}",
+        *(f"  window    {line}" for line in window),
     ]
     return "\n".join([*lines, "No errors."])

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from components.ingest.files import find_inputs
 from components.ingest.shards import FILES_PER_READER, FRAME_BYTES, LEAST_BYTES, Layout, shard_count
+from components.ingest.spans import find_window
 from components.ingest.split import NO_SPLIT, assign, split_columns
 from pipeline.loading.load import Loaded
 from pipeline.profile.records import to_records
@@ -67,7 +67,7 @@ def plan(loaded: Loaded, *, readers: int | None = None) -> Plan:
         UserError: The data cannot be read, or nothing tells how many rows it has.
     """
     source = loaded.config.data.source
-    files = find_inputs(source, loaded.resolve)
+    files = find_window(loaded.config.data, loaded.resolve).files
     columns = raw_columns(loaded.config.preprocessing_config)
     needed = [*columns, *(n for n in split_columns(loaded.config.data.split) if n not in columns)]
     sample = read_sample(files, source, needed, rows=ROWS)

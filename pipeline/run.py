@@ -5,10 +5,12 @@ from pathlib import Path
 
 from rich.console import Console
 
+from components.ingest.spans import find_window
 from pipeline.execution.events import new_run_id
 from pipeline.execution.noise import noise_to
 from pipeline.loading.load import Loaded
 
+SPAN_INDEX = "span_index"
 EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_NOT_BLESSED = 3
@@ -21,6 +23,7 @@ def run(
     from_node: str | None = None,
     to_node: str | None = None,
     fresh: bool = False,
+    span: str | None = None,
     parallel: int | None = None,
     console: Console | None = None,
 ) -> int:
@@ -31,6 +34,7 @@ def run(
         root: where this pipeline keeps artifacts, metadata and logs; by default `root:` of the YAML plus its name.
         from_node, to_node: run a part only.
         fresh: repeat every node, though nothing has changed.
+        span: the newest span to train on, as a date or number, or A:B; by default the newest there is.
         parallel: nodes at a time; by default the number of cores.
         console: where to print.
 
@@ -38,14 +42,18 @@ def run(
         The exit code: 0 done, 1 a node failed, 3 the model was not blessed.
 
     Raises:
+        SpanNotFoundError: The span asked for is not there.
         UserError: The pipeline cannot be built or another run holds the root.
     """
     console = console or Console()
     root = root.absolute() if root else pipeline_root(loaded)
     add_user_modules(loaded)
+    window = find_window(loaded.config.data, loaded.resolve, span, index=root / SPAN_INDEX)
     run_id = new_run_id()
     logs = root / "logs" / run_id
     console.print(f"Starting ... (logs: {logs})", soft_wrap=True)
+    for line in window.lines():
+        console.print(f"Window: {line}", soft_wrap=True, highlight=False)
     start_log = logs / "start.log"
     with noise_to(start_log):
         from pipeline.build import build
@@ -54,7 +62,7 @@ def run(
         from pipeline.execution.metadata_store import outputs
         from pipeline.summary import print_summary, summarize, write_summary
 
-        pipeline = build(loaded, root=root)
+        pipeline = build(loaded, root=root, cache=not fresh, window=window)
     with display(console) as listener:
         result = runner.run(
             pipeline,

@@ -12,8 +12,11 @@ from rich.text import Text
 
 from components.artifacts import Report
 from components.evaluation.verdict import Verdict, read_verdict
+from components.transform.analysis import Analysis, read_analysis
 from pipeline.config import PipelineConfig
 from pipeline.execution.events import Artifact, RunResult, Status
+
+_SHOWN = 6
 
 Outputs = Callable[[str], dict[str, list[Artifact]]]
 
@@ -30,8 +33,9 @@ class Summary:
     rows_read: int
     rows_per_second: int
     rows_quarantined: int
-    quarantine: str | None
+    quarantine: tuple[str, ...]
     overlaps: dict[str, int]
+    analysis: Analysis | None
     schema_differences: int
     verdict: Verdict | None
     model: str | None
@@ -52,10 +56,14 @@ def summarize(result: RunResult, outputs: Outputs, config: PipelineConfig) -> Su
     """
     known = {node.id for node in result.nodes if node.status in (Status.OK, Status.CACHED, Status.REUSED)}
 
-    def artifact(node: str, output: str) -> Artifact | None:
-        return next(iter(outputs(node).get(output, [])), None) if node in known else None
+    def artifacts(node: str, output: str) -> list[Artifact]:
+        return outputs(node).get(output, []) if node in known else []
 
-    examples = artifact("Ingest", "examples")
+    def artifact(node: str, output: str) -> Artifact | None:
+        return next(iter(artifacts(node, output)), None)
+
+    examples = artifacts("Window", "examples") or artifacts("Ingest", "examples")
+    graph = artifact("Transform", "transform_graph")
     evaluation, blessing = artifact("Evaluator", "evaluation"), artifact("Evaluator", "blessing")
     pushed, model = artifact("Pusher", "pushed_model"), artifact("Trainer", "model")
     parity, serving = artifact("Parity", "report"), artifact("ServingCheck", "report")
@@ -65,14 +73,16 @@ def summarize(result: RunResult, outputs: Outputs, config: PipelineConfig) -> Su
     if evaluation and blessing:
         blessed = bool(blessing.properties.get("blessed"))
         verdict = read_verdict(evaluation.uri, config.evaluation, blessed=blessed)
-    quarantined = int(examples.properties.get("rows_quarantined", 0)) if examples else 0
+    analysed = graph is not None and result.node("Transform").status is Status.OK
+    analysis = graph.properties.get("analysis") if graph and analysed else None
     return Summary(
-        rows={s: int(examples.properties[f"rows_{s}"]) for s in config.data.split_names} if examples else None,
-        rows_read=int(examples.properties["rows_read"]) if examples else 0,
-        rows_per_second=int(examples.properties.get("rows_per_second", 0)) if examples else 0,
-        rows_quarantined=quarantined,
-        quarantine=f"{examples.uri}/quarantine.parquet" if examples and quarantined else None,
-        overlaps=_overlaps(examples, config.data.split_names) if examples else {},
+        rows={split: _total(examples, f"rows_{split}") for split in config.data.split_names} if examples else None,
+        rows_read=_total(examples, "rows_read"),
+        rows_per_second=int(examples[0].properties.get("rows_per_second", 0)) if len(examples) == 1 else 0,
+        rows_quarantined=_total(examples, "rows_quarantined"),
+        quarantine=tuple(f"{e.uri}/quarantine.parquet" for e in examples if e.properties.get("rows_quarantined")),
+        overlaps=_overlaps(examples, config.data.split_names),
+        analysis=read_analysis(str(analysis)) if analysis else None,
         schema_differences=int(comparison.properties.get("differences", 0)) if comparison else 0,
         verdict=verdict,
         model=model.uri if model else None,
@@ -84,10 +94,9 @@ def summarize(result: RunResult, outputs: Outputs, config: PipelineConfig) -> Su
     )
 
 
-def _overlaps(examples: Artifact, splits: Sequence[str]) -> dict[str, int]:
+def _overlaps(examples: Sequence[Artifact], splits: Sequence[str]) -> dict[str, int]:
     pairs = [(second, first) for first in splits for second in splits]
-    counted = {f"{s} in {f}": examples.properties.get(f"overlap_{s}_{f}") for s, f in pairs}
-    return {pair: int(rows) for pair, rows in counted.items() if rows is not None}
+    return {f"{s} in {f}": _total(examples, f"overlap_{s}_{f}") for s, f in pairs if s != f}
 
 
 def render(summary: Summary, result: RunResult) -> RenderableType:
@@ -137,14 +146,16 @@ def _facts(summary: Summary) -> RenderableType:
         speed = f" ({summary.rows_per_second:,}/s)" if summary.rows_per_second else ""
         quarantined = f"quarantined {summary.rows_quarantined:,}"
         table.add_row("rows", f"{summary.rows_read:,} read{speed}: {splits}, {quarantined}")
-    if summary.quarantine:
-        table.add_row("quarantine", summary.quarantine)
+    for path in summary.quarantine:
+        table.add_row("quarantine", path)
     for pair, rows in summary.overlaps.items():
         second = (summary.rows or {}).get(pair.partition(" ")[0], 0)
         if rows:
             table.add_row(
                 "overlap", f"{rows:,} rows of {pair} too ({rows / max(second, 1):.2%}), equal in all that is read"
             )
+    for line in _analysis(summary.analysis) if summary.analysis else ():
+        table.add_row("analysis", line)
     if summary.schema_differences:
         table.add_row("schema", f"{summary.schema_differences} differences from the data (SchemaComparison)")
     if summary.parity_rows is not None:
@@ -156,6 +167,25 @@ def _facts(summary: Summary) -> RenderableType:
     if summary.report is not None:
         table.add_row("report", summary.report)
     return table
+
+
+def _analysis(analysis: Analysis) -> list[str]:
+    """Returns which spans were analysed and why, and which were not."""
+    counted = {True: "1 span", False: f"{len(analysis.hit)} spans"}[len(analysis.hit) == 1]
+    lines = [f"{counted} taken from the cache"] if analysis.hit else []
+    by_reason: dict[str, list[str]] = {}
+    for label, why in analysis.missed.items():
+        by_reason.setdefault(why, []).append(label)
+    for why, labels in by_reason.items():
+        shown = labels if len(labels) <= _SHOWN else [*labels[:2], "...", labels[-1]]
+        lines.append(f"{len(labels)} analysed, {why}: {', '.join(shown)}")
+    if analysis.every:
+        lines.append("all spans were read all the same: an analyzer uses the result of another")
+    return lines
+
+
+def _total(artifacts: Sequence[Artifact], name: str) -> int:
+    return sum(int(artifact.properties.get(name, 0)) for artifact in artifacts)
 
 
 def _metrics(verdict: Verdict) -> Table:

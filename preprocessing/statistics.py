@@ -119,7 +119,9 @@ class Statistics:
         # infinities with next to no weight prevents that, and marks such a column.
         values = tf.pad(self.values, [[0, 1], [0, 0]], constant_values=float("inf"))
         weights = tf.pad(tf.ones(tf.shape(self.values)[:1]), [[0, 1]], constant_values=_NO_WEIGHT)
-        return tft.quantiles(values, buckets, epsilon, weights=weights, reduce_instance_dims=False)
+        # TF Transform knows a cached sketch by all that made it but its accuracy; the name tells that.
+        name = f"quantiles_one_in_{round(1 / epsilon)}"
+        return tft.quantiles(values, buckets, epsilon, weights=weights, reduce_instance_dims=False, name=name)
 
     @cached_property
     def tukey(self) -> Tukey:

@@ -1,24 +1,25 @@
 """The Ingest component: an ExampleGen of our own, since stock ones lose zeros, shards and bad rows."""
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+import copy
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tfx import types
 from tfx.dsl.components.base import base_beam_component, base_beam_executor, executor_spec
+from tfx.dsl.components.common import resolver
 from tfx.types import artifact_utils, component_spec, standard_artifacts
 
-from components.ingest.config import IngestConfig
-from components.ingest.files import SourceFile
 from components.ingest.first_pass import with_cuts
 from components.ingest.ingest import Ingest as Ingestion
 from components.ingest.ingest import Manifest, finish, run
-from preprocessing.columns import RawColumn
+from components.ingest.request import KnownSpan, Request, SpanRequest, read_request
+
+FINGERPRINT = "fingerprint"
+LABEL = "label"
 
 
 class IngestExecutor(base_beam_executor.BaseBeamExecutor):
-    """Runs an ingestion and describes it on the Examples artifact."""
+    """Runs the ingestion of every span asked for and describes each on an Examples artifact of its own."""
 
     def Do(
         self,
@@ -27,18 +28,48 @@ class IngestExecutor(base_beam_executor.BaseBeamExecutor):
         exec_properties: dict[str, Any],
     ) -> None:
         """See base class."""
-        examples = artifact_utils.get_single_instance(output_dict["examples"])
-        ingestion = _from_json(exec_properties["request"], examples.uri)
-        ingestion = with_cuts(ingestion, self._make_beam_pipeline)
-        with self._make_beam_pipeline() as pipeline:
-            run(ingestion, pipeline)
-        describe(examples, finish(ingestion))
+        request = read_request(exec_properties["request"])
+        artifacts = _one_each(artifact_utils.get_single_instance(output_dict["examples"]), request.spans)
+        output_dict["examples"] = artifacts
+        ingestions = [
+            _ingestion(request, span, artifact.uri) for span, artifact in zip(request.spans, artifacts, strict=True)
+        ]
+        ingestions = [with_cuts(ingestion, self._make_beam_pipeline) for ingestion in ingestions]
+        if ingestions:
+            with self._make_beam_pipeline() as pipeline:
+                run(ingestions, pipeline)
+        for ingestion, span, artifact in zip(ingestions, request.spans, artifacts, strict=True):
+            describe(artifact, finish(ingestion), span)
 
 
-def describe(examples: types.Artifact, manifest: Manifest) -> None:
-    """Records splits and row counts on the artifact, for MLMD, reports and other components."""
+def _one_each(artifact: types.Artifact, spans: Sequence[SpanRequest]) -> list[types.Artifact]:
+    """Returns an artifact for each span. TFX asks that a single one keeps its URI, and several lie right below it."""
+    if len(spans) < 2:
+        return [artifact] * len(spans)
+    copies = [copy.deepcopy(artifact) for _ in spans]
+    for one, span in zip(copies, spans, strict=True):
+        one.uri = f"{artifact.uri}/{span.label}"
+    return copies
+
+
+def _ingestion(request: Request, span: SpanRequest, folder: str) -> Ingestion:
+    return Ingestion(
+        config=request.config,
+        files=span.files,
+        splits=request.splits,
+        columns=request.columns,
+        folder=folder,
+        gzip=request.gzip,
+        span=span.number if request.spanned else None,
+    )
+
+
+def describe(examples: types.Artifact, manifest: Manifest, span: SpanRequest) -> None:
+    """Records span, splits and row counts on the artifact, for MLMD, reports and other components."""
     examples.split_names = artifact_utils.encode_split_names(list(manifest.written))
-    examples.span = 0
+    examples.span, examples.version = span.number, span.version
+    examples.set_string_custom_property(FINGERPRINT, span.fingerprint)
+    examples.set_string_custom_property(LABEL, span.label)
     examples.set_string_custom_property("payload_format", "FORMAT_TF_EXAMPLE")
     examples.set_string_custom_property("file_format", "tfrecords_gzip")  # readers go by the file name's suffix
     examples.set_int_custom_property("rows_read", manifest.read)
@@ -50,13 +81,20 @@ def describe(examples: types.Artifact, manifest: Manifest) -> None:
         examples.set_int_custom_property(f"overlap_{overlap.second}_{overlap.first}", overlap.rows)
 
 
+def by_span(examples: Sequence[types.Artifact]) -> list[types.Artifact]:
+    """Returns artifacts in the order of their spans: TFX promises none."""
+    return sorted(examples, key=lambda artifact: artifact.span)
+
+
+def rows_of(examples: Sequence[types.Artifact], split: str) -> int:
+    """Returns the rows of one split in all spans."""
+    return sum(artifact.get_int_custom_property(f"rows_{split}") for artifact in examples)
+
+
 class IngestSpec(component_spec.ComponentSpec):
     """Parameters and outputs of Ingest."""
 
-    PARAMETERS = {
-        "request": component_spec.ExecutionParameter(type=str),
-        "fingerprint": component_spec.ExecutionParameter(type=str),
-    }
+    PARAMETERS = {"request": component_spec.ExecutionParameter(type=str)}
     INPUTS: dict[str, component_spec.ChannelParameter] = {}
     OUTPUTS = {"examples": component_spec.ChannelParameter(type=standard_artifacts.Examples)}
 
@@ -64,52 +102,55 @@ class IngestSpec(component_spec.ComponentSpec):
 class Ingest(base_beam_component.BaseBeamComponent):
     """Raw files to tf.Example TFRecords in splits and shards.
 
-    Outputs: `examples`, with custom properties rows_read, rows_quarantined, rows_<split>, and overlap_<split>_<other>,
-    the rows of a split that stand in the other one too; the artifact also holds `ingest.json` (the manifest) and, if
-    any row was bad, `quarantine.parquet`.
+    Outputs: `examples`, one artifact per span that is not known, with the properties span and version and the custom
+    properties fingerprint, label, rows_read, rows_quarantined, rows_<split>, and overlap_<split>_<other>, the rows of a
+    split that stand in the other one too; each also holds `ingest.json` (the manifest) and, if any row was bad,
+    `quarantine.parquet`.
     """
 
     SPEC_CLASS = IngestSpec
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(IngestExecutor)
 
-    def __init__(
-        self,
-        config: IngestConfig,
-        *,
-        files: Sequence[SourceFile],
-        splits: Sequence[str],
-        columns: Mapping[str, RawColumn],
-        gzip: bool,
-        fingerprint: str,
-    ):
+    def __init__(self, request: Request, *, known: Collection[KnownSpan] = ()):
         """Constructs the component.
 
         Args:
-            config: the part of `data:` that decides the records.
-            files: what to read.
-            splits: names of the splits, in order.
-            columns: raw columns of the examples.
-            gzip: whether to compress the records.
-            fingerprint: changes when a file does, so that TFX's cache knows of it.
+            request: what the examples of the run are made of.
+            known: spans that need not be ingested.
         """
-        request = {
-            "config": config.model_dump(mode="json"),
-            "files": [asdict(file) for file in files],
-            "splits": list(splits),
-            "columns": [asdict(column) for column in columns.values()],
-            "gzip": gzip,
-        }
         examples = types.Channel(type=standard_artifacts.Examples)
-        super().__init__(IngestSpec(request=json.dumps(request), fingerprint=fingerprint, examples=examples))
+        super().__init__(IngestSpec(request=request.to_json(known=known), examples=examples))
 
 
-def _from_json(text: str, folder: str) -> Ingestion:
-    request = json.loads(text)
-    return Ingestion(
-        config=IngestConfig.model_validate(request["config"]),
-        files=tuple(SourceFile(**file) for file in request["files"]),
-        splits=tuple(request["splits"]),
-        columns=tuple(RawColumn(**column) for column in request["columns"]),
-        folder=folder,
-        gzip=request["gzip"],
-    )
+class SpansOfWindow(resolver.ResolverStrategy):
+    """Resolves the examples of every span of the window, ingested now or before; of each span the newest that match."""
+
+    def __init__(self, fingerprints: Mapping[str, str]):
+        """Constructs the strategy.
+
+        Args:
+            fingerprints: number of the span as text -> fingerprint.
+        """
+        self._fingerprints = {int(number): fingerprint for number, fingerprint in fingerprints.items()}
+
+    def resolve_artifacts(
+        self, store: object, input_dict: dict[str, list[types.Artifact]]
+    ) -> dict[str, list[types.Artifact]]:
+        """Returns `examples`, the oldest span first.
+
+        Args:
+            store: the metadata store; all that is needed has been looked up already.
+            input_dict: all `examples` that Ingest ever made.
+
+        Raises:
+            RuntimeError: A span of the window is not among them.
+        """
+        newest: dict[int, types.Artifact] = {}
+        for artifact in sorted(input_dict["examples"], key=lambda artifact: artifact.id):
+            wanted = self._fingerprints.get(artifact.span)
+            if wanted is not None and artifact.get_string_custom_property(FINGERPRINT) == wanted:
+                newest[artifact.span] = artifact
+        absent = self._fingerprints.keys() - newest.keys()
+        if absent:
+            raise RuntimeError(f"no examples of the spans {sorted(absent)}, though Ingest ended well")
+        return {"examples": [newest[span] for span in sorted(newest)]}

@@ -124,11 +124,22 @@ class SplitOverlap(Spec):
     """Absolute limit, beside the fraction."""
 
 
-class WindowConfig(Spec):
-    """How many of the newest spans to train on."""
+class SpanColumn(Spec):
+    """A column that says which span a row belongs to, where a file holds many."""
 
-    spans: Count = 1
-    """Newest spans read; this version reads one, all files of the source."""
+    column: Name
+    """Raw column with a date, or with the number of the span."""
+    unit: Literal["number", "year", "month", "day", "hour"] = "day"
+    """What a span is; number takes the column's whole numbers as they are."""
+    format: Name = "iso"
+    """Of dates, as in a date feature. An iso date counts as it is written, whatever its offset."""
+
+
+class WindowConfig(Spec):
+    """Which spans a run trains on, where `data.source.path` says which span a file belongs to."""
+
+    spans: Literal["all"] | Count = 1
+    """Consecutive spans, up to the one asked for; the newest by default. `all` begins with the oldest."""
 
 
 class DataConfig(Spec):
@@ -145,6 +156,8 @@ class DataConfig(Spec):
     records: RecordsConfig = RecordsConfig()
     bad_rows: BadRows = BadRows()
     split_overlap: SplitOverlap = SplitOverlap()
+    span: SpanColumn | None = None
+    """Which span a row belongs to, where that does not stand in `source.path`."""
     window: WindowConfig = WindowConfig()
 
     @model_validator(mode="after")
@@ -175,3 +188,4 @@ class IngestConfig(Spec):
     split_overlap: SplitOverlap = SplitOverlap()
     derive: dict[Name, Name] = Field(default_factory=dict)
     """The derived columns that the split reads."""
+    span: SpanColumn | None = None

@@ -40,7 +40,8 @@ class SourceFile:
     split: the split all its rows belong to, or None if rows are split one by one.
     size: bytes; 0 where that is not known. version: text that changes when the data does.
     address: where to find it, if that is not `path`: the URL of a database, the folder of a dataset. Or what else it
-    takes to read it: the descriptors of its messages.
+    takes to read it: the descriptors of its messages. rest: whether rows that tell no span count for the span that
+    is read of it.
     """
 
     path: str
@@ -48,6 +49,7 @@ class SourceFile:
     size: int
     version: str
     address: str = ""
+    rest: bool = False
 
 
 def resolve_path(path: str, directory: Path) -> str:
@@ -83,17 +85,22 @@ def find_inputs(source: Source, resolve: Resolve) -> tuple[SourceFile, ...]:
     if isinstance(source, SqlSource):
         return tuple(_queries(source, resolve))
     if isinstance(source, BigQuerySource):
-        return tuple(SourceFile(query, split, 0, _unknown_version()) for split, query in _entries(source.query))
+        return tuple(SourceFile(query, split, 0, _unknown_version()) for split, query in entries(source.query))
     if isinstance(source, TfdsSource):
         return tuple(_prepared(source, resolve))
     if isinstance(source, ModuleSource):
         return tuple(_functions(source))
-    if isinstance(source, ImagesSource) and source.labels == "folders":
-        return tuple(_folders(source.path, resolve, _IMAGES))
-    if isinstance(source, TextSource) and source.rows == "files":
-        return tuple(_folders(source.path, resolve, source.endings))
+    if isinstance(source, ImagesSource | TextSource) and reads_folders(source):
+        return tuple(_folders(source.path, resolve, _IMAGES if isinstance(source, ImagesSource) else source.endings))
     files = find_files(source.path, resolve, endings=source.endings)
     return _described(files, source, resolve) if isinstance(source, ProtoSource) else files
+
+
+def reads_folders(source: object) -> bool:
+    """Whether a path of the source is a folder that is read as one."""
+    if isinstance(source, ImagesSource):
+        return source.labels == "folders"
+    return isinstance(source, TextSource) and source.rows == "files"
 
 
 def find_files(paths: Paths, resolve: Resolve, *, endings: Sequence[str] = ()) -> tuple[SourceFile, ...]:
@@ -108,7 +115,7 @@ def find_files(paths: Paths, resolve: Resolve, *, endings: Sequence[str] = ()) -
         UserError: An entry matches no file, is a folder without any, or two entries match the same file.
     """
     found: dict[str, SourceFile] = {}
-    for split, written in _entries(paths):
+    for split, written in entries(paths):
         for file in _matches(written, resolve(written), endings):
             if file.path in found:
                 raise UserError(f"data.source.path: {file.path} is named twice. Every file must be read once.")
@@ -124,7 +131,8 @@ def fingerprint(files: Sequence[SourceFile]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _entries(per_split: Any) -> Iterator[tuple[str | None, str]]:
+def entries(per_split: Any) -> Iterator[tuple[str | None, str]]:
+    """Yields what a source reads, with the split that all of it belongs to, if it names one."""
     if isinstance(per_split, Mapping):
         for split, entry in per_split.items():
             for pattern in (entry,) if isinstance(entry, str) else entry:
@@ -139,7 +147,7 @@ def _matches(written: str, pattern: str, endings: Sequence[str]) -> list[Found]:
     if matches:
         return matches
     if not is_folder(pattern):
-        what = f"no file.{_nearby(pattern)}"
+        what = f"no file.{nearby(pattern)}"
     elif endings:
         what = f"a folder without files that end in {', '.join(endings)}."
     else:
@@ -147,13 +155,14 @@ def _matches(written: str, pattern: str, endings: Sequence[str]) -> list[Found]:
     raise UserError(f"data.source.path: {written!r} is {what} Looked for: {pattern}.")
 
 
-def _nearby(pattern: str) -> str:
+def nearby(pattern: str) -> str:
+    """Returns a hint at a file whose name is like that of one that is not there."""
     folder = Path(pattern).parent
     return did_you_mean(Path(pattern).name, [p.name for p in folder.iterdir()]) if folder.is_dir() else ""
 
 
 def _folders(paths: Paths, resolve: Resolve, endings: Sequence[str]) -> Iterator[SourceFile]:
-    for split, written in _entries(paths):
+    for split, written in entries(paths):
         folder = resolve(written)
         if not is_folder(folder):
             raise UserError(
@@ -170,7 +179,7 @@ def _described(files: Sequence[SourceFile], source: ProtoSource, resolve: Resolv
     found = find(path := resolve(source.descriptor_set))
     if len(found) != 1:
         raise UserError(
-            f"data.source.descriptor_set: {source.descriptor_set!r} is no file.{_nearby(path)} Looked for: {path}."
+            f"data.source.descriptor_set: {source.descriptor_set!r} is no file.{nearby(path)} Looked for: {path}."
         )
     version = f"{found[0].size} {found[0].version}"
     return tuple(replace(file, version=f"{file.version} {version}", address=path) for file in files)
@@ -182,11 +191,11 @@ def _queries(source: SqlSource, resolve: Resolve) -> Iterator[SourceFile]:
     local = _DATABASE_FILE.match(url)
     if local and not Path(local[1]).is_file():
         raise UserError(
-            f"data.source.url: no file {local[1]}.{_nearby(local[1])} A database file must be there already."
+            f"data.source.url: no file {local[1]}.{nearby(local[1])} A database file must be there already."
         )
     version = _file_version(Path(local[1])) if local else _unknown_version()
     size = Path(local[1]).stat().st_size if local else 0
-    for split, query in _entries(source.query):
+    for split, query in entries(source.query):
         yield SourceFile(query, split, size, version, url)
 
 
@@ -205,7 +214,7 @@ def _prepared(source: TfdsSource, resolve: Resolve) -> Iterator[SourceFile]:
     folder = versions[version].path.removesuffix(f"/{_DATASET_INFO}")
     files = find(f"{folder}/*")
     digest = hashlib.sha256(repr(files).encode()).hexdigest()
-    for split, words in _entries(source.splits):
+    for split, words in entries(source.splits):
         yield SourceFile(words, split, sum(file.size for file in files), digest, folder)
 
 
@@ -214,7 +223,7 @@ def _version_order(version: str) -> list[int]:
 
 
 def _functions(source: ModuleSource) -> Iterator[SourceFile]:
-    for split, function in _entries(source.function):
+    for split, function in entries(source.function):
         yield SourceFile(function, split, 0, _unknown_version())
 
 

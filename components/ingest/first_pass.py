@@ -12,8 +12,7 @@ from components.ingest.config import StratifiedSplit
 from components.ingest.hash_runs import Run
 from components.ingest.ingest import Ingest
 from components.ingest.portions import Portion, spread
-from components.ingest.read import read
-from components.ingest.rows import classes_and_hashes, convert_columns, reading_of
+from components.ingest.rows import classes_and_hashes, convert_columns, read_rows, reading_of
 from components.ingest.strata import ClassWriter, cuts_of
 from components.ingest.write import PENDING
 from preprocessing.progress import report
@@ -29,7 +28,7 @@ def with_cuts(ingest: Ingest, make_pipeline: Callable[[], beam.Pipeline]) -> Ing
     if not isinstance(split, StratifiedSplit):
         return ingest
     with make_pipeline() as pipeline:
-        portions = spread(pipeline, ingest.files, ingest.config.source)
+        portions = spread(pipeline, [ingest.files], ingest.config.source)
         _ = portions | "Count" >> beam.ParDo(_CountPortion(ingest))
     parts = []
     for path in sorted(fileio.glob(f"{_folder(ingest)}/*.json")):
@@ -50,7 +49,9 @@ class _CountPortion(beam.DoFn):
         count = 0
         for number, part in portion.parts:
             reading = reading_of(self._ingest, self._ingest.files[number], part)
-            for rows in read(reading, self._ingest.config.source):
+            for _, rows in read_rows(self._ingest, reading):
+                if not len(rows.numbers):
+                    continue
                 arrays, good = convert_columns(self._ingest, reading, rows)
                 reading.take_bad()  # they are kept when the rows are written
                 classes, hashes = classes_and_hashes(self._ingest, rows, arrays)

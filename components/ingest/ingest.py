@@ -28,10 +28,10 @@ from components.ingest.hash_runs import Run, RunWriter
 from components.ingest.overlap import Overlap, check_overlaps, count_overlaps
 from components.ingest.pace import Pace
 from components.ingest.portions import Portion, spread
-from components.ingest.read import read
 from components.ingest.reading import WHOLE, BadRow, Reading, Rows
-from components.ingest.rows import convert_columns, place_rows, reading_of
+from components.ingest.rows import convert_columns, place_rows, read_rows, reading_of
 from components.ingest.shards import Layout, Piece
+from components.ingest.spans import MOST_SPANS
 from components.ingest.split import NO_SPLIT, split_column
 from components.ingest.strata import Cuts
 from components.ingest.write import PENDING, JoinPieces, PieceWriter, publish
@@ -40,8 +40,10 @@ from preprocessing.errors import UserError
 
 MANIFEST = "ingest.json"
 QUARANTINE = "quarantine.parquet"
-ROW_BITS = 40
+ROW_BITS = 36
 """A row id is the file's number shifted by this many bits, plus the row in the file."""
+_SPAN_FILE_BITS = 15
+"""The files of a span are numbered from the span's number shifted by this many bits."""
 
 _QUARANTINE_SCHEMA = pa.schema(
     {
@@ -59,7 +61,7 @@ class Ingest:
     """One ingestion: what to read, as what, and where to.
 
     splits: names, in order. columns: raw columns of the examples. gzip: compress the records. cuts: of a stratified
-    split, counted before.
+    split, counted before. span: number of the span; None if the source has none.
     """
 
     config: IngestConfig
@@ -69,6 +71,23 @@ class Ingest:
     folder: str
     gzip: bool
     cuts: Cuts = field(default_factory=dict)
+    span: int | None = None
+
+    @property
+    def first_file(self) -> int:
+        """The number of the first file in row ids: no two spans of a window give the same id to a row.
+
+        Raises:
+            UserError: The span has too many files to be numbered.
+        """
+        if self.span is None:
+            return 0
+        if len(self.files) > 1 << _SPAN_FILE_BITS:
+            raise UserError(
+                f"data.source.path: a span of {len(self.files):,} files; {1 << _SPAN_FILE_BITS:,} are the most. Join "
+                "small files."
+            )
+        return self.span % MOST_SPANS << _SPAN_FILE_BITS
 
     @property
     def layout(self) -> Layout:
@@ -92,6 +111,7 @@ class Manifest:
 
     files: paths, in the order of row ids. written: rows per split. quarantined: rows per reason. by_file: the counts of
     each file. overlaps: rows that stand in two splits, per pair of splits. seconds: from the first row to the last.
+    first_file: number of the first file in row ids.
     """
 
     files: tuple[str, ...]
@@ -102,6 +122,7 @@ class Manifest:
     by_file: tuple[FileCount, ...]
     overlaps: tuple[Overlap, ...] = ()
     seconds: float = field(default=0.0, compare=False)
+    first_file: int = 0
 
     @property
     def rows_per_second(self) -> float:
@@ -121,14 +142,23 @@ class Manifest:
     def locate(self, row_id: int) -> str:
         """Returns `file, row n` for a row id given at ingest."""
         index, row = row_id >> ROW_BITS, row_id & (1 << ROW_BITS) - 1
-        return f"{self.files[index]}, row {row}"
+        return f"{self.files[index - self.first_file]}, row {row}"
+
+    def holds(self, row_id: int) -> bool:
+        """Whether a row id was given to a row of these files."""
+        return 0 <= (row_id >> ROW_BITS) - self.first_file < len(self.files)
 
 
-def run(ingest: Ingest, pipeline: beam.Pipeline) -> None:
-    """Reads every file on Beam workers and leaves finished shards and counts in the pending folder."""
-    portions = spread(pipeline, ingest.files, ingest.config.source)
-    pieces = portions | "Ingest" >> beam.ParDo(_IngestPortion(ingest))
-    _ = pieces | "Shards" >> JoinPieces(ingest.folder, ingest.layout)
+def run(ingests: Sequence[Ingest], pipeline: beam.Pipeline) -> None:
+    """Reads every file on Beam workers and leaves finished shards and counts in the pending folders.
+
+    Args:
+        ingests: spans of one source, or the whole source as one; they differ in files, folder, span and cuts only.
+        pipeline: runs it.
+    """
+    portions = spread(pipeline, [ingest.files for ingest in ingests], ingests[0].config.source)
+    pieces = portions | "Ingest" >> beam.ParDo(_IngestPortion(ingests))
+    _ = pieces | "Shards" >> JoinPieces(ingests[0].layout)
 
 
 def finish(ingest: Ingest) -> Manifest:
@@ -143,7 +173,9 @@ def finish(ingest: Ingest) -> Manifest:
     bad = [BadRow(**row) for result in results for row in result["bad"]]
     _check_counts(manifest)
     _check_budget(ingest, manifest, bad)
-    _check_splits(manifest)
+    if ingest.span is None:
+        # One span may have no row for a split; a window must, which Transform checks.
+        _check_splits(manifest)
     overlaps = count_overlaps({s: [Run(**run) for r in results for run in r["hashes"][s]] for s in ingest.splits})
     ids = {row_id for overlap in overlaps for row_id in overlap.example or ()}
     check_overlaps(overlaps, ingest.config.split_overlap, {row_id: manifest.locate(row_id) for row_id in ids})
@@ -173,15 +205,16 @@ def read_manifest(folder: str) -> Manifest:
 class _IngestPortion(beam.DoFn):
     """Reads a portion in C++ batches and writes its records; one Beam element per portion, not per row."""
 
-    def __init__(self, ingest: Ingest):
-        self._ingest = ingest
+    def __init__(self, ingests: Sequence[Ingest]):
+        self._ingests = list(ingests)
 
     def setup(self) -> None:
-        self._pace = Pace(self._ingest.files)
+        self._pace = Pace([file for ingest in self._ingests for file in ingest.files])
 
     def process(self, portion: Portion) -> Iterator[tuple[str, Piece]]:
-        result = ingest_portion(self._ingest, portion, self._pace)
-        folder = f"{self._ingest.folder}/{PENDING}"
+        ingest = self._ingests[portion.source]
+        result = ingest_portion(ingest, portion, self._pace)
+        folder = f"{ingest.folder}/{PENDING}"
         fileio.makedirs(folder)
         with fileio.open(f"{folder}/{portion.name}.json", "w") as f:
             f.write(json.dumps(result))
@@ -201,8 +234,8 @@ def ingest_portion(ingest: Ingest, portion: Portion, pace: Pace) -> dict[str, An
         for number, part in portion.parts:
             reading = reading_of(ingest, ingest.files[number], part)
             before, written = rows_read, Counter[str]()
-            for rows in read(reading, ingest.config.source):
-                rows_read += len(rows.numbers)
+            for count, rows in read_rows(ingest, reading):
+                rows_read += count
                 written += _write_rows(ingest, number, reading, rows, writers, runs)
                 pace.tell(rows_read - before, reading.consumed, reading.path.rsplit("/", 1)[-1])
             rows_read += reading.malformed
@@ -250,13 +283,15 @@ def _write_rows(
     runs: Mapping[str, RunWriter],
 ) -> Counter[str]:
     """Writes the rows that can be used; returns how many went to each split."""
+    if not len(rows.numbers):
+        return Counter[str]()
     arrays, good = convert_columns(ingest, reading, rows)
-    places = place_rows(ingest, index, reading.file, rows, arrays)
+    places = place_rows(ingest, ingest.first_file + index, reading.file, rows, arrays)
     for row in np.flatnonzero(good & (places == NO_SPLIT)):
         column = split_column(ingest.config.split)
         text = str(rows.table.column(column)[int(row)].as_py()) if column else ""
         reading.add_bad(int(rows.numbers[row]), column, "fits no split", text)
-    row_ids = (index << ROW_BITS) + rows.numbers
+    row_ids = (ingest.first_file + index << ROW_BITS) + rows.numbers
     features = entries({column.name: arrays[column.name] for column in ingest.columns})
     encoded = examples(features, entries({RAW_ROW_ID: pa.array(row_ids)}))
     content = hashes(features)
@@ -286,6 +321,7 @@ def _sum(ingest: Ingest, results: Sequence[dict]) -> Manifest:
             for file, count in zip(ingest.files, counts, strict=True)
         ),
         seconds=max(result["seconds"][1] for result in results) - min(result["seconds"][0] for result in results),
+        first_file=ingest.first_file,
     )
 
 

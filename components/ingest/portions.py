@@ -16,12 +16,13 @@ class Portion:
     """What one worker reads at a time.
 
     parts: number of a file, and the part of it. last: whether the end of the last file is in it. number: of the portion
-    among those of its first file.
+    among those of its first file. source: place of its list of files among those that are read together.
     """
 
     parts: tuple[tuple[int, Part], ...]
     number: int
     last: bool
+    source: int = 0
 
     @property
     def name(self) -> str:
@@ -43,20 +44,24 @@ def _groups(files: Sequence[SourceFile]) -> Iterator[tuple[int, ...]]:
     yield tuple(group)
 
 
-def _portions(group: tuple[int, ...], files: Sequence[SourceFile], source: Source) -> Iterator[Portion]:
-    if len(group) > 1:
-        yield Portion(tuple((number, WHOLE) for number in group), 0, last=True)
+def _portions(
+    group: tuple[int, tuple[int, ...]], files: Sequence[Sequence[SourceFile]], source: Source
+) -> Iterator[Portion]:
+    place, numbers = group
+    if len(numbers) > 1:
+        yield Portion(tuple((number, WHOLE) for number in numbers), 0, last=True, source=place)
         return
-    parts = parts_of(files[group[0]], source)
+    parts = parts_of(files[place][numbers[0]], source)
     for i, part in enumerate(parts):
-        yield Portion(((group[0], part),), i, last=i == len(parts) - 1)
+        yield Portion(((numbers[0], part),), i, last=i == len(parts) - 1, source=place)
 
 
-def spread(pipeline: beam.Pipeline, files: Sequence[SourceFile], source: Source) -> beam.PCollection:
-    """Returns the portions of all files, spread over the workers."""
+def spread(pipeline: beam.Pipeline, files: Sequence[Sequence[SourceFile]], source: Source) -> beam.PCollection:
+    """Returns the portions of all files, spread over the workers; a portion has files of one list only."""
+    groups = [(place, group) for place, of_place in enumerate(files) for group in _groups(of_place)]
     return (
         pipeline
-        | "Files" >> beam.Create(list(_groups(files)))
+        | "Files" >> beam.Create(groups)
         | "Portions" >> beam.FlatMap(_portions, files, source)
         | "Spread" >> beam.Reshuffle()
     )

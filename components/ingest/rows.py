@@ -1,6 +1,6 @@
 """Rows of a source on their way to records: what is read of a file, what becomes of each cell, and of which split."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -9,7 +9,9 @@ import pyarrow as pa
 from components.ingest.config import IngestConfig, StratifiedSplit
 from components.ingest.content import contents, hashes
 from components.ingest.files import SourceFile
+from components.ingest.read import read
 from components.ingest.reading import Part, Reading, Rows
+from components.ingest.span_column import of_span, without_span
 from components.ingest.split import assign, reads_whole_rows, split_columns
 from components.ingest.strata import Cuts, classes_of, places
 from preprocessing.columns import RawColumn
@@ -28,13 +30,43 @@ class Plan(Protocol):
     def columns(self) -> Sequence[RawColumn]: ...
     @property
     def cuts(self) -> Cuts: ...
+    @property
+    def span(self) -> int | None: ...
 
 
 def reading_of(plan: Plan, file: SourceFile, part: Part) -> Reading:
     """Returns what is read of a file: the columns of the examples, and what deciding the split needs."""
-    columns = {name: RawColumn(name, "string") for name in split_columns(plan.config.split)}
+    names = (*split_columns(plan.config.split), *([plan.config.span.column] if plan.config.span else []))
+    columns = {name: RawColumn(name, "string") for name in names}
     columns |= {column.name: column for column in _columns_read(plan)}
     return Reading(file, columns, part, whole=file.split is None and reads_whole_rows(plan.config.split))
+
+
+def read_rows(plan: Plan, reading: Reading) -> Iterator[tuple[int, Rows]]:
+    """Yields how many rows were read, and those of them that are of the span; notes those that tell none.
+
+    Where a file holds many spans, only the rows of this one count as read, with those of none if `SourceFile.rest`.
+    """
+    span = plan.config.span
+    if span is None or plan.span is None:
+        for rows in read(reading, plan.config.source):
+            yield len(rows.numbers), rows
+        return
+    batches = read(reading, plan.config.source)
+    while True:
+        noted = len(reading.bad)
+        rows_of_file = next(batches, None)
+        if not reading.file.rest:
+            del reading.bad[noted:]  # rows that do not parse tell no span
+        if rows_of_file is None:
+            break
+        own, lost = of_span(rows_of_file, span, plan.span), 0
+        for number, text in without_span(rows_of_file, span) if reading.file.rest else ():
+            reading.add_bad(number, span.column, "tells no span", text)
+            lost += 1
+        yield len(own.numbers) + lost, own
+    if not reading.file.rest:
+        reading.malformed = 0
 
 
 def convert_columns(plan: Plan, reading: Reading, rows: Rows) -> tuple[dict[str, pa.Array], np.ndarray]:

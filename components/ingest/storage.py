@@ -83,6 +83,15 @@ def find(pattern: str, endings: Sequence[str] = ()) -> list[Found]:
     return _find_remote(pattern, endings) if is_address(pattern) else _find_local(pattern, endings)
 
 
+def matches(pattern: str) -> list[str]:
+    """Returns the files and folders that a glob names, sorted."""
+    if not is_address(pattern):
+        return sorted(glob.glob(pattern, recursive=True))
+    file_system, inner = _file_system(pattern)
+    with blame(pattern):
+        return sorted(file_system.unstrip_protocol(path) for path in file_system.glob(inner))
+
+
 def is_folder(path: str) -> bool:
     """Whether `path` is a folder."""
     if not is_address(path):

@@ -7,6 +7,7 @@ more.
 """
 
 import gzip
+import posixpath
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -120,11 +121,10 @@ class PieceWriter:
 
 
 class JoinPieces(beam.PTransform):
-    """(split, Piece) -> nothing; the files of every split lie in the pending folder, for `publish` to name."""
+    """(split, Piece) -> nothing; the files of every split lie beside its pieces, for `publish` to name."""
 
-    def __init__(self, folder: str, layout: Layout):
+    def __init__(self, layout: Layout):
         super().__init__()
-        self._folder = folder
         self._layout = layout
 
     def expand(self, pieces: beam.PCollection) -> beam.PCollection:
@@ -138,7 +138,7 @@ class JoinPieces(beam.PTransform):
         )
 
     def _join(self, split: str, index: int, ranges: tuple[Range, ...]) -> None:
-        join(ranges, _joined(self._folder, split, index), self._layout, shuffled_by=f"{split}/{index}")
+        join(ranges, _joined(ranges[0].path, index), self._layout, shuffled_by=f"{split}/{index}")
 
 
 def publish(folder: str, split: str, pieces: Sequence[Piece], layout: Layout) -> None:
@@ -149,7 +149,7 @@ def publish(folder: str, split: str, pieces: Sequence[Piece], layout: Layout) ->
     ordered = sorted(pieces, key=lambda piece: piece.path)
     shards = cut(ordered, layout)
     for i, ranges in enumerate(shards):
-        path = ranges[0].path if _as_it_is(ranges, ordered, layout) else _joined(folder, split, i)
+        path = ranges[0].path if _as_it_is(ranges, ordered, layout) else _joined(ranges[0].path, i)
         fileio.rename(path, f"{target}/examples-{i:05d}-of-{len(shards):05d}{suffix}")
 
 
@@ -167,10 +167,10 @@ def join(ranges: Sequence[Range], path: str, layout: Layout, *, shuffled_by: str
 
 
 def _files_to_join(pieces: Iterable[tuple[str, Piece]], layout: Layout) -> Iterator[tuple[str, int, tuple[Range, ...]]]:
-    by_split: dict[str, list[Piece]] = {}
+    by_split: dict[tuple[str, str], list[Piece]] = {}
     for split, piece in sorted(pieces, key=lambda entry: entry[1].path):
-        by_split.setdefault(split, []).append(piece)
-    for split, ordered in by_split.items():
+        by_split.setdefault((split, posixpath.dirname(piece.path)), []).append(piece)
+    for (split, _), ordered in by_split.items():
         for i, ranges in enumerate(cut(ordered, layout)):
             if not _as_it_is(ranges, ordered, layout):
                 yield split, i, ranges
@@ -180,8 +180,8 @@ def _as_it_is(ranges: tuple[Range, ...], pieces: Sequence[Piece], layout: Layout
     return not layout.gzip and whole_piece(ranges, pieces)
 
 
-def _joined(folder: str, split: str, index: int) -> str:
-    return f"{folder}/{PENDING}/{split}/joined-{index:05d}"
+def _joined(piece: str, index: int) -> str:
+    return f"{posixpath.dirname(piece)}/joined-{index:05d}"
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """The Parity component."""
 
 import json
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -13,6 +14,7 @@ from tfx.types import standard_artifacts
 from tfx.utils import path_utils
 
 from components.artifacts import ParityReport
+from components.ingest.component import by_span
 from components.ingest.ingest import read_manifest
 from components.parity.collect import Features, from_blocks, raw_records, through, through_raw
 from components.parity.compare import Compared, Tolerance, check, compare, report_json
@@ -34,8 +36,8 @@ _READERS = 2
 
 @component
 def Parity(
-    examples: InputArtifact[standard_artifacts.Examples],
-    ready: InputArtifact[standard_artifacts.Examples],
+    examples: InputArtifact[list[standard_artifacts.Examples]],
+    ready: InputArtifact[list[standard_artifacts.Examples]],
     transform_graph: InputArtifact[standard_artifacts.TransformGraph],
     model: InputArtifact[standard_artifacts.Model],
     model_run: InputArtifact[standard_artifacts.ModelRun],
@@ -54,6 +56,7 @@ def Parity(
     """
     config = PreprocessingConfig.model_validate_json(preprocessing)
     limit, tolerance = _options(options)
+    examples = by_span(examples)
     records = raw_records(split_files(examples, SPLIT), limit)
     export = tf.saved_model.load(path_utils.serving_model_path(model.uri))
     progress(0, len(records), "rows", "export")
@@ -76,13 +79,13 @@ def _options(text: str) -> tuple[int | None, Tolerance]:
 
 
 def _training_input(
-    config: PreprocessingConfig, ready: types.Artifact, transform_graph: types.Artifact, exported: Features
+    config: PreprocessingConfig, ready: Sequence[types.Artifact], transform_graph: types.Artifact, exported: Features
 ) -> Features:
     tft_output = tft.TFTransformOutput(transform_graph.uri)
     placement = placement_of(config, transformed_outputs(config, tft_output))
     classes = exported[LABEL].shape[1] if exported[LABEL].ndim == 2 else 0
     decode = decoder(tft_output, placement, [*placement.read, ROW_ID], classes)
-    blocks = iter(read_blocks(split_files(ready, SPLIT), decode, _READERS))
+    blocks = iter(read_blocks(split_files(by_span(ready), SPLIT), decode, _READERS))
     if placement.in_model:
         blocks = map(InModel(placement, tft_output).complete, blocks)
     return from_blocks(blocks, exported[ROW_ID])
@@ -124,6 +127,6 @@ def _scores_in_memory(model_run: str, row_ids: np.ndarray) -> tuple[Features, li
     return {"scores": scored["scores"][known]}, [place[scored["row_id"][i]] for i in known]
 
 
-def _row_names(examples: types.Artifact, row_ids: list[int]) -> list[str]:
-    manifest = read_manifest(examples.uri)
-    return [manifest.locate(row) for row in row_ids]
+def _row_names(examples: Sequence[types.Artifact], row_ids: list[int]) -> list[str]:
+    manifests = [read_manifest(artifact.uri) for artifact in examples]
+    return [next(m for m in manifests if m.holds(row)).locate(row) for row in row_ids]

@@ -1,6 +1,7 @@
 """The Transform component: TFX's artifacts and contract, our own full pass."""
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tensorflow_metadata.proto.v0 import schema_pb2
@@ -10,9 +11,15 @@ from tfx.dsl.io import fileio
 from tfx.types import artifact_utils, component_spec, standard_artifacts
 from tfx.utils import io_utils
 
+from components.ingest.component import FINGERPRINT, LABEL, by_span, rows_of
 from components.ingest.config import RecordsConfig
-from components.transform.full_pass import FullPass, finish, run
+from components.transform.analyze import TrainSpan
+from components.transform.full_pass import ANALYZED_SPLIT, FullPass, finish, run
 from preprocessing.config import PreprocessingConfig
+from preprocessing.errors import UserError
+
+ANALYSIS = "analysis"
+"""Custom property of the transform graph of a window: where the statistics of each span come from, as JSON."""
 
 
 class TransformExecutor(base_beam_executor.BaseBeamExecutor):
@@ -25,34 +32,56 @@ class TransformExecutor(base_beam_executor.BaseBeamExecutor):
         exec_properties: dict[str, Any],
     ) -> None:
         """See base class."""
-        examples = artifact_utils.get_single_instance(input_dict["examples"])
+        examples = by_span(input_dict["examples"])
         graph = artifact_utils.get_single_instance(output_dict["transform_graph"])
         transformed = output_dict["transformed_examples"][0] if output_dict.get("transformed_examples") else None
-        splits = artifact_utils.decode_split_names(examples.split_names)
+        splits = artifact_utils.decode_split_names(examples[0].split_names)
+        rows = {split: rows_of(examples, split) for split in splits}
+        _check_rows(rows)
         options = json.loads(exec_properties["options"])
         full_pass = FullPass(
             preprocessing=PreprocessingConfig.model_validate_json(exec_properties["preprocessing"]),
             schema=read_schema(artifact_utils.get_single_instance(input_dict["schema"])),
             examples={split: split_files(examples, split) for split in splits},
-            rows={split: examples.get_int_custom_property(f"rows_{split}") for split in splits},
+            rows=rows,
             graph=graph.uri,
             transformed=transformed.uri if transformed else None,
             layout=RecordsConfig(**options["records"]).layout(gzip=options["gzip"]),
             temporary=self._get_tmp_dir(),
+            spans=tuple(_train_span(artifact) for artifact in examples),
+            cache=options["cache"],
         )
         with self._make_beam_pipeline() as pipeline:
-            run(full_pass, pipeline)
-        rows = finish(full_pass)
+            analysis = run(full_pass, pipeline)
+        if analysis is not None:
+            graph.set_string_custom_property(ANALYSIS, analysis.to_json())
+        written = finish(full_pass)
         if transformed is not None:
-            transformed.split_names = examples.split_names
+            transformed.split_names = examples[0].split_names
+            transformed.span = examples[-1].span
             transformed.set_string_custom_property("payload_format", "FORMAT_TF_EXAMPLE")
-            for split, count in rows.items():
+            for split, count in written.items():
                 transformed.set_int_custom_property(f"rows_{split}", count)
 
 
-def split_files(examples: types.Artifact, split: str) -> list[str]:
-    """Returns the TFRecord files of one split, sorted."""
-    return sorted(fileio.glob(f"{examples.uri}/Split-{split}/*"))
+def split_files(examples: Sequence[types.Artifact], split: str) -> list[str]:
+    """Returns the TFRecord files of one split, in the order of the artifacts and sorted in each."""
+    return [file for artifact in examples for file in sorted(fileio.glob(f"{artifact.uri}/Split-{split}/*"))]
+
+
+def _train_span(examples: types.Artifact) -> TrainSpan:
+    label, fingerprint = (examples.get_string_custom_property(name) for name in (LABEL, FINGERPRINT))
+    return TrainSpan(label, fingerprint, tuple(split_files([examples], ANALYZED_SPLIT)))
+
+
+def _check_rows(rows: Mapping[str, int]) -> None:
+    for split, count in rows.items():
+        if not count:
+            counts = ", ".join(f"{name} {n:,}" for name, n in rows.items())
+            raise UserError(
+                f"data.split: no row of the window fell into split {split!r} ({counts}). Change the ratios or values, "
+                "or widen data.window."
+            )
 
 
 def read_schema(artifact: types.Artifact) -> schema_pb2.Schema:
@@ -97,23 +126,27 @@ class Transform(base_beam_component.BaseBeamComponent):
         records: RecordsConfig,
         gzip: bool,
         code: str,
+        cache: str | None = None,
     ):
         """Constructs the component.
 
         Args:
             preprocessing: features, crosses, derived columns and label.
-            examples: raw examples with all splits.
+            examples: raw examples with all splits, of every span.
             schema: schema of the raw examples.
             materialize: write transformed examples, not only the graph.
             records: how files of transformed examples are laid out; they keep the order of the raw ones.
             gzip: compress transformed examples.
+            cache: folder of what analyzers made of each span; None for a source without spans.
             code: digest of user functions in the graph, so that TFX's cache knows when they change.
         """
         transformed = types.Channel(type=standard_artifacts.Examples) if materialize else None
         super().__init__(
             TransformSpec(
                 preprocessing=preprocessing.model_dump_json(),
-                options=json.dumps({"records": records.model_dump(exclude={"shuffle", "seed"}), "gzip": gzip}),
+                options=json.dumps(
+                    {"records": records.model_dump(exclude={"shuffle", "seed"}), "gzip": gzip, "cache": cache}
+                ),
                 code=code,
                 examples=examples,
                 schema=schema,

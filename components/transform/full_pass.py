@@ -18,11 +18,14 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io
 from tfx.dsl.io import fileio
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
-from tfx_bsl.public.tfxio import TFXIO
+from tfx_bsl.public.tfxio import TFXIO, TensorAdapterConfig
 from tfx_bsl.tfxio.tf_example_record import TFExampleBeamRecord
 
 from components.ingest.shards import Layout, Piece
 from components.ingest.write import PENDING, JoinPieces, PieceWriter, publish
+from components.transform.analysis import Analysis
+from components.transform.analyze import TrainSpan, analyze
+from components.transform.analyzer_cache import AnalyzerCache
 from components.transform.apply_graph import ApplyGraph
 from preprocessing.config import PreprocessingConfig
 from preprocessing.preprocessing_fn import preprocessing_fn
@@ -40,7 +43,8 @@ class FullPass:
 
     examples: raw TFRecord files per split. schema: of the raw examples. graph: folder of the transform graph.
     transformed: folder for transformed examples, or None to write only the graph. rows: raw rows per split. layout: of
-    the transformed examples.
+    the transformed examples. spans: the train split of each span, where a cache of what analyzers made of it is kept.
+    cache: its folder.
     """
 
     preprocessing: PreprocessingConfig
@@ -51,17 +55,35 @@ class FullPass:
     transformed: str | None
     layout: Layout
     temporary: str
+    spans: tuple[TrainSpan, ...] = ()
+    cache: str | None = None
 
 
-def run(full_pass: FullPass, pipeline: beam.Pipeline) -> None:
-    """Builds the Beam graph: statistics come from the train split only."""
+def run(full_pass: FullPass, pipeline: beam.Pipeline) -> Analysis | None:
+    """Builds the Beam graph: statistics come from the train split only.
+
+    Returns:
+        Where the statistics of each span come from; None if there are no spans.
+    """
     adapter = _tfxio(full_pass.schema).TensorAdapterConfig()
     with tft_beam.Context(temp_dir=full_pass.temporary):
-        train = pipeline | "Train" >> ReadExamples(full_pass, ANALYZED_SPLIT, "analysed")
-        transform_fn = (train, adapter) | "Analyze" >> tft_beam.AnalyzeDataset(_function(full_pass.preprocessing))
+        transform_fn, analysis = _analyze(full_pass, pipeline, adapter)
         _ = transform_fn | "WriteGraph" >> tft_beam.WriteTransformFn(full_pass.graph)
         if full_pass.transformed is not None:
             _transform(full_pass, pipeline, transform_fn)
+    return analysis
+
+
+def _analyze(full_pass: FullPass, pipeline: beam.Pipeline, adapter: TensorAdapterConfig) -> tuple[Any, Analysis | None]:
+    function = _function(full_pass.preprocessing)
+    if full_pass.cache is None:
+        train = pipeline | "Train" >> ReadExamples(full_pass, ANALYZED_SPLIT, "analysed")
+        return (train, adapter) | "Analyze" >> tft_beam.AnalyzeDataset(function), None
+
+    def read(files: Sequence[str], label: str) -> beam.PTransform:
+        return f"Train[{label}]" >> ReadExamples(full_pass, ANALYZED_SPLIT, f"{label} analysed", files=files)
+
+    return analyze(pipeline, function, adapter, full_pass.spans, AnalyzerCache(full_pass.cache), read)
 
 
 def transform(full_pass: FullPass, pipeline: beam.Pipeline) -> None:
@@ -75,6 +97,9 @@ def finish(full_pass: FullPass) -> dict[str, int]:
     Raises:
         RuntimeError: A split has fewer or more transformed rows than raw ones.
     """
+    if full_pass.cache is not None:
+        used = [span.fingerprint for span in full_pass.spans]
+        AnalyzerCache(full_pass.cache).keep(used, others=len(used))
     raw = dataset_metadata.DatasetMetadata(full_pass.schema)
     metadata_io.write_metadata(raw, f"{full_pass.graph}/metadata")
     write_samples(full_pass.graph, full_pass.examples[SAMPLED_SPLIT])
@@ -88,12 +113,12 @@ def finish(full_pass: FullPass) -> dict[str, int]:
 class ReadExamples(beam.PTransform):
     """TFRecord files of one split -> RecordBatches in the layout of the schema."""
 
-    def __init__(self, full_pass: FullPass, split: str, verb: str):
+    def __init__(self, full_pass: FullPass, split: str, verb: str, *, files: Sequence[str] | None = None):
         super().__init__()
-        self._paths = list(full_pass.examples[split])
+        self._paths = list(full_pass.examples[split] if files is None else files)
         self._schema = full_pass.schema.SerializeToString()
         self._note = f"{split} {verb}"
-        self._rows = full_pass.rows.get(split)
+        self._rows = full_pass.rows.get(split) if files is None else None
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
         """See base class."""
@@ -161,7 +186,7 @@ def _transform(full_pass: FullPass, pipeline: beam.Pipeline, transform_fn: tuple
         raw = pipeline | f"Raw[{split}]" >> ReadExamples(full_pass, split, "transformed")
         applied = raw | f"Transform[{split}]" >> beam.ParDo(apply, beam.pvalue.AsSingleton(graph), known)
         pieces = applied | f"Write[{split}]" >> beam.ParDo(_WriteExamples(full_pass, split))
-        _ = pieces | f"Shards[{split}]" >> JoinPieces(str(full_pass.transformed), full_pass.layout)
+        _ = pieces | f"Shards[{split}]" >> JoinPieces(full_pass.layout)
 
 
 def _publish_split(full_pass: FullPass, split: str) -> int:

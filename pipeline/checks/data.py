@@ -166,6 +166,8 @@ def _columns_read(loaded: Loaded) -> Iterator[tuple[Keys, str]]:
     for name, expression in expressions.items():
         yield from ((("data", "derive", name), column) for column in sorted(expression.columns))
     yield ("label", "name"), config.label.name
+    if config.data.span is not None:
+        yield ("data", "span", "column"), config.data.span.column
     if config.label.weight is not None:
         yield ("label", "weight"), config.label.weight
     for i, columns in enumerate(config.evaluation.slices):

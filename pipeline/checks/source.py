@@ -1,10 +1,10 @@
 """Checks of `data.source`: the files are there, of the format named, and can be opened."""
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 
-from components.ingest.files import SourceFile, find_inputs
+from components.ingest.config import DataConfig
+from components.ingest.files import SourceFile
 from components.ingest.read import columns_of
 from components.ingest.readers.bigquery import has_credentials
 from components.ingest.sources import (
@@ -21,13 +21,13 @@ from components.ingest.sources import (
     Source,
     SqlSource,
 )
-from pipeline.checks.findings import Finding
+from components.ingest.spans import find_window, has_spans, ranges
+from pipeline.checks.findings import Finding, warning
 from pipeline.loading.load import Loaded
 from pipeline.loading.problems import Keys
 from preprocessing.errors import UserError
 
 _PATH: Keys = ("data", "source", "path")
-_DATE_FIELD = re.compile(r"\{[A-Z]+[^}]*\}")
 _COMPRESSIONS = (".gz", ".bz2", ".zst", ".zip")
 _SEPARATORS = ("\t", ";", "|", ",")
 _ENDINGS: Mapping[str, tuple[str, ...]] = {
@@ -42,23 +42,22 @@ _ENDINGS: Mapping[str, tuple[str, ...]] = {
 
 
 def check_source(loaded: Loaded) -> Iterator[Finding]:
-    """Every path matches a file, none twice, and the files are of the format named."""
-    source = loaded.config.data.source
+    """Every path matches a file, none twice, and the files are of the format named; spans can be told apart."""
+    data = _without_column(loaded)
+    source = data.source
     missing = False
     for keys, path in _paths(loaded):
         try:
-            found = find_inputs(source.model_copy(update={"path": path}), loaded.resolve)
-            yield from _format_findings(source, found[0])
+            one = data.model_copy(update={"source": source.model_copy(update={"path": path})})
+            yield from _format_findings(source, find_window(one, loaded.resolve).files[0])
         except UserError as error:
             missing = True
-            # A date that is not filled in is named by another check.
-            if not _DATE_FIELD.search(path):
-                yield Finding(keys, _without_place(error))
+            yield Finding(keys, _without_place(error))
     if not source.per_split:
         yield Finding(_PATH, "Received: nothing. Accepted: a path, a list of paths, or paths per split.")
     elif not missing:
         try:
-            find_inputs(source, loaded.resolve)
+            find_window(data, loaded.resolve)
         except UserError as error:
             yield Finding(_PATH if isinstance(source, FileSource) else _PATH[:-1], _without_place(error))
 
@@ -91,13 +90,31 @@ def check_first_file(loaded: Loaded) -> Iterator[Finding]:
 
 
 def check_window(loaded: Loaded) -> Iterator[Finding]:
-    """Nothing waits for spans that are not read."""
-    if loaded.config.data.window.spans > 1:
-        yield Finding(("data", "window", "spans"), "this version reads one span: all files of path. Remove window.")
-    for keys, path in _paths(loaded):
-        field = _DATE_FIELD.search(path)
-        if field:
-            yield Finding(keys, f"{field.group()} is not filled in: this version reads one span. Write *, or the date.")
+    """A window is of spans that the source has; what it lacks is said."""
+    data = loaded.config.data
+    if not has_spans(data):
+        if "spans" in data.window.model_fields_set and data.window.spans != 1:
+            yield Finding(
+                ("data", "window", "spans"),
+                "data.source has no spans, so there is no window of them. Say in its path where they are, such as "
+                "trips/{YYYY}-{MM}-{DD}.csv, or by a column (data.span), or remove window.",
+            )
+        return
+    try:
+        window = find_window(data, loaded.resolve)
+    except UserError as error:
+        present = columns_present(loaded)
+        # What is wrong with the source, or a column that is not there, is named by other checks.
+        if data.span is not None and (present is None or data.span.column in present):
+            yield Finding(("data", "span"), str(error).removeprefix("data.span: "))
+        return
+    size = data.window.spans
+    if size != "all" and size > len(window.spans) + len(window.missing):
+        short = f"the window is of {size} spans, and the source has {len(window.there)} so far."
+        yield warning(("data", "window", "spans"), short)
+    if window.missing and window.unit is not None:
+        lacking = ranges(window.unit, window.missing)
+        yield warning(("data", "window"), f"of the window, these spans are missing: {lacking}.")
 
 
 def columns_present(loaded: Loaded) -> list[str] | None:
@@ -112,11 +129,16 @@ def columns_present(loaded: Loaded) -> list[str] | None:
     return None if _other_separator(source, columns) is not None else columns
 
 
+def _without_column(loaded: Loaded) -> DataConfig:
+    """Returns the data without the column that tells spans: what is in files is not known before they are found."""
+    return loaded.config.data.model_copy(update={"span": None})
+
+
 def _first_file(loaded: Loaded) -> SourceFile | None:
     """Returns the first thing that is read; None if it is of another format or in a database elsewhere."""
     source = loaded.config.data.source
     try:
-        file = next(iter(find_inputs(source, loaded.resolve)), None)
+        file = next(iter(find_window(_without_column(loaded), loaded.resolve).files), None)
     except UserError:
         return None
     if file is None or (isinstance(source, SqlSource) and not file.size) or list(_format_findings(source, file)):

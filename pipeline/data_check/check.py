@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from components.ingest.files import SourceFile, find_inputs
+from components.ingest.files import SourceFile
 from components.ingest.read import columns_of
+from components.ingest.spans import find_window
 from components.ingest.split import split_columns
 from pipeline.checks.findings import Finding
 from pipeline.data_check import columns, label, rows
@@ -67,7 +68,7 @@ def check_data(loaded: Loaded, *, rows: int = ROWS) -> DataReport:
         UserError: The data cannot be read at all.
     """
     source = loaded.config.data.source
-    files = find_inputs(source, loaded.resolve)
+    files = find_window(loaded.config.data, loaded.resolve).files
     needed = _needed(loaded)
     absent = list(_absent(loaded, files, needed))
     present = [name for name in needed if name not in {name for name, _ in absent}]

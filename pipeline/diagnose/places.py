@@ -15,7 +15,7 @@ import apache_beam as beam
 import tensorflow as tf
 import tensorflow_transform as tft
 
-from components.ingest.files import find_inputs
+from components.ingest.spans import find_window
 from components.transform.full_pass import FullPass, finish, run, transform
 from pipeline.build import with_absolute_files
 from pipeline.diagnose.cost import LATENCY_BATCH, MIXTURE, NOWHERE, Comparison, Cost, Measured, compare
@@ -96,7 +96,7 @@ def _sampled(loaded: Loaded, preprocessing: PreprocessingConfig, rows: int, fold
     rows there are in all."""
     columns = raw_columns(preprocessing)
     source = loaded.config.data.source
-    sample = read_sample(find_inputs(source, loaded.resolve), source, list(columns), rows=rows)
+    sample = read_sample(find_window(loaded.config.data, loaded.resolve).files, source, list(columns), rows=rows)
     if sample.rows < 2 * _EVAL_EVERY:
         raise UserError(f"data.source: {sample.rows} rows can be read; measuring takes {2 * _EVAL_EVERY} at least.")
     records = to_records(loaded, sample, columns).to_pylist()
@@ -293,6 +293,6 @@ def _timed(call: Callable[[], Any]) -> float:
     return time.perf_counter() - started
 
 
-def _beam(build: Callable[[beam.Pipeline], None]) -> None:
+def _beam(build: Callable[[beam.Pipeline], object]) -> None:
     with beam.Pipeline() as pipeline:
         build(pipeline)

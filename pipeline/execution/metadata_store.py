@@ -13,8 +13,13 @@ from tfx.orchestration.portable import execution_publish_utils, outputs_utils
 from tfx.orchestration.portable.mlmd import execution_lib
 from tfx.proto.orchestration import pipeline_pb2
 
+from components.ingest.component import FINGERPRINT
+from components.ingest.ingest import MANIFEST
+from components.ingest.request import KnownSpan
 from pipeline.execution import locks
 from pipeline.execution.events import Artifact, RunResult
+
+INGEST = "Ingest"
 
 
 class LockedMetadata(metadata.Metadata):
@@ -89,6 +94,28 @@ def newest_run_with(path: Path, pipeline_name: str, node_ids: Collection[str]) -
             if all(_ended_well(handle, pipeline_name, run.name, node_id) for node_id in node_ids):
                 return run.name
     return None
+
+
+def ingested_spans(path: Path, pipeline_name: str) -> tuple[KnownSpan, ...]:
+    """Returns the spans whose examples an earlier run of the pipeline made, and which still lie where they were put."""
+    if not path.exists():
+        return ()
+    with LockedMetadata(path) as handle:
+        node = handle.store.get_context_by_type_and_name(
+            constants.NODE_CONTEXT_TYPE_NAME, compiler_utils.node_context_name(pipeline_name, INGEST)
+        )
+        artifacts = handle.store.get_artifacts_by_context(node.id) if node is not None else ()
+    return tuple(
+        KnownSpan(
+            number=artifact.properties["span"].int_value,
+            fingerprint=artifact.custom_properties[FINGERPRINT].string_value,
+            version=artifact.properties["version"].int_value,
+        )
+        for artifact in artifacts
+        if artifact.state == proto.Artifact.LIVE
+        and FINGERPRINT in artifact.custom_properties
+        and fileio.exists(f"{artifact.uri}/{MANIFEST}")
+    )
 
 
 def settle(path: Path, node: pipeline_pb2.PipelineNode, pipeline: pipeline_pb2.Pipeline, run_id: str) -> None:

@@ -142,8 +142,8 @@ def parity(taxi, model, tmp_path):
     report.uri = str(tmp_path)
     config = load(taxi.config).config
     Parity.test_call(
-        examples=examples,
-        ready=ready,
+        examples=[examples],
+        ready=[ready],
         transform_graph=graph,
         model=candidate,
         model_run=model_run,

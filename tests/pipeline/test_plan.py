@@ -44,7 +44,7 @@ def written(tmp_path, loaded):
     files = find_inputs(config.data.source, loaded.resolve)
     ingestion = Ingest(config.ingest_config, files, config.data.split_names, columns, str(tmp_path / "out"), False)
     with beam.Pipeline() as pipeline:
-        run(ingestion, pipeline)
+        run([ingestion], pipeline)
     rows = finish(ingestion).written
     sizes = {s: [f.stat().st_size for f in sorted((tmp_path / "out" / f"Split-{s}").iterdir())] for s in rows}
     return {split: (rows[split], sizes[split]) for split in rows}

@@ -12,7 +12,7 @@ import tensorflow as tf
 from components.ingest import shards, write
 from components.ingest.config import BadRows, HashSplit, IngestConfig, RandomSplit, RecordsConfig, SplitOverlap
 from components.ingest.files import find_files, resolve_path
-from components.ingest.ingest import MANIFEST, QUARANTINE, Ingest, finish, read_manifest, run
+from components.ingest.ingest import MANIFEST, QUARANTINE, ROW_BITS, Ingest, finish, read_manifest, run
 from components.ingest.readers import lines
 from components.ingest.sources import CsvSource
 from preprocessing.columns import RawColumn
@@ -38,7 +38,7 @@ def ingest(tmp_path, path, *, split=None, bad_rows=NO_BAD_ROWS, gzip=False, colu
     splits = source.given_splits or tuple(split.ratios)
     ingestion = Ingest(config, files, splits, columns, str(tmp_path / "examples"), gzip)
     with beam.Pipeline() as pipeline:
-        run(ingestion, pipeline)
+        run([ingestion], pipeline)
     return finish(ingestion)
 
 
@@ -131,7 +131,7 @@ def test_every_file_is_accounted_for(tmp_path):
     (tmp_path / "a.csv").write_text("fare,zone\n" + "1,z\nx,z\n1,2,3\n" * 10)
     (tmp_path / "b.csv").write_text("fare,zone\n" + "2,z\n" * 30)
     manifest = ingest(tmp_path, "*.csv", bad_rows=ANY_BAD_ROWS)
-    found = {s: [row >> 40 for row, _, _ in examples(tmp_path, s)] for s in ("train", "eval")}
+    found = {s: [row >> ROW_BITS for row, _, _ in examples(tmp_path, s)] for s in ("train", "eval")}
     for i, count in enumerate(manifest.by_file):
         assert count.path == str(tmp_path / "ab"[i]) + ".csv"
         assert count.written == {split: files.count(i) for split, files in found.items()}
@@ -162,7 +162,7 @@ def test_many_small_files_become_few_shards_in_their_order(tmp_path):
         (tmp_path / f"{i:02d}.csv").write_text("fare,zone\n" + f"{i},z\n" * 20)
     ingest(tmp_path, {"train": "*.csv"})
     assert len(list((tmp_path / "examples" / "Split-train").iterdir())) == 1
-    expected = [(file << 40) + row for file in range(40) for row in range(2, 22)]
+    expected = [(file << ROW_BITS) + row for file in range(40) for row in range(2, 22)]
     assert [row for row, _, _ in examples(tmp_path, "train")] == expected
 
 

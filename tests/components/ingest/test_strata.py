@@ -12,7 +12,7 @@ import tensorflow as tf
 from components.ingest.config import BadRows, IngestConfig, RecordsConfig, StratifiedSplit
 from components.ingest.files import find_files, resolve_path
 from components.ingest.first_pass import with_cuts
-from components.ingest.ingest import Ingest, finish, run
+from components.ingest.ingest import ROW_BITS, Ingest, finish, run
 from components.ingest.sources import ParquetSource
 from components.ingest.strata import MAX_CLASSES, ClassWriter, cuts_of, places
 from preprocessing.columns import RawColumn
@@ -100,7 +100,7 @@ def ingested(tmp_path, split, derive):
     ingest = Ingest(config, files, tuple(split.ratios), COLUMNS, str(tmp_path / "out"), False)
     ingest = with_cuts(ingest, beam.Pipeline)
     with beam.Pipeline() as pipeline:
-        run(ingest, pipeline)
+        run([ingest], pipeline)
     manifest = finish(ingest)
     offsets, found = {0: 0, 1: 1_000}, {}
     for name in split.ratios:
@@ -108,7 +108,7 @@ def ingested(tmp_path, split, derive):
         ids = []
         for record in tf.data.TFRecordDataset(shards).as_numpy_iterator():
             row_id = tf.train.Example.FromString(record).features.feature["fullpass_row"].int64_list.value[0]
-            ids.append(offsets[row_id >> 40] + (row_id & (1 << 40) - 1) - 1)
+            ids.append(offsets[row_id >> ROW_BITS] + (row_id & (1 << ROW_BITS) - 1) - 1)
         found[name] = trips.take(pa.array(ids))
     return found, manifest
 

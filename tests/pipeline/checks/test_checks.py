@@ -140,12 +140,37 @@ MISTAKES = {
         5,
         ["preprocess(columns) is called as preprocess()"],
     ),
-    "spans": ({5: "    path: trips-{YYYY}.csv"}, "data.source.path", 5, ["{YYYY}", "one span"]),
-    "several spans": (
+    "no file of any span": ({5: "    path: trips-{YYYY}.csv"}, "data.source.path", 5, ["matches no file", "trips-["]),
+    "no date": ({5: "    path: trips-{YYYY}-{DD}.csv"}, "data.source.path", 5, ["{DD} but no {MM}"]),
+    "one path of several without spans": (
+        {5: '    path: [trips.csv, "span-{SPAN}.csv"]'},
+        "data.source.path",
+        5,
+        ["'trips.csv' does not say which span"],
+    ),
+    "no such span column": (
+        {10: "    ratios: {train: 8, eval: 2}\n  span: {column: start}"},
+        "data.span.column",
+        11,
+        ['no column "start"', 'Did you mean "started"?'],
+    ),
+    "a span column without dates": (
+        {10: "    ratios: {train: 8, eval: 2}\n  span: {column: company, unit: month}"},
+        "data.span",
+        11,
+        ["no row tells its span", "no date in the format iso"],
+    ),
+    "spans by path and by column": (
+        {5: '    path: "span-{SPAN}.csv"', 10: "    ratios: {train: 8, eval: 2}\n  span: {column: started}"},
+        "data.span",
+        11,
+        ["source.path says the span already"],
+    ),
+    "a window without spans": (
         {10: "    ratios: {train: 8, eval: 2}\n  window: {spans: 3}"},
         "data.window.spans",
         11,
-        ["one span"],
+        ["no spans", "{YYYY}"],
     ),
     "no eval split": (
         {10: "    ratios: {train: 8, validation: 2}"},
@@ -408,6 +433,7 @@ def own_module(folder):
     (folder / "own.py").write_text("def preprocess(columns):\n    return columns\n")
     (folder / "trips.tsv").write_text(TRIPS.replace(",", "\t"))
     (folder / "empty.csv").write_text("")
+    (folder / "span-1.csv").write_text(TRIPS)
     (folder / "manifest.csv").write_text("file,tips,fare,company,started\na.png,1,2,a,2024-01-01\n")
 
 
@@ -564,3 +590,18 @@ def test_checking_loads_no_framework(edited):
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_gaps_and_a_window_that_is_not_full_yet_are_warnings(edited, folder):
+    for day in (1, 2, 4):
+        (folder / f"2024-01-0{day}.csv").write_text(TRIPS)
+    lines = {5: '    path: "{YYYY}-{MM}-{DD}.csv"', 10: "    ratios: {train: 8, eval: 2}\n  window: {spans: 9}"}
+    found = check(load(edited(lines)))
+    assert [(p.path, p.severity, p.message) for p in found] == [
+        ("data.window", "warning", "of the window, these spans are missing: 2024-01-03."),
+        ("data.window.spans", "warning", "the window is of 9 spans, and the source has 3 so far."),
+    ]
+    lines[10] = "    ratios: {train: 8, eval: 2}\n  window: {spans: 2}"
+    assert [p.message for p in check(load(edited(lines)))] == ["of the window, these spans are missing: 2024-01-03."]
+    lines[10] = "    ratios: {train: 8, eval: 2}"
+    assert check(load(edited(lines))) == ()

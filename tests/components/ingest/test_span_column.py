@@ -1,0 +1,138 @@
+"""Spans that a column tells: found by reading, known by their content, ingested without the rows of the others."""
+
+from datetime import datetime
+
+import pyarrow as pa
+import pytest
+
+from components.ingest.config import DataConfig, IngestConfig, SpanColumn
+from components.ingest.files import resolve_path
+from components.ingest.span_column import NO_SPAN, span_numbers
+from components.ingest.spans import SpanNotFoundError, find_window
+from preprocessing.columns import RawColumn
+from preprocessing.errors import UserError
+
+COLUMNS = (RawColumn("fare", "number"),)
+ROWS = ["2013-01-05 07:00:00,1", "2013-01-05 23:59:59,2", "2013-01-06,3"]
+
+
+def data(**span) -> DataConfig:
+    split = {"method": "random", "ratios": {"train": 1, "eval": 1}}
+    source = {"format": "csv", "path": "*.csv"}
+    return DataConfig.model_validate({"source": source, "split": split, "span": {"column": "at", **span}})
+
+
+def write(folder, *rows, name="a.csv"):
+    (folder / name).write_text("at,fare\n" + "\n".join(rows) + "\n")
+
+
+def window(folder, asked=None, index=None, **span):
+    return find_window(data(**span), lambda path: resolve_path(path, folder), asked, index=index)
+
+
+def versions(found) -> dict[str, list[str]]:
+    return {found.label(span.number): [file.version for file in span.files] for span in found.spans}
+
+
+@pytest.mark.parametrize(
+    ("span", "texts", "expected"),
+    [
+        ({}, ["2013-01-05T23:59:59+05:00", "2013-01-05 07", "20130105", "x", None], [15710] * 3 + [NO_SPAN] * 2),
+        ({"unit": "month"}, ["2013-01-05", "2013-02-30", "2013-13-01"], [516, 517, NO_SPAN]),
+        ({"unit": "year"}, ["2013-01-05"], [2013]),
+        ({"unit": "hour"}, ["2013-01-05T07:30", "2013-01-05"], [377047, 377040]),
+        ({"format": "%d.%m.%Y"}, ["05.01.2013", "2013-01-05"], [15710, NO_SPAN]),
+        ({"format": "epoch_seconds"}, [str(15710 * 86_400 + 5)], [15710]),
+        ({"unit": "number"}, ["7", "-1", "7.5", ""], [7, -1, NO_SPAN, NO_SPAN]),
+    ],
+)
+def test_the_span_of_a_cell(span, texts, expected):
+    declared = SpanColumn.model_validate({"column": "at", **span})
+    assert span_numbers(pa.table({"at": pa.array(texts, pa.string())}), declared).tolist() == expected
+
+
+def test_a_column_of_timestamps_counts_as_it_is_written():
+    at = pa.array([datetime(2013, 1, 5, 7), None], pa.timestamp("us"))
+    assert span_numbers(pa.table({"at": at}), SpanColumn(column="at")).tolist() == [15710, NO_SPAN]
+
+
+def test_spans_are_known_by_content_so_that_a_growing_file_changes_its_last_alone(tmp_path):
+    write(tmp_path, *ROWS)
+    before = versions(window(tmp_path, "2013-01-05:latest"))
+    assert list(before) == ["2013-01-05", "2013-01-06"]
+    write(tmp_path, *ROWS, "2013-01-08,4")
+    grown = window(tmp_path, "2013-01-05:latest")
+    assert {day: v for day, v in versions(grown).items() if day in before} == before
+    assert [grown.label(n) for n in grown.missing] == ["2013-01-07"]
+    write(tmp_path, ROWS[0].replace(",1", ",9"), *ROWS[1:])
+    changed = versions(window(tmp_path, "2013-01-05:latest"))
+    assert changed["2013-01-05"] != before["2013-01-05"] and changed["2013-01-06"] == before["2013-01-06"]
+    with pytest.raises(SpanNotFoundError):
+        window(tmp_path, "2013-01-07")
+
+
+def test_a_file_that_has_not_changed_is_not_read_again(tmp_path):
+    write(tmp_path, *ROWS)
+    index = tmp_path / "index"
+    first = window(tmp_path, "2013-01-05:latest", index)
+    (kept,) = index.iterdir()
+    text = kept.read_text()
+    kept.write_text(text.replace(first.spans[0].files[0].version, "0123456789abcdef"))
+    again = window(tmp_path, "2013-01-05:latest", index)
+    assert again.spans[0].files[0].version == "0123456789abcdef", "it came from the index"
+
+
+def test_a_column_without_any_span_is_named(tmp_path):
+    write(tmp_path, "no,1")
+    with pytest.raises(UserError, match=r"a\.csv: no row tells its span: column 'at' holds no date in the format iso"):
+        window(tmp_path)
+
+
+def test_path_and_column_do_not_both_tell_spans(tmp_path):
+    write(tmp_path, *ROWS, name="2013-01-05.csv")
+    both = data().model_copy(update={"source": data().source.model_copy(update={"path": "{YYYY}-{MM}-{DD}.csv"})})
+    with pytest.raises(UserError, match="source.path says the span already"):
+        find_window(both, lambda path: resolve_path(path, tmp_path))
+
+
+@pytest.mark.integration
+def test_each_span_has_its_rows_and_the_last_those_that_tell_none(tmp_path):
+    import apache_beam as beam
+    import tensorflow as tf
+
+    from components.ingest.ingest import Ingest, finish, run
+
+    days = [f"2013-01-0{5 + i // 40},{i}" for i in range(120)]
+    write(tmp_path, *days[:100], "?,100", "1,2,3", *days[100:])
+    found = window(tmp_path, "2013-01-05:latest")
+    declared = data()
+    config = IngestConfig(
+        source=declared.source,
+        split=declared.split,
+        records=declared.records,
+        bad_rows=declared.bad_rows.model_copy(update={"max_fraction": 0.5}),
+        span=declared.span,
+        split_overlap=declared.split_overlap,
+    )
+    ingests = [
+        Ingest(
+            config, span.files, ("train", "eval"), COLUMNS, str(tmp_path / f"out{span.number}"), False, span=span.number
+        )
+        for span in found.spans
+    ]
+    with beam.Pipeline() as pipeline:
+        run(ingests, pipeline)
+    manifests = [finish(ingest) for ingest in ingests]
+    assert [(m.read, m.rows_written, m.rows_quarantined) for m in manifests] == [(40, 40, 0), (40, 40, 0), (42, 40, 2)]
+    assert manifests[-1].quarantined == {"tells no span": 1, "3 cells, expected 2": 1}
+    ids, fares = [], []
+    for ingest in ingests:
+        files = tf.io.gfile.glob(f"{ingest.folder}/Split-*/*")
+        for record in tf.data.TFRecordDataset(files).as_numpy_iterator():
+            feature = tf.train.Example.FromString(record).features.feature
+            ids.append(feature["fullpass_row"].int64_list.value[0])
+            fares.append(feature["fare"].float_list.value[0])
+    assert sorted(fares) == list(range(120)) and len(set(ids)) == 120
+    third = next(row for row, fare in zip(ids, fares, strict=True) if fare == 119)
+    assert manifests[-1].holds(third) and not manifests[0].holds(third)
+    assert manifests[-1].locate(third).endswith("a.csv, row 123")

@@ -1,0 +1,281 @@
+"""Which span a file belongs to, which spans a run takes, and when a span has to be ingested anew."""
+
+from datetime import date, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from components.ingest.config import DataConfig, IngestConfig
+from components.ingest.files import SourceFile, resolve_path
+from components.ingest.request import KnownSpan, Request, read_request
+from components.ingest.span_pattern import label_of, number_of, parse_pattern, parse_span
+from components.ingest.spans import Span, SpanNotFoundError, Window, find_window, has_spans, ranges, select
+from preprocessing.columns import RawColumn
+from preprocessing.errors import UserError
+
+
+def window(folder: Path, path, asked=None, spans=1):
+    data = DataConfig.model_validate({"source": {"format": "csv", "path": path}, "window": {"spans": spans}})
+    return find_window(data, lambda p: resolve_path(p, folder), asked)
+
+
+def touch(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"a\n{name}\n")
+
+
+def names(found: Window) -> dict[str, list[str]]:
+    return {found.label(span.number): [Path(file.path).name for file in span.files] for span in found.spans}
+
+
+@given(st.dates(date(1970, 1, 1), date(2200, 1, 1)), st.integers(0, 23))
+def test_numbers_are_those_of_numpy_and_labels_lead_back(day, hour):
+    moment = np.datetime64(datetime(day.year, day.month, day.day, hour))
+    parts = [day.year, day.month, day.day, hour]
+    for unit, code, size in (("month", "M", 2), ("day", "D", 3), ("hour", "h", 4)):
+        number = number_of(unit, parts[:size])
+        assert number == moment.astype(f"datetime64[{code}]").astype(int)
+        assert label_of(unit, number) == str(moment.astype(f"datetime64[{code}]"))
+        assert parse_span(unit, label_of(unit, number)) == number == parse_span(unit, str(number))
+
+
+def test_day_numbers_are_those_of_tfx():
+    from tfx.components.example_gen import utils
+
+    assert utils.date_to_span_number(2013, 1, 5) == number_of("day", [2013, 1, 5]) == 15710
+
+
+@pytest.mark.parametrize(
+    ("written", "path", "expected"),
+    [
+        ("d/{YYYY}-{MM}-{DD}/*.csv", "d/2013-01-05/a.csv", (15710, 0)),
+        ("d/{YYYY}{MM}{DD}*.csv", "d/20130105120000.csv", (15710, 0)),
+        ("d/{YYYY}/{YYYY}-{MM}.csv", "d/2013/2013-02.csv", (517, 0)),
+        ("d/{YYYY}/{YYYY}-{MM}.csv", "d/2014/2013-02.csv", None),
+        ("y={YYYY}/m={MM}/d={DD}/*", "y=2013/m=1/d=5/a.csv", (15710, 0)),
+        ("y={YYYY}/m={MM}/d={DD}/*", "y=2013/m=01/d=05/a.csv", (15710, 0)),
+        ("{YYYY}{MM}{DD}T{HH}.csv", "20130105T07.csv", (15710 * 24 + 7, 0)),
+        ("trips-{YYYY}.csv", "trips-2013.csv", (2013, 0)),
+        ("**/span-{SPAN}.csv", "a/b/span-12.csv", (12, 0)),
+        ("**/span-{SPAN}.csv", "span-12.csv", (12, 0)),
+        ("span-{SPAN:3}.csv", "span-012.csv", (12, 0)),
+        ("span-{SPAN:3}.csv", "span-0123.csv", None),
+        ("span{SPAN}*.csv", "span12-part0.csv", (12, 0)),
+        ("{SPAN:2}{VERSION:1}.csv", "123.csv", (12, 3)),
+        ("s{SPAN}/v{VERSION}/[ab]?.csv", "s7/v10/b1.csv", (7, 10)),
+        ("s{SPAN}/v{VERSION}/[ab]?.csv", "s7/v10/c1.csv", None),
+    ],
+)
+def test_the_fields_of_a_path(written, path, expected):
+    assert parse_pattern(written, written).place(path) == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ("{SPAN}/{YYYY}.csv", r"has \{SPAN\} and \{YYYY\}"),
+        ("{SPAN}{VERSION}.csv", r"nothing says where \{SPAN\} ends"),
+        ("1{SPAN}.csv", r"nothing says where \{SPAN\} ends.*\{SPAN:4\}"),
+        ("{YYYY}-{DD}.csv", r"has \{DD\} but no \{MM\}"),
+        ("{MM}.csv", r"has \{MM\} but no \{YYYY\}"),
+        ("v{VERSION}.csv", r"\{VERSION\} but no \{SPAN\}"),
+        ("{span}.csv", 'Did you mean "SPAN"'),
+        ("{YYYY:4}.csv", "only SPAN and VERSION take a width"),
+    ],
+)
+def test_patterns_that_cannot_be_are_refused(written, says):
+    with pytest.raises(UserError, match=says):
+        parse_pattern(written, written)
+
+
+def test_a_file_that_is_no_date_is_named(tmp_path):
+    touch(tmp_path, "2013-02-30.csv")
+    with pytest.raises(UserError, match=r"2013-02-30\.csv fits '.*', but its date is none"):
+        window(tmp_path, "{YYYY}-{MM}-{DD}.csv")
+
+
+def test_spans_are_found_in_files_folders_globs_and_lists(tmp_path):
+    touch(
+        tmp_path, "2013-01-05/b.csv", "2013-01-05/a.csv", "2013-01-06/a.csv", "2013-01-06/_no.csv", "x/2013-01-06.csv"
+    )
+    expected = {"2013-01-05": ["a.csv", "b.csv"], "2013-01-06": ["a.csv"]}
+    assert names(window(tmp_path, "{YYYY}-{MM}-{DD}", spans="all")) == expected
+    assert names(window(tmp_path, "{YYYY}-{MM}-{DD}/a*.csv", spans="all")) == {k: ["a.csv"] for k in expected}
+    both = window(tmp_path, ["{YYYY}-{MM}-{DD}/a.csv", "x/{YYYY}-{MM}-{DD}.csv"], spans="all")
+    assert names(both) == {"2013-01-05": ["a.csv"], "2013-01-06": ["a.csv", "2013-01-06.csv"]}
+
+
+def test_spans_are_found_at_addresses():
+    import fsspec
+
+    memory = fsspec.filesystem("memory")
+    for name in ("2013-01", "2013-02", "other"):
+        memory.pipe(f"/spans-test/{name}.csv", b"a\n1\n")
+    found = window(Path("/"), "memory://spans-test/{YYYY}-{MM}.csv", spans="all")
+    assert list(names(found)) == ["2013-01", "2013-02"]
+
+
+def test_hive_folders_are_spans_and_columns(tmp_path):
+    from components.ingest.read import columns_of
+    from components.ingest.sources import CsvSource
+
+    touch(tmp_path, "year=2013/month=1/a.csv", "year=2013/month=11/a.csv")
+    path = "year={YYYY}/month={MM}/*.csv"
+    found = window(tmp_path, path, spans="all")
+    assert list(names(found)) == ["2013-01", "2013-11"]
+    assert columns_of(found.files[0], CsvSource(format="csv", path=path)) == ["a", "year", "month"]
+
+
+def test_the_newest_version_of_a_span_is_taken(tmp_path):
+    touch(tmp_path, "s1/v2/a.csv", "s1/v10/b.csv", "s2/v1/a.csv")
+    found = window(tmp_path, "s{SPAN}/v{VERSION}/*.csv", spans=2)
+    assert names(found) == {"1": ["b.csv"], "2": ["a.csv"]}
+    assert [span.version for span in found.spans] == [10, 1]
+
+
+def test_splits_arrive_together(tmp_path):
+    path = {"train": "train/{SPAN}-v{VERSION}.csv", "eval": "eval/{SPAN}-v{VERSION}.csv"}
+    touch(tmp_path, "train/1-v1.csv", "eval/1-v1.csv", "train/2-v1.csv")
+    with pytest.raises(UserError, match="2 has files for 'train', but none for 'eval'"):
+        window(tmp_path, path)
+    touch(tmp_path, "eval/2-v2.csv")
+    with pytest.raises(UserError, match=r"newest versions of span 2 differ: 1 of 'train.*, 2 of 'eval"):
+        window(tmp_path, path)
+    touch(tmp_path, "train/2-v2.csv")
+    assert [file.split for file in window(tmp_path, path).files] == ["train", "eval"]
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        (["{SPAN}.csv", "all.csv"], "'all.csv' does not say which span"),
+        (["{SPAN}.csv", "{YYYY}-{MM}.csv"], r"a span per number \(5\), but .* one per month \(2013-01\)"),
+        ("none-{SPAN}.csv", r"matches no file.*Looked for: .*none-\[0-9\]\*\.csv"),
+        (["{SPAN}.csv", "[12].csv", "{SPAN}.csv"], "does not say|named twice"),
+        (["{SPAN}.csv", "*{SPAN}.csv"], "named twice"),
+    ],
+)
+def test_paths_that_do_not_go_together_are_refused(tmp_path, path, says):
+    touch(tmp_path, "1.csv", "2.csv", "2013-01.csv", "all.csv")
+    with pytest.raises(UserError, match=says):
+        window(tmp_path, path)
+
+
+def days(*labels: str) -> dict[int, Span]:
+    return {n: Span(n, ()) for n in (parse_span("day", label) for label in labels)}
+
+
+THERE = days("2013-01-01", "2013-01-02", "2013-01-04", "2013-01-05")
+
+
+@pytest.mark.parametrize(
+    ("asked", "size", "expected", "missing"),
+    [
+        (None, 1, ["05"], []),
+        ("latest", 2, ["04", "05"], []),
+        ("2013-01-05", 4, ["02", "04", "05"], ["03"]),
+        ("15709", 2, ["04"], ["03"]),
+        ("2013-01-04", 9, ["01", "02", "04"], ["03"]),
+        ("2013-01-02:2013-01-05", 1, ["02", "04", "05"], ["03"]),
+        (":2013-01-02", 1, ["01", "02"], []),
+        ("2013-01-04:", 1, ["04", "05"], []),
+        ("2013-01-04:latest", 1, ["04", "05"], []),
+        (None, "all", ["01", "02", "04", "05"], ["03"]),
+    ],
+)
+def test_windows_are_consecutive_spans_and_gaps_are_said(asked, size, expected, missing):
+    found = select("day", THERE, size, asked)
+    assert [found.label(span.number)[-2:] for span in found.spans] == expected
+    assert [found.label(number)[-2:] for number in found.missing] == missing
+    assert any("missing: 2013-01-03" in line for line in found.lines()) == bool(missing)
+
+
+@pytest.mark.parametrize(
+    "asked", ["2013-01-03", "2013-01-06", "2013-01-03:2013-01-05", "2013-01-01:2013-01-06", "15708"]
+)
+def test_a_span_that_is_not_there_is_no_other_one(asked):
+    with pytest.raises(
+        SpanNotFoundError, match=r"not there, and nothing was trained.*2013-01-01 to 2013-01-02, 2013-01-04 to"
+    ):
+        select("day", THERE, 30, asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ("yesterday", "a day such as 2013-01-05, or its number"),
+        ("2013-01", "a day such as"),
+        ("2013-02-30", "there is no such day"),
+        ("2013-01-05:2013-01-02", "comes after"),
+    ],
+)
+def test_what_cannot_be_read_as_a_span_is_refused(asked, says):
+    with pytest.raises(UserError, match=says) as error:
+        select("day", THERE, 1, asked)
+    assert not isinstance(error.value, SpanNotFoundError)
+
+
+def test_a_source_without_spans_is_one_window_and_takes_no_span(tmp_path):
+    touch(tmp_path, "a.csv")
+    found = window(tmp_path, "*.csv", "latest")
+    assert found.unit is None and len(found.files) == 1 and not found.lines()
+    with pytest.raises(UserError, match="data.source has no spans"):
+        window(tmp_path, "*.csv", "2013-01-05")
+    assert not has_spans(DataConfig.model_validate({"source": {"format": "csv", "path": "{a b}.csv"}}))
+
+
+def test_both_forms_are_shown(tmp_path):
+    touch(tmp_path, "2013-01-04.csv", "2013-01-05.csv")
+    (line,) = window(tmp_path, "{YYYY}-{MM}-{DD}.csv", spans=2).lines()
+    assert line == "2 spans, 2013-01-04 to 2013-01-05 (span 15710); the source has 2, the newest 2013-01-05"
+
+
+def test_ranges_shorten_what_is_long():
+    assert ranges("number", [1, 2, 3, 7]) == "1 to 3, 7"
+    assert ranges("number", range(0, 40, 2)) == "0, 2, 4, ..., 34, 36, 38"
+
+
+FILE = SourceFile("/data/a.csv", None, 10, "v1")
+COLUMNS = (RawColumn("a", "number"),)
+
+
+def request(file=FILE, known=(), columns=COLUMNS, path="{SPAN}.csv", version=0, **data):
+    config = DataConfig.model_validate({"source": {"format": "csv", "path": path}, **data})
+    ingest = {"source": config.source, "split": config.split, "records": config.records, "bad_rows": config.bad_rows}
+    asked = Request(IngestConfig(**ingest), config.split_names, tuple(columns), gzip=False)
+    return asked.with_window(Window("number", (Span(5, (file,), version),)), known)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"file": SourceFile("/data/a.csv", None, 11, "v1")},
+        {"file": SourceFile("/data/a.csv", None, 10, "v2")},
+        {"file": SourceFile("/data/b.csv", None, 10, "v1")},
+        {"columns": [RawColumn("a", "string")]},
+        {"split": {"method": "random", "seed": 2}},
+        {"records": {"shard_mb": 1}},
+    ],
+)
+def test_whatever_changes_records_changes_the_fingerprint_and_is_a_new_version(changed):
+    (before,) = request().spans
+    known = [KnownSpan(5, before.fingerprint, 0), KnownSpan(6, "other", 4)]
+    (same,) = request(known=known, path="other-{SPAN}.csv").spans
+    assert (same.fingerprint, same.version) == (before.fingerprint, 0), "the pattern decides no record"
+    (after,) = request(known=known, **changed).spans
+    assert after.fingerprint != before.fingerprint and after.version == 1
+
+
+def test_only_unknown_spans_are_asked_for():
+    asked = request()
+    assert read_request(asked.to_json()) == asked
+    known = [KnownSpan(5, asked.spans[0].fingerprint, 0)]
+    assert read_request(asked.to_json(known=known)).spans == ()
+
+
+def test_the_version_of_the_path_is_the_version():
+    assert request(version=7).spans[0].version == 7

@@ -1,0 +1,193 @@
+"""A window that moves by one span: what is known of the other spans is taken over, and the graph is the same."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.integration
+
+FEATURES = {
+    "zone": {"type": "category", "vocabulary": {"min_count": 2}},
+    "fare": {"type": "number", "missing": "mean", "transforms": ["z_score"]},
+    "tip": {"type": "number", "transforms": [{"bucketize": {"buckets": 4}}]},
+}
+CONFIG = {"features": FEATURES, "label": {"name": "tip", "task": "regression"}}
+ROWS = 200
+
+
+def rows(span: int) -> dict[str, list]:
+    """Rows of a span whose level, and whose zones, are its own."""
+    random = np.random.default_rng(span)
+    fares = (random.normal(10 * span, 3, ROWS)).astype(np.float32).tolist()
+    return {
+        "fare": [None if i % 17 == 0 else fare for i, fare in enumerate(fares)],
+        "tip": random.permutation(ROWS).astype(np.float32).tolist(),
+        "zone": [f"z{z}" for z in random.integers(span, span + 5, ROWS)],
+    }
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory):
+    """Returns `records(span)`: the train split of a span."""
+    import pyarrow as pa
+    import tensorflow as tf
+
+    from components.ingest.encode import encode
+    from components.transform.analyze import TrainSpan
+    from preprocessing.columns import RAW_ROW_ID
+
+    folder = tmp_path_factory.mktemp("records")
+
+    def write(span: int) -> TrainSpan:
+        path = str(folder / f"{span}.tfrecord")
+        table = rows(span)
+        columns = {name: pa.array(table[name], pa.float32()) for name in ("fare", "tip")}
+        columns["zone"] = pa.array([zone.encode() for zone in table["zone"]], pa.binary())
+        columns[RAW_ROW_ID] = pa.array(range(ROWS), pa.int64())
+        with tf.io.TFRecordWriter(path) as writer:
+            for record in encode(columns).to_pylist():
+                writer.write(record)
+        return TrainSpan(f"day {span}", f"fingerprint{span}", (path,))
+
+    return write
+
+
+@pytest.fixture
+def analyse(tmp_path):
+    """Returns `analyse(spans, cache, config)`: the transform graph's output, and where its statistics come from."""
+    import apache_beam as beam
+    import tensorflow_transform as tft
+
+    from components.ingest.config import RecordsConfig
+    from components.transform.full_pass import FullPass, finish, run
+    from preprocessing.config import PreprocessingConfig
+    from preprocessing.schema import raw_schema
+
+    made = []
+
+    def work(spans, cache=None, config=CONFIG):
+        preprocessing = PreprocessingConfig.model_validate(config)
+        folder = tmp_path / f"graph{len(made)}"
+        made.append(folder)
+        files = [file for span in spans for file in span.files]
+        full_pass = FullPass(
+            preprocessing=preprocessing,
+            schema=raw_schema(preprocessing),
+            examples={"train": files, "eval": files[-1:]},
+            rows={"train": ROWS * len(spans), "eval": ROWS},
+            graph=str(folder),
+            transformed=None,
+            layout=RecordsConfig().layout(gzip=False),
+            temporary=str(tmp_path / "temporary"),
+            spans=tuple(spans),
+            cache=cache,
+        )
+        with beam.Pipeline() as pipeline:
+            analysis = run(full_pass, pipeline)
+        finish(full_pass)
+        return tft.TFTransformOutput(str(folder)), analysis
+
+    return work
+
+
+def transformed(output, span: int) -> dict[str, np.ndarray]:
+    import tensorflow as tf
+
+    from preprocessing.columns import RAW_ROW_ID
+
+    table = rows(span)
+    raw = {name: _sparse(table[name], tf.float32) for name in ("fare", "tip")}
+    raw["zone"] = _sparse([zone.encode() for zone in table["zone"]], tf.string)
+    raw[RAW_ROW_ID] = _sparse(list(range(ROWS)), tf.int64)
+    layer = output.transform_features_layer()
+    return {name: value.numpy() for name, value in layer(raw).items()}
+
+
+def _sparse(values, dtype):
+    import tensorflow as tf
+
+    present = [i for i, value in enumerate(values) if value is not None]
+    indices = [[i, 0] for i in present]
+    return tf.SparseTensor(indices, tf.constant([values[i] for i in present], dtype), [len(values), 1])
+
+
+def test_a_moved_window_analyses_its_new_span_and_gives_the_graph_of_all(records, analyse, tmp_path):
+    cache = str(tmp_path / "cache")
+    first, second, third = (records(span) for span in (1, 2, 3))
+    _, analysis = analyse([first, second], cache)
+    assert analysis.hit == () and analysis.missed == {label: "not analysed before" for label in ("day 1", "day 2")}
+
+    # The records of a known span need not even be there.
+    moved, analysis = analyse([replace(second, files=()), third], cache)
+    assert analysis.hit == ("day 2",) and list(analysis.missed) == ["day 3"] and not analysis.every
+    scratch, _ = analyse([second, third])
+
+    counts = {}
+    for zone in rows(2)["zone"] + rows(3)["zone"]:
+        counts[zone] = counts.get(zone, 0) + 1
+    expected = sorted(counts, key=lambda zone: (counts[zone], zone), reverse=True)
+    vocabularies = [output.vocabulary_by_name("vocabulary_zone") for output in (moved, scratch)]
+    assert vocabularies[0] == vocabularies[1] == [zone.encode() for zone in expected]
+    fares = np.array([fare for span in (2, 3) for fare in rows(span)["fare"] if fare is not None])
+    present = [i for i, fare in enumerate(rows(3)["fare"]) if fare is not None]
+    of_third = np.array([rows(3)["fare"][i] for i in present])
+    by_moved, by_scratch = transformed(moved, 3), transformed(scratch, 3)
+    np.testing.assert_allclose(
+        by_moved["fare_xf"][present], (of_third - fares.mean()) / fares.std(), rtol=2e-5, atol=1e-6
+    )
+    np.testing.assert_allclose(by_moved["fare_xf"], by_scratch["fare_xf"], rtol=1e-6, atol=1e-7)
+    np.testing.assert_array_equal(by_moved["tip_xf"], by_scratch["tip_xf"])
+
+
+def test_a_changed_feature_is_analysed_anew_and_the_others_are_not(records, analyse, tmp_path):
+    cache = str(tmp_path / "cache")
+    spans = [records(span) for span in (1, 2)]
+    analyse(spans, cache)
+    # Boundaries of another number of buckets come from the same sketch; finer ones, or of other values, do not.
+    same, analysis = analyse(spans, cache, _with_tip({"bucketize": {"buckets": 9}}))
+    assert analysis.hit == ("day 1", "day 2") and analysis.missed == {}
+    scratch, _ = analyse(spans, None, _with_tip({"bucketize": {"buckets": 9}}))
+    np.testing.assert_array_equal(transformed(same, 2)["tip_xf"], transformed(scratch, 2)["tip_xf"])
+    assert len(set(transformed(same, 2)["tip_xf"])) == 9
+    for chain in ([{"bucketize": {"buckets": 200}}], [{"clip": {"max": 90}}, {"bucketize": {"buckets": 4}}]):
+        _, analysis = analyse(spans, cache, _with_tip(*chain))
+        assert analysis.hit == ()
+        assert "analyzers are new or changed" in analysis.missed["day 1"] == analysis.missed["day 2"]
+        new, of, *_ = analysis.missed["day 1"].split()[0::2]
+        assert 0 < int(new) < int(of), "the others are taken from the cache"
+
+
+def _with_tip(*transforms):
+    return {**CONFIG, "features": {**FEATURES, "tip": {"type": "number", "transforms": list(transforms)}}}
+
+
+def test_spans_that_left_are_dropped_after_as_many_others(tmp_path):
+    from components.transform.analyzer_cache import AnalyzerCache
+
+    cache = AnalyzerCache(str(tmp_path))
+    for fingerprint in "abcd":
+        cache.write(fingerprint, {b"key": [b"1", b"2"], b"other": [b""]})
+        cache.keep([fingerprint], others=9)
+    assert cache.read("a") == {b"key": [b"1", b"2"], b"other": [b""]} and cache.read("none") == {}
+    assert cache.keep(["d"], others=1) == ["a.accumulators", "b.accumulators"]
+    assert cache.read("a") == {} and cache.read("c") and cache.read("d")
+
+
+def test_a_file_of_the_cache_that_was_cut_short_counts_for_nothing(tmp_path):
+    from components.transform.analyzer_cache import AnalyzerCache
+
+    cache = AnalyzerCache(str(tmp_path))
+    cache.write("a", {b"key": [bytes(range(256)) * 40]})
+    (path,) = tmp_path.rglob("*.accumulators")
+    path.write_bytes(path.read_bytes()[:-20])
+    assert cache.read("a") == {}
+
+
+def test_the_analysis_survives_as_text():
+    from components.transform.analysis import Analysis, read_analysis
+
+    analysis = Analysis(("2013-01-05",), {"2013-01-06": "not analysed before"}, every=True)
+    assert read_analysis(analysis.to_json()) == analysis
+    assert json.loads(analysis.to_json())["every"] is True
