@@ -118,7 +118,7 @@ def build_nodes(loaded: Loaded, place: Place, *, reuse: bool = True) -> list[bas
     Args:
         loaded: the config and where it lies.
         place: where the nodes will run.
-        reuse: take over spans that are known.
+        reuse: take over spans that are known, and what analyzers made of them.
     """
     config = loaded.config
     declared = config.preprocessing_config
@@ -146,7 +146,7 @@ def build_nodes(loaded: Loaded, place: Place, *, reuse: bool = True) -> list[bas
         records=records,
         gzip=gzip,
         code=code_digest(transform_functions(config), [loaded.resolve(f) for f in vocabulary_files(declared)]),
-        cache=place.analyzer_cache if request.spanned else None,
+        cache=place.analyzer_cache if request.spanned and reuse else None,
     )
     transform_graph = transform.outputs["transform_graph"]
     ready = transform.outputs["transformed_examples"] if materializes(preprocessing) else examples

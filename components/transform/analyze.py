@@ -59,7 +59,9 @@ def analyze(
     joined = {_KNOWN: _joined([entries[span.fingerprint] for span in hit])} if hit else {}
     joined |= {DatasetKey(span.fingerprint): entries[span.fingerprint] for span in missed}
     known = {key: _as_collections(pipeline, key, found) for key, found in joined.items() if found}
-    needed = analysis_graph_builder.get_analysis_dataset_keys(function, specs, set(joined), known, False)
+    needed = set(joined)
+    if hit:
+        needed = analysis_graph_builder.get_analysis_dataset_keys(function, specs, needed, known, False)
     files = {_KNOWN: [file for span in hit for file in span.files]}
     files |= {DatasetKey(span.fingerprint): list(span.files) for span in missed}
     labels = {_KNOWN: "known"} | {DatasetKey(span.fingerprint): span.label for span in missed}
