@@ -1,0 +1,135 @@
+"""One side of bench_input, alone in a process: reads transformed examples epoch after epoch.
+
+    python -m benchmarks.input_side SIDE --examples GLOB --graph FOLDER --work FOLDER [--batch 1024] [--epochs 5]
+
+SIDE is stock (TFXIO's TensorFlowDataset, with the options of TFX's taxi template), memory, disk, none (ours, by
+`input.cache`) or numpy (the same shuffled batches sliced from arrays in memory). Prints one JSON object: seconds of the
+first pass, from files to its last batch and all that is set up for it included, of the later ones (median), rows, and
+peak MiB.
+"""
+
+import argparse
+import json
+import resource
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_transform as tft
+
+from preprocessing.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
+from trainer.block_cache import CachePlan, fingerprint_of
+from trainer.input_fn import decoder, list_files
+from trainer.order import Order
+from trainer.placement import Placement
+from trainer.split import Split, load_split
+
+SHUFFLE_ROWS = 100_000
+
+
+def passes_of(dataset: tf.data.Dataset, batches: int) -> Iterator[None]:
+    """Runs passes of an endless dataset: in a graph, as training does."""
+
+    @tf.function(autograph=False)
+    def drain(iterator: tf.data.Iterator) -> tf.Tensor:
+        def one(done: tf.Tensor) -> tf.Tensor:
+            batch = iterator.get_next()
+            with tf.control_dependencies(tf.nest.flatten(batch, expand_composites=True)):
+                return done + 1
+
+        return tf.while_loop(lambda done: done < batches, one, [tf.constant(0)])
+
+    iterator = iter(dataset)
+    while True:
+        drain(iterator)
+        yield
+
+
+def stock_passes(arguments: argparse.Namespace, rows: int) -> Iterator[None]:
+    """As `input_fn` of the taxi template reads its transformed examples."""
+    from tfx_bsl.public.tfxio import TensorFlowDatasetOptions
+    from tfx_bsl.tfxio.tf_example_record import TFExampleRecord
+
+    schema = tft.TFTransformOutput(arguments.graph).transformed_metadata.schema
+    source = TFExampleRecord(arguments.examples, telemetry_descriptors=["bench"], schema=schema)
+    options = TensorFlowDatasetOptions(batch_size=arguments.batch, label_key=LABEL)
+    return passes_of(source.TensorFlowDataset(options).repeat(), -(-rows // arguments.batch))
+
+
+def our_split(arguments: argparse.Namespace, cache: str) -> Split:
+    """Loads the split as the Trainer does."""
+    output = tft.TFTransformOutput(arguments.graph)
+    names = sorted({*output.transformed_feature_spec()} - {LABEL, EXAMPLE_WEIGHT, ROW_ID})
+    placement = Placement(True, tuple(names), (), (), 0, {}, {})
+    files = list_files([arguments.examples], "train") * arguments.times
+    plan = CachePlan(arguments.work / "cache", "train", {"files": fingerprint_of(files)}) if cache == "disk" else None
+    return load_split(
+        "train",
+        files,
+        decoder(output, placement, names),
+        task="regression",
+        classes=0,
+        complete=lambda block: block,
+        readers=2,
+        memory_limit=1 << 40 if cache == "memory" else 0,
+        cache=plan,
+        window_bytes=max(1 << 20, min(256 << 20, arguments.budget // 8)),
+    )
+
+
+def our_passes(arguments: argparse.Namespace, cache: str) -> Iterator[None]:
+    """From files to batches, as the Trainer does it."""
+    split = our_split(arguments, cache)
+    order = Order(batch_size=arguments.batch, shuffle=SHUFFLE_ROWS, seed=1)
+    return passes_of(split.batches(order), split.steps(arguments.batch))
+
+
+def numpy_passes(arguments: argparse.Namespace) -> Iterator[None]:
+    """The same batches of the same rows, sliced from one array per feature in a new order in every pass."""
+    split = our_split(arguments, "memory")
+    arrays = {}
+    for name, value in split.layout.unpack(split.in_memory or {}).items():
+        arrays[name] = (value.to_tensor() if isinstance(value, tf.RaggedTensor) else value).numpy()
+    random = np.random.default_rng(1)
+    while True:
+        order = random.permutation(split.counts.used)
+        for start in range(0, len(order), arguments.batch):
+            chosen = order[start : start + arguments.batch]
+            _ = {name: array[chosen] for name, array in arrays.items()}
+        yield
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("side", choices=["stock", "memory", "disk", "none", "numpy"])
+    parser.add_argument("--examples", required=True)
+    parser.add_argument("--graph", required=True)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--rows", type=int, required=True)
+    parser.add_argument("--batch", type=int, default=1024)
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--times", type=int, default=1, help="reads every file so often; not for stock")
+    parser.add_argument("--budget", type=int, default=0, help="bytes allowed for rows; a window is an eighth")
+    arguments = parser.parse_args()
+    started = time.perf_counter()
+    if arguments.side == "stock":
+        passes = stock_passes(arguments, arguments.rows)
+    elif arguments.side == "numpy":
+        passes = numpy_passes(arguments)
+    else:
+        passes = our_passes(arguments, arguments.side)
+    seconds = []
+    for _ in range(arguments.epochs + 1):
+        next(passes)
+        seconds.append(time.perf_counter() - started)
+        started = time.perf_counter()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    figures = {"first": seconds[0], "later": statistics.median(seconds[1:]), "peak_mib": peak}
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()
