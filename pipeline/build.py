@@ -159,7 +159,7 @@ def build_nodes(loaded: Loaded, place: Place, *, reuse: bool = True) -> list[bas
             "name": config.name,
             "preprocessing": preprocessing.model_dump(mode="json"),
             "trainer": trainer_config(config, place).model_dump(mode="json"),
-            "source": config.data.source.model_dump(mode="json", include={"missing", "strip"}),
+            "source": config.data.source.raw_text.model_dump(mode="json"),
             "code": code_digest(model_functions(config) + transform_functions(config)),
         },
     )

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from preprocessing.arrow_text import is_binary, plain, seconds, to_text
 from preprocessing.columns import RawColumn
 from preprocessing.errors import UserError
+from preprocessing.raw_text import RawText
 
 _DOT_NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity|nan(\(\w*\))?)$"
 _COMMA_NUMBER = r"(?i)^[+-]?((\d+,?\d*|,\d+)(e[+-]?\d+)?|inf|infinity|nan(\(\w*\))?)$"
@@ -89,6 +90,11 @@ def convert(column: pa.Array, raw: RawColumn, *, strip: bool, missing: Sequence[
     text, undecodable = to_text(column, strip=strip, missing=missing)
     converted = _number_of_text(text, missing, decimal)
     return Converted(converted.flat, ((undecodable, "not UTF-8"), *converted.problems))
+
+
+def convert_raw(column: pa.Array, raw: RawColumn, text: RawText) -> Converted:
+    """Returns `column` as the raw column declares it, text read as `text` says; see `convert`."""
+    return convert(column, raw, strip=text.strip, missing=text.missing_of(raw.name), decimal=text.decimal)
 
 
 def _kind(raw: RawColumn) -> pa.DataType:

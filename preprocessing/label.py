@@ -31,10 +31,25 @@ class Label(Spec):
     """Multilabel: what separates the classes in a cell."""
     weight: Name | None = None
     """Raw or derived number column with the weight of each example; missing or negative weighs 0."""
-    class_weights: Literal["balanced"] | dict[str, Annotated[float, Field(gt=0)]] | None = None
+    class_weights: Literal["balanced"] | dict[str, Annotated[Real, Field(gt=0)]] | None = None
     """Training weight per class: by name, or balanced, n / (classes * count(class)). Metrics do not use it."""
     max_missing: Fraction = 0.05
     """Largest share of train rows without a usable label; above it the run fails."""
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """Names of the classes in id order; None where they are learned from train, empty for regression.
+
+        A binary label has ("0", "1"), or ("not X", "X") with `positive: X`.
+        """
+        if self.task == "regression":
+            return ()
+        if self.task != "binary":
+            return self.classes
+        if self.positive is None:
+            return ("0", "1")
+        positive = self.positive if isinstance(self.positive, str) else f"{self.positive:g}"
+        return (f"not {positive}", positive)
 
     @model_validator(mode="after")
     def _fits_task(self) -> "Label":

@@ -15,6 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from preprocessing.columns import RawColumn
+from preprocessing.raw_text import RawText
 from trainer.raw_columns import DTYPES
 from trainer.samples import rest_body, to_columns, to_row, warmup_log
 from trainer.signatures import SERVING_DEFAULT, SERVING_RAW, Served, column_keys, signatures_of
@@ -24,16 +25,14 @@ DESCRIPTION = "fullpass.json"
 _VERSIONS_OF = ("fullpass", "tensorflow", "keras", "tensorflow-transform")
 
 
-def export_model(
-    served: Served, directory: str, *, name: str, source: Mapping[str, Any], samples: Sequence[bytes]
-) -> None:
+def export_model(served: Served, directory: str, *, name: str, text: RawText, samples: Sequence[bytes]) -> None:
     """Writes the export, under another name first, so that `directory` is never half of one.
 
     Args:
         served: what to export.
         directory: where to; must not exist.
         name: of the pipeline.
-        source: how raw values are read: `missing`, the texts that mean missing, `strip`, and the CSV `separator`.
+        text: how raw text is read.
         samples: serialized raw examples.
     """
     pending = f"{directory.rstrip('/')}.tmp"
@@ -42,12 +41,12 @@ def export_model(
     module, signatures = signatures_of(served)
     tf.saved_model.save(module, pending, signatures=signatures)
     tf.io.gfile.makedirs(f"{pending}/{EXTRA}")
-    _write(f"{pending}/{EXTRA}/{DESCRIPTION}", json.dumps(describe(served, name, source), indent=2))
+    _write(f"{pending}/{EXTRA}/{DESCRIPTION}", json.dumps(describe(served, name, text), indent=2))
     _write_requests(f"{pending}/{EXTRA}", served.columns, samples)
     tf.io.gfile.rename(pending, directory)
 
 
-def describe(served: Served, name: str, source: Mapping[str, Any]) -> dict[str, Any]:
+def describe(served: Served, name: str, text: RawText) -> dict[str, Any]:
     """Returns what `fullpass.json` says: all that is needed to call the model and read its answers."""
     keys = column_keys(tuple(served.columns))
     columns = [
@@ -60,9 +59,7 @@ def describe(served: Served, name: str, source: Mapping[str, Any]) -> dict[str, 
         "label": served.label.name,
         "classes": list(served.names),
         "columns": columns,
-        "missing": list(source.get("missing", [""])),
-        "strip": bool(source.get("strip", False)),
-        "separator": source.get("separator"),
+        **text.model_dump(mode="json"),
         "versions": {package: importlib.metadata.version(package) for package in _VERSIONS_OF},
     }
 

@@ -14,19 +14,13 @@ _LOG = logging.getLogger(__name__)
 
 
 def class_names(label: Label, tft_output: tft.TFTransformOutput) -> tuple[str, ...]:
-    """Returns the class names in id order; empty for regression.
-
-    A binary label has ("0", "1"), or ("not X", "X") with `positive: X`.
+    """Returns the class names in id order, as `Label.class_names` has them or as they were learned.
 
     Raises:
         UserError: The label's classes were learned, and train has none.
     """
-    if label.task == "regression":
-        return ()
-    if label.task == "binary":
-        return ("0", "1") if label.positive is None else (f"not {_text(label.positive)}", _text(label.positive))
-    if label.classes is not None:
-        return label.classes
+    if label.class_names is not None:
+        return label.class_names
     names = [token.decode() for token in tft_output.vocabulary_by_name(LABEL_VOCABULARY)]
     present = tuple(name for name in names if name)
     if not present:
@@ -80,10 +74,6 @@ def class_factors(label: Label, names: tuple[str, ...], counts: Counts) -> np.nd
             f"Classes: {', '.join(names)}."
         )
     return np.array([label.class_weights.get(name, 1.0) for name in names])
-
-
-def _text(positive: str | float) -> str:
-    return f"{positive:g}" if isinstance(positive, float | int) else positive
 
 
 def _hint(label: Label) -> str:

@@ -11,8 +11,9 @@ import pyarrow as pa
 import tensorflow as tf
 
 from preprocessing.columns import RawColumn
-from preprocessing.convert import convert
+from preprocessing.convert import convert_raw
 from preprocessing.errors import UserError, did_you_mean
+from preprocessing.raw_text import RawText
 from trainer.raw_columns import DTYPES
 from trainer.tables import Batch, format_of, read_tables, write_tables
 
@@ -33,9 +34,7 @@ class Exported:
         columns: raw columns it reads.
         keys: raw column -> name of its input.
         classes: class names; empty for regression.
-        missing: texts that mean missing.
-        strip: whether blanks around text are dropped.
-        separator: of the cells in CSV files the model was trained on; None for the usual.
+        text: how text was read at ingest, and so is read here.
     """
 
     directory: Path
@@ -43,9 +42,7 @@ class Exported:
     columns: Mapping[str, RawColumn]
     keys: Mapping[str, str]
     classes: tuple[str, ...]
-    missing: tuple[str, ...]
-    strip: bool
-    separator: str | None
+    text: RawText
 
 
 @dataclass(frozen=True)
@@ -92,9 +89,7 @@ def load_export(path: Path) -> Exported:
         columns={c["name"]: RawColumn(c["name"], c["type"], c.get("width", 1)) for c in said["columns"]},
         keys={c["name"]: c["key"] for c in said["columns"]},
         classes=tuple(said["classes"]),
-        missing=tuple(said["missing"]),
-        strip=said["strip"],
-        separator=said.get("separator"),
+        text=RawText(**{name: said[name] for name in RawText.model_fields if name in said}),
     )
 
 
@@ -138,7 +133,7 @@ def predict_tables(model: Exported, source: str, source_format: str | None = Non
     Raises:
         UserError: The input cannot be read, or a cell is not what its column should hold; file and row are named.
     """
-    for batch in read_tables(source, format_of(source, source_format), separator=model.separator):
+    for batch in read_tables(source, format_of(source, source_format), separator=model.text.separator):
         _check_columns(model, source, batch.table.column_names)
         if batch.table.num_rows:
             yield _with_predictions(model, source, batch)
@@ -189,7 +184,7 @@ def _values(model: Exported, source: str, batch: Batch, column: RawColumn) -> np
     if column.name not in batch.table.column_names:
         return np.zeros((0, column.width) if column.type == "vector" else 0, _EMPTY[column.type])
     given = batch.table[column.name].combine_chunks()
-    converted = convert(given, column, strip=model.strip, missing=model.missing)
+    converted = convert_raw(given, column, model.text)
     if converted.bad.any():
         row = int(converted.bad.argmax())
         raise UserError(

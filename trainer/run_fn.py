@@ -18,6 +18,7 @@ from preprocessing.columns import serving_columns
 from preprocessing.config import PreprocessingConfig
 from preprocessing.outputs import ROW_ID
 from preprocessing.progress import report
+from preprocessing.raw_text import RawText
 from trainer.config import InputConfig, TrainerConfig
 from trainer.curves import Curves
 from trainer.export import export_model
@@ -96,7 +97,7 @@ def run_fn(fn_args: "FnArgs") -> None:
     """Trains the model of `custom_config`, exports it, and writes `training.json` and TensorBoard logs.
 
     `custom_config` holds `preprocessing` and `trainer`, the dumps of PreprocessingConfig and TrainerConfig; also `name`
-    of the pipeline, and `source` with the texts that mean `missing` and whether to `strip`.
+    of the pipeline, and `source`, the dump of RawText.
 
     Args:
         fn_args: TFX's; read are train_files, eval_files, transform_output, custom_config; written are
@@ -129,7 +130,7 @@ def run_fn(fn_args: "FnArgs") -> None:
         served,
         _export_directory(fn_args.serving_model_dir, chief=is_chief(strategy)),
         name=custom.get("name", "model"),
-        source=custom.get("source", {}),
+        text=RawText.model_validate(custom.get("source", {})),
         samples=read_samples(fn_args.transform_output),
     )
     seconds = {"read": read - started, "train": fitted - read, "export": time.monotonic() - fitted}

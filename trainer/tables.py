@@ -66,7 +66,7 @@ def read_tables(path: str, file_format: str, *, separator: str | None = None) ->
     Args:
         path: of the file; compressed by suffix.
         file_format: csv, tsv, jsonl or parquet.
-        separator: of CSV cells; by default a comma, or a tab for tsv.
+        separator: of the cells of csv, by default a comma; those of tsv are parted by tabs.
 
     Raises:
         UserError: The file is not there, is empty, or is not what its format says.
@@ -79,7 +79,7 @@ def read_tables(path: str, file_format: str, *, separator: str | None = None) ->
         elif file_format == "jsonl":
             yield from _read_json_lines(path)
         else:
-            yield from _read_csv(path, separator or ("\t" if file_format == "tsv" else ","))
+            yield from _read_csv(path, "\t" if file_format == "tsv" else separator or ",")
 
 
 def write_tables(path: str, file_format: str, tables: Iterator[pa.Table]) -> None:

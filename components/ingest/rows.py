@@ -15,7 +15,7 @@ from components.ingest.span_column import of_span, without_span
 from components.ingest.split import assign, reads_whole_rows, split_columns
 from components.ingest.strata import Cuts, classes_of, places
 from preprocessing.columns import RawColumn
-from preprocessing.convert import convert
+from preprocessing.convert import convert_raw
 from preprocessing.errors import blame
 
 
@@ -71,20 +71,19 @@ def read_rows(plan: Plan, reading: Reading) -> Iterator[tuple[int, Rows]]:
 
 def convert_columns(plan: Plan, reading: Reading, rows: Rows) -> tuple[dict[str, pa.Array], np.ndarray]:
     """Returns the columns by name as they are encoded, and which rows can be used; notes why the others cannot."""
-    source = plan.config.source
-    strip, decimal = getattr(source, "strip", False), getattr(source, "decimal", ".")
+    text = plan.config.source.raw_text
     good = np.ones(len(rows.numbers), dtype=bool)
     arrays = {}
     for raw in _columns_read(plan):
         column = rows.table.column(raw.name).combine_chunks()
         with blame(reading.path):
-            converted = convert(column, raw, strip=strip, missing=source.missing_of(raw.name), decimal=decimal)
+            converted = convert_raw(column, raw, text)
         arrays[raw.name] = converted.flat
         bad = converted.bad
         for row in np.flatnonzero(bad).tolist():
             cell = column[row].as_py()
-            text = cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)
-            reading.add_bad(int(rows.numbers[row]), raw.name, converted.reason_of(row), text)
+            written = cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)
+            reading.add_bad(int(rows.numbers[row]), raw.name, converted.reason_of(row), written)
         good &= ~bad
     return arrays, good
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from preprocessing.errors import did_you_mean
+from preprocessing.raw_text import RawText
 from preprocessing.spec import Count, Flag, Name, Spec
 
 Paths = Name | tuple[Name, ...] | dict[Name, Name | tuple[Name, ...]]
@@ -39,7 +40,12 @@ class _Source(Spec):
 
     def missing_of(self, column: str) -> tuple[str, ...]:
         """Texts that mean missing in one column."""
-        return (*self.missing, *self.missing_in.get(column, ()))
+        return self.raw_text.missing_of(column)
+
+    @property
+    def raw_text(self) -> RawText:
+        """How text is read as values."""
+        return RawText(missing=self.missing, missing_in=self.missing_in)
 
     @property
     def per_split(self) -> Any:
@@ -92,6 +98,17 @@ class CsvSource(FileSource):
     """Cells that mean missing."""
     max_cell_kb: Count = 1024
     """A row with a longer cell is a bad row: most often a quote that was never closed."""
+
+    @property
+    def raw_text(self) -> RawText:
+        """See base class."""
+        return RawText(
+            missing=self.missing,
+            missing_in=self.missing_in,
+            strip=self.strip,
+            decimal=self.decimal,
+            separator=self.separator,
+        )
 
     @model_validator(mode="after")
     def _cells_can_be_told_apart(self) -> "CsvSource":

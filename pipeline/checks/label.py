@@ -76,7 +76,7 @@ def check_label_type(loaded: Loaded) -> Iterator[Finding]:
 def check_class_weights(loaded: Loaded) -> Iterator[Finding]:
     """Class weights name classes that there are."""
     label = loaded.config.label
-    classes = _class_names(label)
+    classes = label.class_names
     if not isinstance(label.class_weights, Mapping) or classes is None:
         return
     for name in label.class_weights:
@@ -85,16 +85,6 @@ def check_class_weights(loaded: Loaded) -> Iterator[Finding]:
                 ("label", "class_weights", name),
                 f"no such class.{did_you_mean(name, classes)} Classes: {', '.join(classes)}.",
             )
-
-
-def _class_names(label: Label) -> tuple[str, ...] | None:
-    """Returns the names of the classes as the trainer gives them; None where they are learned from the data."""
-    if label.task != "binary":
-        return label.classes
-    if label.positive is None:
-        return ("0", "1")
-    positive = label.positive if isinstance(label.positive, str) else f"{label.positive:g}"
-    return (f"not {positive}", positive)
 
 
 def _positive_problem(label: Label, derived: str) -> str | None:

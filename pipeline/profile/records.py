@@ -9,15 +9,14 @@ from components.ingest.encode import encode
 from pipeline.loading.load import Loaded
 from pipeline.profile.sample import Sample
 from preprocessing.columns import RAW_ROW_ID, RawColumn
-from preprocessing.convert import convert
+from preprocessing.convert import convert_raw
 
 
 def to_records(loaded: Loaded, sample: Sample, columns: Mapping[str, RawColumn]) -> pa.BinaryArray:
     """Returns each sampled row as the record that Ingest would write, numbered by its place in the sample."""
-    source = loaded.config.data.source
-    strip, decimal = getattr(source, "strip", False), getattr(source, "decimal", ".")
+    text = loaded.config.data.source.raw_text
     arrays = {
-        name: convert(sample.columns[name], raw, strip=strip, missing=source.missing_of(name), decimal=decimal).flat
+        name: convert_raw(sample.columns[name], raw, text).flat
         for name, raw in columns.items()
         if name in sample.columns
     }

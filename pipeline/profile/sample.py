@@ -176,7 +176,7 @@ def _as_text(array: pa.Array, source: Source) -> pa.Array:
     if pa.types.is_nested(array.type) or pa.types.is_null(array.type):
         return array
     try:
-        return to_text(array, strip=getattr(source, "strip", False), missing=())[0]
+        return to_text(array, strip=source.raw_text.strip, missing=())[0]
     except pa.ArrowException:
         return array
 

@@ -115,6 +115,22 @@ def test_missing_tokens_and_blanks_are_read_as_at_ingest(model, tmp_path):
     assert table["probability_yes"] == same["probability_yes"]
 
 
+def test_cells_are_cut_and_read_as_the_source_says(model, tmp_path):
+    """An export of a model trained on `separator: ;`, `decimal: ,` and `missing_in: {x: [-9]}`, by its own word."""
+    from trainer.predict import load_export, predict_tables
+
+    shutil.copytree(model.directory, tmp_path / "model")
+    description = next((tmp_path / "model").rglob("fullpass.json"))
+    said = json.loads(description.read_text())
+    said |= {"separator": ";", "decimal": ",", "missing_in": {"x": ["-9"]}}
+    description.write_text(json.dumps(said))
+    (tmp_path / "in.csv").write_text("x;kind\n0,5;a\n-9,0;a\n")
+    (table,) = predict_tables(load_export(tmp_path / "model"), str(tmp_path / "in.csv"))
+    (tmp_path / "same.jsonl").write_text('{"x": 0.5, "kind": "a"}\n{"kind": "a"}\n')
+    (same,) = predict_tables(model, str(tmp_path / "same.jsonl"))
+    assert table["probability_yes"] == same["probability_yes"]
+
+
 def test_a_regression_predicts_numbers(exported, rows, tmp_path):
     from trainer.predict import load_export, predict_file
 

@@ -234,3 +234,14 @@ def test_a_header_that_cannot_be_read_says_why(tmp_path, data, says):
     (tmp_path / "a.csv").write_bytes(data)
     with pytest.raises(UserError, match=says):
         read_file(tmp_path / "a.csv", CsvSource(format="csv", path="p"), raw(a="number"))
+
+
+def test_what_reads_raw_text_is_said_once(tmp_path):
+    text = source(decimal=",", separator=";", missing=["-"], missing_in={"a": ["-9"]}, strip=False).raw_text
+    assert text.model_dump(mode="json") == {
+        "missing": ["-"],
+        "missing_in": {"a": ["-9"]},
+        "strip": False,
+        "decimal": ",",
+        "separator": ";",
+    }
