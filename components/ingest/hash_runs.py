@@ -45,7 +45,7 @@ class RunWriter:
             run = Run(f"{self.prefix}-{len(self.runs):05d}.hashes", self._rows)
             fileio.makedirs(run.path.rpartition("/")[0])
             with fileio.open(run.path, "wb") as f:
-                f.write(np.sort(np.concatenate(self._pending), order=("hash", "what")).tobytes())
+                f.write(_sorted(np.concatenate(self._pending)).tobytes())
             self.runs.append(run)
         self._pending, self._rows = [], 0
 
@@ -65,8 +65,12 @@ def read_ranges(groups: Sequence[Sequence[Run]], range_rows: int = _RANGE_ROWS) 
 
 
 def _merged(pieces: list[np.ndarray]) -> np.ndarray:
-    entries = np.concatenate([np.empty(0, ENTRY), *pieces])
-    return np.sort(entries, order=("hash", "what"))
+    return _sorted(np.concatenate([np.empty(0, ENTRY), *pieces]))
+
+
+def _sorted(entries: np.ndarray) -> np.ndarray:
+    """Returns entries by hash, equal ones in the order given; NumPy's own sort of records takes ten times as long."""
+    return entries[np.argsort(entries["hash"], kind="stable")]
 
 
 class _Cursor:
