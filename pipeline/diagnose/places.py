@@ -28,6 +28,7 @@ from preprocessing.config import PreprocessingConfig
 from preprocessing.errors import UserError
 from preprocessing.feature import Place
 from preprocessing.places import PLACES, materializes, places
+from preprocessing.raw_text import RawText
 from preprocessing.schema import raw_schema
 from trainer.blocks import memory_bytes
 from trainer.config import TrainerConfig
@@ -267,7 +268,7 @@ def _latencies(served: Served, full_pass: FullPass) -> tuple[float, float]:
     """Returns the median milliseconds of requests of one row, and of many, to the export."""
     with tempfile.TemporaryDirectory() as folder:
         samples = read_samples(full_pass.graph)
-        export_model(served, f"{folder}/export", name="places", source={}, samples=samples)
+        export_model(served, f"{folder}/export", name="places", text=RawText(), samples=samples)
         loaded = tf.saved_model.load(f"{folder}/export")
     rows = [to_row(example, served.columns) for example in samples]
     one = _request(rows[:1], served.columns)
