@@ -211,6 +211,17 @@ class TextSource(FileSource):
     """Of the files, by Python's name."""
 
 
+class Decoded(Spec):
+    """The size that every image is brought to."""
+
+    height: Count
+    """Rows of pixels."""
+    width: Count
+    """Pixels of a row."""
+    channels: Literal[1, 3] = 3
+    """1: grey. 3: red, green, blue."""
+
+
 class ImagesSource(FileSource):
     """JPEG, PNG, GIF and BMP files as they are, in the column image, with height, width, channels, label and file."""
 
@@ -220,6 +231,8 @@ class ImagesSource(FileSource):
     labels: Literal["folders", "manifest"] = "folders"
     """folders: path is a folder with one folder of images per class. manifest: path is a CSV file with the column file,
     relative to the manifest, and any others."""
+    decode: Decoded | None = None
+    """Gives the column pixels too, for a vector feature: height * width * channels numbers from 0 to 255, by rows."""
 
 
 class SqlSource(_Source):

@@ -132,7 +132,9 @@ def _describe_mappings(forms: list[Schema]) -> str:
 
 def _describe_one(form: Schema, defs: Schema) -> str:
     kind = form.get("type")
-    if "enum" in form or "const" in form or form.get("properties"):
+    if "enum" in form or "const" in form:
+        return " or ".join(str(value) for value in form.get("enum", []) if not isinstance(value, str))
+    if form.get("properties"):
         return ""
     if kind == "string":
         return _describe_text(form)

@@ -65,7 +65,7 @@ def file_rows(
             continue
         rows.append(row)
         numbers.append(number)
-        size += sum(len(value) for value in row.values() if isinstance(value, bytes | str))
+        size += sum(len(value) for value in row.values() if isinstance(value, bytes | str | np.ndarray))
         if size >= _BATCH_BYTES or len(rows) == _BATCH_FILES:
             yield rows_of(rows, np.array(numbers, dtype=np.int64), reading)
             rows, numbers, size = [], [], 0

@@ -17,6 +17,7 @@ from PIL import Image
 from components.ingest.files import find_inputs, fingerprint
 from components.ingest.read import columns_of, parts_of
 from components.ingest.sources import CsvSource, ImagesSource, ModuleSource, ParquetSource, SqlSource, TfRecordSource
+from preprocessing.columns import RawColumn
 from preprocessing.errors import UserError
 from tests.components.ingest.reading_tools import inputs, raw, read_file, read_input
 
@@ -277,6 +278,27 @@ def test_images_named_by_a_manifest(tmp_path):
     assert rows == [("corgi", 7)] and numbers == [2]
     assert [row.row for row in bad] == [3, 4]
     assert "No such file" in bad[0].reason and "WEBP, not JPEG, PNG" in bad[1].reason
+
+
+def test_decoded_images_are_pixels_row_by_row_at_one_size(tmp_path):
+    pixels = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3) * 10
+    flat = np.full((40, 60, 3), 77, np.uint8)
+    (tmp_path / "a").mkdir()
+    Image.fromarray(pixels, "RGB").save(tmp_path / "a" / "1.png")
+    Image.fromarray(flat, "RGB").save(tmp_path / "a" / "2.jpg", quality=95)
+    source = ImagesSource(format="images", path=".", decode={"height": 2, "width": 3})
+    (folder,) = inputs(source, tmp_path)
+    columns = {"pixels": RawColumn("pixels", "vector", width=18), "width": RawColumn("width", "number")}
+    rows, _, bad = read_input(folder, source, columns)
+    assert bad == [] and [row[1] for row in rows] == [3, 60]
+    assert list(rows[0][0]) == pixels.ravel().tolist()
+    assert np.abs(np.array(list(rows[1][0])) - 77).max() <= 1  # JPEG loses a little
+
+    grey = ImagesSource(format="images", path=".", decode={"height": 4, "width": 6, "channels": 1})
+    columns = {"pixels": RawColumn("pixels", "vector", width=24)}
+    rows, _, _ = read_input(folder, grey, columns)
+    with Image.open(tmp_path / "a" / "1.png") as image:
+        assert list(rows[0][0]) == np.asarray(image.convert("L").resize((6, 4), Image.BILINEAR)).ravel().tolist()
 
 
 @pytest.fixture

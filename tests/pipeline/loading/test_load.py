@@ -463,3 +463,15 @@ def test_any_text_is_loaded_or_refused_in_our_words(text, tmp_path_factory):
     file.write_text(text)
     with pytest.raises(ConfigError):
         load(file)
+
+
+def test_a_number_of_a_few_is_listed(tmp_path):
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(
+        "name: x\n"
+        "data: {source: {format: images, path: ., decode: {height: 2, width: 2, channels: 2}}}\n"
+        "label: {name: label, task: multiclass, classes: [a, b]}\n"
+        "features: {pixels: {type: vector, width: 12}}\n"
+    )
+    with pytest.raises(ConfigError, match="data.source.decode.channels: Received: the number 2. Accepted: 1 or 3."):
+        load(file)
