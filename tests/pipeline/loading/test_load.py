@@ -26,7 +26,7 @@ MISTAKES = {
         {15: "  fare: {type: number, transform: [log1p]}"},
         "features.fare.transform",
         15,
-        ['Did you mean "transforms"?', "Accepted: type, column, missing, indicator, transforms, encoding"],
+        ['Did you mean "transforms"?', "Accepted: type, column, place, missing, indicator, transforms, encoding"],
     ),
     "misspelt format": ({4: "    format: cvs"}, "data.source.format", 4, ['"cvs"', 'Did you mean "csv"?', "parquet"]),
     "no format": ({4: ""}, "data.source", 3, ["the key format is missing", "source: {format: csv"]),
