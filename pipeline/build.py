@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow_data_validation as tfdv
 from tfx import types
-from tfx.components import Evaluator, ExampleValidator, Trainer
+from tfx.components import Evaluator, ExampleValidator, Trainer, Tuner
 from tfx.dsl.components.base import base_node
 from tfx.dsl.components.common.resolver import Resolver
 from tfx.orchestration import metadata
@@ -61,7 +61,7 @@ class Place:
 
     resolve: writes a path of the YAML as nodes find it. window: what Ingest reads, as known now. known: spans that were
     ingested before. analyzer_cache: folder of what analyzers made of each span. compress: gzip records that the YAML
-    leaves open. push_to: where models go.
+    leaves open. push_to: where models go. work: folder of unfinished work, the same for a retry; None keeps none.
     """
 
     resolve: Callable[[str], str]
@@ -71,6 +71,7 @@ class Place:
     compress: bool
     push_to: str
     cache_dir: str | None = None
+    work: str | None = None
 
 
 def trainer_config(config: PipelineConfig, place: Place) -> TrainerConfig:
@@ -101,6 +102,7 @@ def build(loaded: Loaded, *, root: Path, cache: bool = True, window: Window | No
         compress="://" in str(root),
         push_to=str(loaded.resolve(config.push.to)),
         cache_dir=str(root / "input_cache"),
+        work=f"{root}/work",
     )
     return Pipeline(
         pipeline_name=config.name,
@@ -151,17 +153,29 @@ def build_nodes(loaded: Loaded, place: Place, *, reuse: bool = True) -> list[bas
     transform_graph = transform.outputs["transform_graph"]
     ready = transform.outputs["transformed_examples"] if materializes(preprocessing) else examples
 
+    training = {
+        "name": config.name,
+        "preprocessing": preprocessing.model_dump(mode="json"),
+        "trainer": trainer_config(config, place).model_dump(mode="json"),
+        "source": config.data.source.raw_text.model_dump(mode="json"),
+        "code": code_digest(model_functions(config) + transform_functions(config)),
+    }
+    tuner = None
+    if config.tuning is not None:
+        # As text: the order of the search is part of it, and TFX sorts the keys of mappings.
+        training["tuning"] = config.tuning.model_dump_json()
+        tuner = Tuner(
+            tuner_fn="trainer.tuning.search.tuner_fn",
+            examples=ready,
+            transform_graph=transform_graph,
+            custom_config={**training, "work": place.work and f"{place.work}/Tuner"},
+        )
     trainer = Trainer(
         run_fn="trainer.run_fn.run_fn",
         examples=ready,
         transform_graph=transform_graph,
-        custom_config={
-            "name": config.name,
-            "preprocessing": preprocessing.model_dump(mode="json"),
-            "trainer": trainer_config(config, place).model_dump(mode="json"),
-            "source": config.data.source.raw_text.model_dump(mode="json"),
-            "code": code_digest(model_functions(config) + transform_functions(config)),
-        },
+        hyperparameters=tuner.outputs["best_hyperparameters"] if tuner else None,
+        custom_config={**training, "work": place.work and f"{place.work}/Trainer"},
     )
     model = trainer.outputs["model"]
 
@@ -219,6 +233,7 @@ def build_nodes(loaded: Loaded, place: Place, *, reuse: bool = True) -> list[bas
         comparison,
         validator,
         transform,
+        *([tuner] if tuner else []),
         trainer,
         parity,
         blessed,

@@ -14,6 +14,7 @@ from preprocessing.feature import Cross, Features
 from preprocessing.label import Label
 from preprocessing.spec import Count, Name, Spec
 from trainer.config import InputConfig, ModelConfig, TrainerConfig, TrainingConfig, WideDeep
+from trainer.tuning.config import TuningConfig
 
 
 class ParityConfig(Spec):
@@ -85,6 +86,8 @@ class PipelineConfig(Spec):
     model: ModelConfig = WideDeep(kind="wide_deep")
     """The architecture; a bare kind such as `linear` is short for its defaults."""
     training: TrainingConfig = TrainingConfig()
+    tuning: TuningConfig | None = None
+    """A search for hyperparameters before the model is trained (docs/tuning.md)."""
     input: InputConfig = InputConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     parity: ParityConfig = ParityConfig()

@@ -55,13 +55,13 @@ def _styled(value: Any) -> Any:
         if _is_short(value):
             items.fa.set_flow_style()
         return items
-    if isinstance(value, str) and value.startswith("?"):
+    if isinstance(value, str) and value.startswith(("?", ":")):
         return DoubleQuotedScalarString(value)  # as with keys
     return value
 
 
 def _key(name: str) -> str:
-    # ruamel leaves what begins as `?a` unquoted and cannot read it again.
+    # ruamel leaves what begins as `?a` or `:a` unquoted and cannot read it again.
     return name if _PLAIN_KEY.fullmatch(name) else DoubleQuotedScalarString(name)
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rich import box
@@ -15,6 +15,7 @@ from components.evaluation.verdict import Verdict, read_verdict
 from components.transform.analysis import Analysis, read_analysis
 from pipeline.config import PipelineConfig
 from pipeline.execution.events import Artifact, RunResult, Status
+from pipeline.training_facts import TrainingFacts, Trials, read_training, read_trials, trials_table
 
 _SHOWN = 6
 
@@ -44,6 +45,8 @@ class Summary:
     parity_rows: int | None
     latency_ms: float | None
     report: str | None
+    training: TrainingFacts | None = None
+    trials: Trials | None = None
 
 
 def summarize(result: RunResult, outputs: Outputs, config: PipelineConfig) -> Summary:
@@ -69,6 +72,7 @@ def summarize(result: RunResult, outputs: Outputs, config: PipelineConfig) -> Su
     parity, serving = artifact("Parity", "report"), artifact("ServingCheck", "report")
     report = artifact("Report", "report")
     comparison = artifact("SchemaComparison", "comparison")
+    model_run, tuner = artifact("Trainer", "model_run"), artifact("Tuner", "tuner_results")
     verdict = None
     if evaluation and blessing:
         blessed = bool(blessing.properties.get("blessed"))
@@ -91,6 +95,8 @@ def summarize(result: RunResult, outputs: Outputs, config: PipelineConfig) -> Su
         parity_rows=int(parity.properties["rows"]) if parity else None,
         latency_ms=float(serving.properties["latency_ms"]) if serving else None,
         report=f"{report.uri}/{Report.FILE}" if report else None,
+        training=read_training(model_run.uri) if model_run else None,
+        trials=read_trials(tuner.uri, config) if tuner else None,
     )
 
 
@@ -102,6 +108,8 @@ def _overlaps(examples: Sequence[Artifact], splits: Sequence[str]) -> dict[str, 
 def render(summary: Summary, result: RunResult) -> RenderableType:
     """Returns the summary as it is printed."""
     parts: list[RenderableType] = [_facts(summary)]
+    if summary.trials is not None:
+        parts.append(trials_table(summary.trials))
     if summary.verdict is not None:
         parts.append(_metrics(summary.verdict))
     parts += [_times(result), _ending(summary, result)]
@@ -129,6 +137,8 @@ def write_summary(summary: Summary, result: RunResult, path: Path) -> None:
         "reasons": list(verdict.reasons) if verdict else [],
         "metrics": {m.metric: m.value for m in verdict.metrics} if verdict else {},
         "baseline": {m.metric: m.baseline for m in verdict.metrics if m.baseline is not None} if verdict else {},
+        "training": asdict(summary.training) if summary.training else None,
+        "trials": summary.trials.records() if summary.trials else None,
         "model": summary.model,
         "pushed_to": summary.pushed_to,
         "report": summary.report,
@@ -158,6 +168,8 @@ def _facts(summary: Summary) -> RenderableType:
         table.add_row("analysis", line)
     if summary.schema_differences:
         table.add_row("schema", f"{summary.schema_differences} differences from the data (SchemaComparison)")
+    if summary.training is not None:
+        table.add_row("training", summary.training.words)
     if summary.parity_rows is not None:
         table.add_row("parity", f"{summary.parity_rows:,} rows equal in training and serving, 0 mismatches")
     if summary.latency_ms is not None:

@@ -124,6 +124,34 @@ class EarlyStopping(Spec):
     """Smallest fall that counts as an improvement."""
 
 
+class CheckpointConfig(Spec):
+    """When training is saved, so that a run that was cut short goes on in the middle of an epoch.
+
+    Saved are the weights, the state of the optimizer, the position in the epoch, the best weights and the history.
+    """
+
+    every_seconds: Literal["auto"] | Positive | None = "auto"
+    """Seconds between two checkpoints; null goes by `every_steps` alone. auto: ten seconds, or a hundred times what the
+    last checkpoint took to write if that is more, so that at most a hundredth of the time goes into them."""
+    every_steps: Count | None = None
+    """Updates between two checkpoints, besides `every_seconds`."""
+    keep: Count = 2
+    """Newest checkpoints kept while training runs; all are removed once the model is exported."""
+
+
+class ProfileConfig(Spec):
+    """A trace for TensorBoard's Profiler."""
+
+    steps: tuple[Count, Count]
+    """First and last update traced, counted from 1 over the whole training. Tens of updates are enough."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "ProfileConfig":
+        if self.steps[0] > self.steps[1]:
+            raise ValueError(f"steps: the first must not come after the last. Received: {list(self.steps)}.")
+        return self
+
+
 class TrainingConfig(Spec):
     """How the model is fitted."""
 
@@ -149,8 +177,27 @@ class TrainingConfig(Spec):
     """null trains all epochs."""
     seed: NonNegative = 1
     """Seeds Python, NumPy, Keras and the shuffle: same data, same config, same model on one CPU."""
-    distribution: Literal["auto", "one", "mirrored", "multi_worker", "tpu"] = "auto"
-    """auto takes what is there: TF_CONFIG, then TPU, then all GPUs, then one device."""
+    checkpoint: CheckpointConfig | None = CheckpointConfig()
+    """null saves nothing: a run that was cut short trains again from the start."""
+    profile: ProfileConfig | None = None
+    """Traces some updates for TensorBoard's Profiler (docs/training.md)."""
+    steps_per_execution: Literal["auto"] | Count = "auto"
+    """Updates made on the device before Python looks again whether to save or to stop. auto: half a second's worth."""
+    accumulate: Count = 1
+    """Pieces in which a device computes the gradient of its part of a batch, one after the other, to save memory. The
+    update is that of the whole batch; only layers that look at a batch as a whole (batch_norm) see pieces."""
+    xla: Literal["auto"] | Flag = "auto"
+    """Compile the gradient with XLA. auto: on a single GPU where every batch has the same shape (no text, no lists of
+    categories); never on CPUs, where it does not pay."""
+    distribution: Literal["auto", "one_device", "mirrored", "multi_worker", "tpu"] = "auto"
+    """auto takes what is there: TF_CONFIG, then TPU, then all GPUs, then one device. mirrored is all GPUs of this
+    machine, multi_worker the workers that TF_CONFIG names, tpu the one that TPU_NAME names."""
+    scaling: Literal["none", "linear", "sqrt"] = "none"
+    """What more than one device changes. none: `batch_size` is that of an update, over all devices, so that the model
+    is the same on any number of them. linear, sqrt: `batch_size` is that of each device, and the learning rate is
+    multiplied by the number of devices, or by its square root."""
+    wait_for_workers: Positive = 600.0
+    """Seconds that a worker of several waits for the others to start."""
     mixed_precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Precision of the hidden layers; weights, logits and losses stay float32. auto: bfloat16 on TPU and on GPUs that
     compute in it (capability 8.0 and above), float16 on older GPUs with tensor cores (7.0), float32 elsewhere."""
@@ -199,6 +246,7 @@ class TrainerConfig(Spec):
 
 __all__ = [
     "NETWORKS",
+    "CheckpointConfig",
     "Dcn",
     "EarlyStopping",
     "InputConfig",
@@ -206,6 +254,7 @@ __all__ = [
     "Mlp",
     "ModelConfig",
     "Module",
+    "ProfileConfig",
     "TrainerConfig",
     "TrainingConfig",
     "WideDeep",

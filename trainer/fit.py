@@ -1,14 +1,13 @@
-"""Fits a model: runs the epochs on the devices of a strategy, and keeps the best one.
+"""Fits a model: runs the epochs on the devices of a strategy, keeps the best one, and can be cut short anywhere.
 
 A loop of its own rather than `keras.Model.fit`, which in Keras 3 does not run on several workers, averages losses over
-replicas and batches without regard to weights, and traces every step twice. Here an update is exactly the gradient of
-the weighted mean over the whole batch, however it is spread.
+replicas and batches without regard to weights, traces every step twice, and begins an epoch again after a crash.
 """
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import keras
@@ -17,10 +16,16 @@ import tensorflow as tf
 
 from preprocessing.errors import UserError
 from preprocessing.label import Task
-from trainer.config import EarlyStopping
-from trainer.inputs import apply_model
-from trainer.measures import MONITOR, Sums, measures, shapes_of, sums_of
+from trainer.checkpoints import Checkpoints
+from trainer.config import CheckpointConfig, EarlyStopping
+from trainer.measures import MONITOR, measures
+from trainer.profiling import Profile
+from trainer.state import State
+from trainer.steps import Loop, Ran, Steps
+from trainer.stop import stop_requests
 from trainer.tasks import Loss
+from trainer.trouble import explain_memory, explain_not_finite
+from trainer.workers import Workers
 
 Report = Callable[[int, int, str, str], None]
 """Says (done, total, unit, note) while training runs."""
@@ -28,15 +33,26 @@ Report = Callable[[int, int, str, str], None]
 OnEpoch = Callable[[int, dict[str, float]], None]
 """Given the number of an epoch, from 1, and its metrics; those of the eval split begin with `val_`."""
 
-# One call runs so many updates on the device before Python looks at the clock again.
-_STEPS_PER_CALL = 200
+# With `steps_per_execution: auto` a call on the device takes about so long before Python looks at the clock again.
+_SECONDS_PER_CALL = 0.5
+_FIRST_CALL = 20
+_LONGEST_CALL = 2000
+
+
+class StoppedError(UserError):
+    """Training was asked to stop, and has been saved."""
 
 
 @dataclass(frozen=True)
 class Batches:
-    """An endless dataset, of which `steps` batches are one pass."""
+    """An endless dataset that may begin at any batch.
 
-    dataset: tf.data.Dataset
+    Attributes:
+        begin: (epoch, steps of it that are left out) -> batches of this worker from there on, one per replica.
+        steps: of one pass.
+    """
+
+    begin: Callable[[int, int], tf.data.Dataset]
     steps: int
 
 
@@ -47,12 +63,18 @@ class Fitted:
     Attributes:
         history: metric -> one value per epoch; those of the eval split begin with `val_`.
         best_epoch: the epoch whose weights the model now has, counted from 1.
-        seconds: of the epochs, building the graph included.
+        seconds: of the epochs, building the graph included, over all runs that it took.
+        resumed_at: updates made before this run took over; 0 where it began.
+        saves: checkpoints written in this run.
+        save_seconds: what they took.
     """
 
     history: dict[str, list[float]]
     best_epoch: int
     seconds: float
+    resumed_at: int = 0
+    saves: int = 0
+    save_seconds: float = 0.0
 
     @property
     def epochs(self) -> int:
@@ -60,7 +82,7 @@ class Fitted:
         return len(self.history["loss"])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Fit:
     """A training about to run.
 
@@ -74,6 +96,12 @@ class Fit:
         early_stopping: when to stop before; None never.
         report: told while epochs run.
         on_epoch: given the number of an epoch, from 1, and its metrics.
+        accumulate: pieces in which a device computes the gradient of its part of a batch.
+        xla: compile the gradient with XLA.
+        steps_per_call: updates on the device between two looks at the clock; None: what takes half a second.
+        checkpoints: folder, and when to save; None keeps nothing.
+        save_at_end: save after the last epoch too, so that a training of more epochs goes on from there.
+        profile: which updates to trace.
     """
 
     model: keras.Model
@@ -85,98 +113,206 @@ class Fit:
     early_stopping: EarlyStopping | None
     report: Report
     on_epoch: OnEpoch
+    accumulate: int = 1
+    xla: bool = False
+    steps_per_call: int | None = None
+    checkpoints: tuple[str, CheckpointConfig] | None = None
+    save_at_end: bool = False
+    profile: Profile = field(default_factory=Profile)
 
     def run(self, train: Batches, evaluation: Batches) -> Fitted:
         """Trains; afterwards the model has the weights of the best epoch.
 
         Raises:
-            UserError: The loss is NaN or infinite.
+            UserError: The loss is NaN or infinite, a batch does not fit into memory, or workers do not agree.
+            StoppedError: This process or another worker was told to stop; SIGTERM and SIGINT then have their usual
+                effect here.
         """
-        started = time.monotonic()
-        history: dict[str, list[float]] = {}
-        best, best_epoch, best_weights = math.inf, 0, self.model.get_weights()
-        for epoch, found in enumerate(self._epochs(train, evaluation), start=1):
-            for name, value in found.items():
-                history.setdefault(name, []).append(value)
-            monitored = found[f"val_{MONITOR[self.task]}"]
-            if monitored < best - (self.early_stopping.min_delta if self.early_stopping else 0.0):
-                best, best_epoch, best_weights = monitored, epoch, self.model.get_weights()
-            self.on_epoch(epoch, found)
-            if self.early_stopping is not None and epoch - best_epoch >= self.early_stopping.patience:
-                break
-        self.model.set_weights(best_weights)
-        return Fitted(history, best_epoch, time.monotonic() - started)
+        with stop_requests() as stops:
+            return _Run(self, train, evaluation, stops).run()
 
-    def _epochs(self, train: Batches, evaluation: Batches) -> Iterator[dict[str, float]]:
-        run_train = self._on_devices(self._train_step, {"loss": (), "weight": ()})
-        run_evaluation = self._on_devices(self._evaluation_step, shapes_of(self.task))
-        train_batches, evaluation_batches = (iter(self._distribute(data.dataset)) for data in (train, evaluation))
-        for epoch in range(self.epochs):
-            sums = self._run(run_train, train_batches, train.steps, epoch)
-            found = {"loss": float(sums["loss"]) / float(sums["weight"])}
-            sums = self._run(run_evaluation, evaluation_batches, evaluation.steps)
-            found |= {f"val_{name}": value for name, value in measures(self.task, sums).items()}
-            _check(found, epoch)
-            yield found
 
-    def _distribute(self, dataset: tf.data.Dataset) -> Any:
+class _Run:
+    """One run of a Fit."""
+
+    def __init__(self, fit: Fit, train: Batches, evaluation: Batches, stops: list[int]):
+        self._fit, self._train, self._evaluation, self._stops = fit, train, evaluation, stops
+        self._workers = Workers(fit.strategy)
+        self._steps = Steps(
+            model=fit.model,
+            optimizer=fit.optimizer,
+            loss=fit.loss,
+            task=fit.task,
+            strategy=fit.strategy,
+            accumulate=fit.accumulate,
+            xla=fit.xla,
+        )
+        self._state = State()
+        with tf.device("CPU"):
+            self._best = [tf.Variable(weight, trainable=False) for weight in fit.model.get_weights()]
+        self._checkpoints = self._make_checkpoints()
+        self._call = fit.steps_per_call or _FIRST_CALL
+        self._traced = False
+        self._began = 0.0
+
+    def run(self) -> Fitted:
+        """Trains to the end."""
+        resumed = self._restore()
+        self._began = time.monotonic() - self._state.seconds
+        fit, state = self._fit, self._state
+        run_train, run_evaluation = self._steps.training(), self._steps.evaluation()
+        batches = self._iterate(self._train, state.epoch, state.step)
+        evaluation_batches = None
+        while state.epoch < fit.epochs and not self._stopped_early():
+            self._train_epoch(run_train, batches)
+            evaluation_batches = evaluation_batches or self._iterate(self._evaluation, 0, 0)
+            sums = self._evaluate(run_evaluation, evaluation_batches)
+            self._end_epoch(sums)
+        fit.profile.close()
+        if fit.save_at_end:
+            self._save()
+        fit.model.set_weights([weight.numpy() for weight in self._best])
+        seconds = time.monotonic() - self._began
+        saves, save_seconds = (self._checkpoints.saves, self._checkpoints.seconds) if self._checkpoints else (0, 0.0)
+        return Fitted(state.history, state.best_epoch, seconds, resumed, saves, save_seconds)
+
+    @property
+    def _done(self) -> int:
+        return self._state.epoch * self._train.steps + self._state.step
+
+    def _iterate(self, batches: Batches, epoch: int, step: int) -> Any:
+        dataset = batches.begin(epoch, step)
         # Text stays on the host: no other device holds it.
         text = any(spec.dtype == tf.string for spec in tf.nest.flatten(dataset.element_spec))
         options = tf.distribute.InputOptions(experimental_fetch_to_device=not text)
-        return self.strategy.experimental_distribute_dataset(dataset, options)
+        return iter(self._fit.strategy.distribute_datasets_from_function(lambda _: dataset, options))
 
-    def _run(
-        self, steps: Callable[..., Any], batches: Any, count: int, epoch: int | None = None
-    ) -> dict[str, np.ndarray]:
-        """Runs `count` steps, a few hundred at a time, and returns the sums over all of them."""
+    def _train_epoch(self, run: Loop, batches: Any) -> None:
+        """Makes the updates of the epoch that are still to be made."""
+        state, steps = self._state, self._train.steps
+        while state.step < steps:
+            count = self._fit.profile.until_boundary(self._done, min(self._call, steps - state.step))
+            started = time.monotonic()
+            ran = self._call_of(run, batches, count)
+            spent = time.monotonic() - started
+            if not math.isfinite(ran.sums["loss"]):
+                raise explain_not_finite(self._train.begin, state.epoch, state.step, count * self._workers.replicas)
+            state.add(ran.sums, steps=count, waited=ran.waited, spent=spent)
+            self._fit.profile.at(self._done)
+            self._say()
+            self._after_call(count, spent)
+
+    def _call_of(self, run: Loop, batches: Any, count: int) -> Ran:
+        try:
+            return run(batches, count)
+        except tf.errors.ResourceExhaustedError as error:
+            dataset = self._train.begin(self._state.epoch, self._state.step)
+            raise explain_memory(self._steps, dataset, error) from error
+        except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError) as error:
+            if self._workers.count == 1:
+                raise
+            raise UserError(
+                f"another worker of the {self._workers.count} went away after {self._done:,} updates: "
+                f"{str(error.message).splitlines()[0][:200]}. Its log says why. Run all workers again: they go on "
+                "from the last checkpoint."
+            ) from error
+
+    def _evaluate(self, run: Loop, batches: Any) -> dict[str, np.ndarray]:
         totals: dict[str, np.ndarray] = {}
-        for first in range(0, count, _STEPS_PER_CALL):
-            here = min(_STEPS_PER_CALL, count - first)
-            sums = steps(batches, tf.constant(here))
-            totals = {name: totals.get(name, 0.0) + value.numpy().astype(np.float64) for name, value in sums.items()}
-            if epoch is not None:
-                note = f"epoch {epoch + 1} of {self.epochs}"
-                self.report(epoch * count + first + here, self.epochs * count, "updates", note)
+        done, steps = 0, self._evaluation.steps
+        while done < steps:
+            count = min(self._call, steps - done)
+            started = time.monotonic()
+            for name, value in run(batches, count).sums.items():
+                totals[name] = totals.get(name, 0.0) + value
+            done += count
+            self._after_call(count, time.monotonic() - started)
         return totals
 
-    def _on_devices(self, step: Callable[..., Sums], shapes: Mapping[str, tuple[int, ...]]) -> Callable[..., Sums]:
-        """Returns a function that runs `step` on a number of batches, on all replicas, and adds up what it returns.
+    def _end_epoch(self, sums: dict[str, np.ndarray]) -> None:
+        fit, state = self._fit, self._state
+        found = {"loss": state.sums["loss"] / state.sums["weight"]}
+        found |= {f"val_{name}": value for name, value in measures(fit.task, sums).items()}
+        _check(found, state.epoch)
+        monitored = found[f"val_{MONITOR[fit.task]}"]
+        if monitored < state.best - (fit.early_stopping.min_delta if fit.early_stopping else 0.0):
+            state.best, state.best_epoch = monitored, state.epoch + 1
+            for kept, weight in zip(self._best, fit.model.get_weights(), strict=True):
+                kept.assign(weight)
+        found["input_wait"] = state.waited / state.spent if state.spent else 0.0
+        state.end_epoch(found)
+        fit.on_epoch(state.epoch, found)
 
-        The loop over batches is in the graph, and `step` in it once: Python takes no part in an update.
-        """
+    def _stopped_early(self) -> bool:
+        stopping = self._fit.early_stopping
+        state = self._state
+        return stopping is not None and state.best_epoch > 0 and state.epoch - state.best_epoch >= stopping.patience
 
-        def on_replica(*batch: Any) -> Sums:
-            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, step(*batch))
+    def _say(self) -> None:
+        epoch, epochs = self._state.epoch, self._fit.epochs
+        note = f"epoch {epoch + 1} of {epochs}"
+        self._fit.report(self._done, epochs * self._train.steps, "updates", note)
 
-        @tf.function(autograph=False, reduce_retracing=True)
-        def steps(batches: Any, count: tf.Tensor) -> Sums:
-            def one(done: tf.Tensor, sums: Sums) -> tuple[tf.Tensor, Sums]:
-                found = self.strategy.run(on_replica, args=batches.get_next())
-                here = {name: self.strategy.experimental_local_results(value)[0] for name, value in found.items()}
-                return done + 1, {name: value + here[name] for name, value in sums.items()}
+    def _after_call(self, count: int, spent: float) -> None:
+        """Saves if it is time to, stops if any worker was told to, and decides how long the next call is."""
+        due = self._checkpoints is not None and self._checkpoints.due(self._done)
+        told = self._workers.table([due, bool(self._stops), self._next_call(count, spent)])
+        self._call = int(told[0, 2])
+        stop = bool(told[:, 1].any())
+        if stop or told[0, 0]:
+            self._save()
+        if stop:
+            raise StoppedError(self._stop_message(np.flatnonzero(told[:, 1]).tolist()))
 
-            nothing = {name: tf.zeros(shape) for name, shape in shapes.items()}
-            return tf.while_loop(lambda done, _: done < count, one, (tf.constant(0), nothing))[1]
+    def _next_call(self, count: int, spent: float) -> int:
+        if self._fit.steps_per_call is not None:
+            return self._fit.steps_per_call
+        if not self._traced:
+            # The first call built the graph, and says nothing of the next.
+            self._traced = True
+            return self._call
+        wanted = round(_SECONDS_PER_CALL * count / max(spent, 1e-6))
+        return min(max(wanted, self._call // 2, 1), 4 * self._call, _LONGEST_CALL)
 
-        return steps
+    def _stop_message(self, who: list[int]) -> str:
+        saved = "It was saved, and the next run goes on from there." if self._checkpoints else "Nothing was saved."
+        others = f" (worker {', '.join(map(str, who))})" if self._workers.count > 1 else ""
+        return f"Training was told to stop{others} after {self._done:,} updates. {saved}"
 
-    def _train_step(self, features: dict[str, tf.Tensor], label: tf.Tensor, weight: tf.Tensor) -> Sums:
-        replicas = tf.distribute.get_replica_context()
-        mass = replicas.all_reduce(tf.distribute.ReduceOp.SUM, tf.reduce_sum(weight))
-        with tf.GradientTape() as tape:
-            losses = self.loss(label, apply_model(self.model, features, training=True))
-            data = tf.reduce_sum(weight * losses)
-            penalty = tf.add_n([tf.constant(0.0), *self.model.losses])
-            # The optimizer adds up the gradients of all replicas.
-            target = tf.math.divide_no_nan(data, mass) + penalty / replicas.num_replicas_in_sync
-            target = self.optimizer.scale_loss(target)
-        variables = self.model.trainable_variables
-        self.optimizer.apply(tape.gradient(target, variables), variables)
-        return {"loss": data, "weight": tf.reduce_sum(weight)}
+    def _make_checkpoints(self) -> Checkpoints | None:
+        if self._fit.checkpoints is None:
+            return None
+        folder, config = self._fit.checkpoints
+        variables = {
+            "model": [variable.value for variable in self._fit.model.variables],
+            "optimizer": [variable.value for variable in self._fit.optimizer.variables],
+            "best": self._best,
+        }
+        return Checkpoints(folder, config, variables, chief=self._workers.index == 0)
 
-    def _evaluation_step(self, features: dict[str, tf.Tensor], label: tf.Tensor, weight: tf.Tensor) -> Sums:
-        logits = apply_model(self.model, features, training=False)
-        return sums_of(self.task, self.loss, label, logits, weight)
+    def _restore(self) -> int:
+        """Goes back to where an earlier run stood; returns the updates it made."""
+        text = self._checkpoints.restore() if self._checkpoints else None
+        if text is not None:
+            self._state = State.from_json(text)
+        positions = self._workers.table([self._done])[:, 0]
+        if len(set(positions)) > 1:
+            raise UserError(
+                f"workers found checkpoints of different updates: {', '.join(f'{p:.0f}' for p in positions)}. All must "
+                "see the same folder of artifacts: put `root` on storage that every worker mounts."
+            )
+        for epoch in range(self._state.epoch):
+            self._fit.on_epoch(epoch + 1, {name: values[epoch] for name, values in self._state.history.items()})
+        return self._done
+
+    def _save(self) -> None:
+        """Saves, unless an update has just made a weight NaN: then the checkpoint before is the last good one."""
+        if self._checkpoints is None:
+            return
+        weights = [value for value in self._fit.model.get_weights() if np.issubdtype(value.dtype, np.floating)]
+        if all(np.isfinite(value).all() for value in weights):
+            self._state.seconds = time.monotonic() - self._began
+            self._checkpoints.save(self._state.to_json(), self._done)
 
 
 def _check(metrics: dict[str, float], epoch: int) -> None:

@@ -78,6 +78,11 @@ def keras_inputs(inputs: Mapping[str, ModelInput]) -> dict[str, keras.KerasTenso
     return {tensor.name: tensor for tensor in tensors}
 
 
+def same_shapes(inputs: Mapping[str, ModelInput]) -> bool:
+    """Returns whether a row of every input has the same shape in every batch: none is a list of ids of any length."""
+    return all(None not in tensor.shape[1:] for tensor in keras_inputs(inputs).values())
+
+
 def apply_model(model: keras.Model, features: Mapping[str, tf.Tensor], *, training: bool) -> tf.Tensor:
     """Returns the logits of a model for features by input name, of which it may use some only.
 

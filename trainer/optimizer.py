@@ -67,3 +67,21 @@ def batch_size_for(rows: int) -> int:
     Example: 10,000 rows give 256, 1,000,000 give 1,024.
     """
     return min(1024, max(32, 2 ** round(math.log2(max(1.0, rows / 50)))))
+
+
+def replica_batch_size(config: TrainingConfig, rows: int, replicas: int) -> int:
+    """Returns the examples that each replica takes in an update.
+
+    Args:
+        config: the section `training:`.
+        rows: of the train split, for `batch_size: auto`.
+        replicas: in all.
+    """
+    size = batch_size_for(rows) if config.batch_size == "auto" else config.batch_size
+    return -(-size // replicas) if config.scaling == "none" else size
+
+
+def scaled_learning_rate(config: TrainingConfig, replicas: int) -> TrainingConfig:
+    """Returns the section with the learning rate for so many replicas."""
+    factor = {"none": 1.0, "linear": float(replicas), "sqrt": math.sqrt(replicas)}[config.scaling]
+    return config.model_copy(update={"learning_rate": config.learning_rate * factor})

@@ -6,7 +6,8 @@ import os
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -19,24 +20,30 @@ from preprocessing.config import PreprocessingConfig
 from preprocessing.outputs import ROW_ID
 from preprocessing.progress import report
 from preprocessing.raw_text import RawText
-from trainer.config import InputConfig, TrainerConfig
+from trainer.checkpoints import folder_for, prune, remove
+from trainer.config import InputConfig, TrainerConfig, TrainingConfig
 from trainer.curves import Curves
 from trainer.export import export_model
 from trainer.fit import Batches, Fit, Fitted, OnEpoch, Report
 from trainer.input_fn import STREAM_SHUFFLE_ROWS, Block, Decode, decoder, list_files
 from trainer.input_plan import graph_digest, plan_reading
-from trainer.inputs import feature_names, model_inputs, transformed_outputs
+from trainer.inputs import feature_names, model_inputs, same_shapes, transformed_outputs
 from trainer.labels import check_label, class_factors, class_names
 from trainer.models.build import build_model
-from trainer.optimizer import batch_size_for, make_optimizer
+from trainer.optimizer import make_optimizer, replica_batch_size, scaled_learning_rate
 from trainer.order import Order
 from trainer.placement import InModel, Placement, placement_of, refuse_text_on_tpu, with_preprocessing
+from trainer.profiling import Profile
 from trainer.samples import read_samples
 from trainer.scores import SCORES_FILE, write_scores
+from trainer.sharing import Share, share_of
 from trainer.signatures import Served
 from trainer.split import Split, load_split
-from trainer.strategy import choose_strategy, describe, is_chief, precision
+from trainer.strategy import choose_strategy, describe, needs_fixed_shapes, precision, use_xla
 from trainer.tasks import logit_columns, loss_of, with_head
+from trainer.tuning.config import TuningConfig
+from trainer.tuning.space import best_values, with_values
+from trainer.workers import Workers
 
 if TYPE_CHECKING:
     from tfx.components.trainer.fn_args_utils import FnArgs
@@ -53,25 +60,27 @@ class Data:
     Attributes:
         placement: where each feature is made.
         in_model: makes those whose place is the model; None without any.
-        train: the train split.
-        evaluation: the eval split.
+        train: this worker's share of the train split.
+        evaluation: of the eval split.
         names: class names in id order; empty for regression.
         factors: of the training weight per class; empty for none.
-        batch_size: examples per update.
+        batch_size: examples per update, over all replicas.
+        replica_batch_size: on each replica.
     """
 
     placement: Placement
     in_model: InModel | None
-    train: Split
-    evaluation: Split
+    train: Share
+    evaluation: Share
     names: tuple[str, ...]
     factors: np.ndarray
     batch_size: int
+    replica_batch_size: int
 
     @property
     def steps_per_epoch(self) -> int:
         """Updates per epoch."""
-        return self.train.steps(self.batch_size)
+        return self.train.steps(self.replica_batch_size)
 
 
 @dataclass(frozen=True)
@@ -108,14 +117,28 @@ def run_fn(fn_args: "FnArgs") -> None:
     """
     started = time.monotonic()
     custom = fn_args.custom_config
-    preprocessing = PreprocessingConfig.model_validate(custom["preprocessing"])
-    config = TrainerConfig.model_validate(custom["trainer"])
-    strategy = choose_strategy(config.training.distribution)
+    found, sections, declared = tuned(fn_args)
+    preprocessing = PreprocessingConfig.model_validate(declared)
+    config = TrainerConfig.model_validate(sections)
+    strategy = choose_strategy(config.training)
+    workers = Workers(strategy)
     tft_output = tft.TFTransformOutput(fn_args.transform_output)
-    data = load_data(fn_args.train_files, fn_args.eval_files, preprocessing, config, tft_output)
+    data = load_data(fn_args.train_files, fn_args.eval_files, preprocessing, config, tft_output, workers)
     read = time.monotonic()
-    curves = Curves(fn_args.model_run_dir) if is_chief(strategy) else Curves(tempfile.mkdtemp())
-    trained = train(data, preprocessing, config, tft_output, strategy=strategy, report=report, on_epoch=curves.write)
+    logs = fn_args.model_run_dir if workers.index == 0 else tempfile.mkdtemp()
+    curves = Curves(logs)
+    unfinished = _checkpoint_folder(fn_args, config, data)
+    trained = train(
+        data,
+        preprocessing,
+        config,
+        tft_output,
+        strategy=strategy,
+        report=report,
+        on_epoch=curves.write,
+        checkpoints=unfinished,
+        logs=logs,
+    )
     curves.close()
     fitted = time.monotonic()
     served = Served(
@@ -128,17 +151,21 @@ def run_fn(fn_args: "FnArgs") -> None:
     )
     export_model(
         served,
-        _export_directory(fn_args.serving_model_dir, chief=is_chief(strategy)),
+        _export_directory(fn_args.serving_model_dir, chief=workers.index == 0),
         name=custom.get("name", "model"),
         text=RawText.model_validate(custom.get("source", {})),
         samples=read_samples(fn_args.transform_output),
     )
     seconds = {"read": read - started, "train": fitted - read, "export": time.monotonic() - fitted}
-    if is_chief(strategy):
+    if workers.index == 0:
         decode = decoder(tft_output, data.placement, [*data.placement.read, ROW_ID], len(data.names))
+        all_eval_files = list_files(fn_args.eval_files, "eval")
         scores = f"{fn_args.model_run_dir}/{SCORES_FILE}"
-        write_scores(scores, trained.model, data.evaluation.files, decode, preprocessing.label.task)
-        write_json(f"{fn_args.model_run_dir}/{TRAINING_FILE}", training_record(data, trained, seconds))
+        write_scores(scores, trained.model, all_eval_files, decode, preprocessing.label.task)
+        write_json(f"{fn_args.model_run_dir}/{TRAINING_FILE}", training_record(data, trained, seconds) | found)
+        if unfinished is not None:
+            remove(unfinished)
+            prune(unfinished)
 
 
 def load_data(
@@ -147,8 +174,9 @@ def load_data(
     preprocessing: PreprocessingConfig,
     config: TrainerConfig,
     tft_output: tft.TFTransformOutput,
+    workers: Workers,
 ) -> Data:
-    """Reads both splits, and checks that there is something to learn.
+    """Reads this worker's share of both splits, and checks that there is something to learn.
 
     Args:
         train_files: patterns.
@@ -156,6 +184,7 @@ def load_data(
         preprocessing: decides the features and the label.
         config: decides how they are read.
         tft_output: the transform graph's output.
+        workers: that train together.
 
     Raises:
         UserError: A split is empty, damaged, or has too few usable labels.
@@ -165,26 +194,53 @@ def load_data(
     placement = placement_of(preprocessing, transformed_outputs(preprocessing, tft_output))
     in_model = InModel(placement, tft_output) if placement.in_model else None
     decode = decoder(tft_output, placement, placement.read, len(names))
-    complete = in_model.complete if in_model else _as_it_is
-    options = {"task": label.task, "classes": len(names), "complete": complete}
-    key = {
-        "transform graph": graph_digest(tft_output),
-        "features": list(placement.read),
-        "places": repr(placement),
-        "label": [label.task, len(names)],
+    options: dict[str, Any] = {
+        "decode": decode,
+        "config": config.input,
+        "task": label.task,
+        "classes": len(names),
+        "complete": in_model.complete if in_model else _as_it_is,
+        "key": {
+            "transform graph": graph_digest(tft_output),
+            "features": list(placement.read),
+            "places": repr(placement),
+            "label": [label.task, len(names)],
+        },
     }
-    train_split = _load("train", train_files, decode, config.input, key, **options)
-    check_label(label, names, train_split.counts)
-    size = config.training.batch_size
-    return Data(
+
+    def share(name: str, patterns: list[str]) -> Share:
+        return share_of(list_files(patterns, name), workers, partial(_load, name, **options), len(names))
+
+    train_share = share("train", train_files)
+    check_label(label, names, train_share.counts)
+    read = Data(
         placement=placement,
         in_model=in_model,
-        train=train_split,
-        evaluation=_load("eval", eval_files, decode, config.input, key, **options),
+        train=train_share,
+        evaluation=share("eval", eval_files),
         names=names,
-        factors=class_factors(label, names, train_split.counts),
-        batch_size=batch_size_for(train_split.counts.used) if size == "auto" else size,
+        factors=class_factors(label, names, train_share.counts),
+        batch_size=0,
+        replica_batch_size=0,
     )
+    return sized(read, config.training)
+
+
+def sized(data: Data, training: TrainingConfig) -> Data:
+    """Returns the same data in the batches of a section `training:`."""
+    workers = data.train.workers
+    replicas = workers.count * workers.replicas
+    per_replica = replica_batch_size(training, data.train.counts.used, replicas)
+    return replace(data, batch_size=per_replica * replicas, replica_batch_size=per_replica)
+
+
+def tuned(fn_args: "FnArgs") -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Returns what training.json says of a Tuner, and the sections trainer and preprocessing with what it found."""
+    custom = fn_args.custom_config
+    if not getattr(fn_args, "hyperparameters", None):
+        return {}, custom["trainer"], custom["preprocessing"]
+    values = best_values(fn_args.hyperparameters, TuningConfig.model_validate_json(custom["tuning"]))
+    return {"hyperparameters": values}, *with_values(values, custom["trainer"], custom["preprocessing"])
 
 
 def train(
@@ -196,6 +252,10 @@ def train(
     strategy: tf.distribute.Strategy,
     report: Report,
     on_epoch: OnEpoch,
+    checkpoints: str | None = None,
+    logs: str | None = None,
+    until: int | None = None,
+    keep_checkpoint: bool = False,
 ) -> Trained:
     """Builds and fits the model.
 
@@ -207,6 +267,10 @@ def train(
         strategy: the devices.
         report: told while epochs run.
         on_epoch: given the number of an epoch and its metrics.
+        checkpoints: folder of this training's; None saves nothing.
+        logs: folder that a trace for TensorBoard goes to.
+        until: epochs of `training.epochs` after which to end; the learning rate falls over all of them.
+        keep_checkpoint: save at the end too, so that a training until a later epoch goes on from there.
     """
     training = config.training
     task = preprocessing.label.task
@@ -220,33 +284,62 @@ def train(
         network = build_model(inputs, task=task, classes=logit_columns(task, len(data.names)), config=config.model)
         network = with_head(network, task, counts, data.factors)
         model = with_preprocessing(network, data.in_model)
-        optimizer = make_optimizer(training, data.steps_per_epoch * training.epochs, policy)
+        scaled = scaled_learning_rate(training, strategy.num_replicas_in_sync)
+        optimizer = make_optimizer(scaled, data.steps_per_epoch * training.epochs, policy)
         optimizer.build(model.trainable_variables)
+    saving = training.checkpoint
+    steps = training.steps_per_execution
     training_run = Fit(
         model=model,
         optimizer=optimizer,
         loss=loss_of(task, label_smoothing=training.label_smoothing, label_deviation=deviation),
         task=task,
         strategy=strategy,
-        epochs=training.epochs,
+        epochs=until or training.epochs,
         early_stopping=training.early_stopping,
         report=report,
         on_epoch=on_epoch,
+        accumulate=training.accumulate,
+        xla=use_xla(training, strategy, data.in_model is None and same_shapes(inputs)),
+        steps_per_call=None if steps == "auto" else steps,
+        checkpoints=(checkpoints, saving) if checkpoints and saving else None,
+        save_at_end=keep_checkpoint,
+        profile=Profile(logs, training.profile.steps if training.profile else None),
     )
-    fitted = training_run.run(_train_batches(data, config), _evaluation_batches(data))
+    fixed = needs_fixed_shapes(strategy)
+    fitted = training_run.run(_train_batches(data, config, fixed=fixed), _evaluation_batches(data, fixed=fixed))
     return Trained(model, network, fitted, describe(strategy), policy)
 
 
-def _train_batches(data: Data, config: TrainerConfig) -> Batches:
+def _train_batches(data: Data, config: TrainerConfig, *, fixed: bool) -> Batches:
     shuffle = STREAM_SHUFFLE_ROWS if config.input.shuffle_buffer == "auto" else config.input.shuffle_buffer
-    order = Order(batch_size=data.batch_size, shuffle=shuffle, seed=config.training.seed)
-    batches = data.train.batches(order, data.factors.tolist())
-    return Batches(batches, data.steps_per_epoch)
+    order = Order(batch_size=data.replica_batch_size, shuffle=shuffle, seed=config.training.seed, fixed=fixed)
+    return data.train.batches(order, data.factors.tolist())
 
 
-def _evaluation_batches(data: Data) -> Batches:
-    size = max(EVAL_BATCH, data.batch_size)
-    return Batches(data.evaluation.batches(Order(batch_size=size)), data.evaluation.steps(size))
+def _evaluation_batches(data: Data, *, fixed: bool) -> Batches:
+    return data.evaluation.batches(Order(batch_size=max(EVAL_BATCH, data.replica_batch_size), fixed=fixed))
+
+
+def _checkpoint_folder(fn_args: "FnArgs", config: TrainerConfig, data: Data) -> str | None:
+    """Returns the folder of this training's checkpoints, or None where nobody named a place for unfinished work.
+
+    When and how often it is saved, traced and looked at decides nothing of a training, and may change before a retry.
+    """
+    work = fn_args.custom_config.get("work")
+    if work is None:
+        return None
+    apart = {"checkpoint", "profile", "steps_per_execution"}
+    custom = {**fn_args.custom_config, "trainer": config.model_dump(mode="json", exclude={"training": apart})}
+    custom["found"] = tuned(fn_args)[0]
+    return folder_for(
+        work, input_files(fn_args), custom, fn_args.transform_output, data.batch_size, data.train.workers.count
+    )
+
+
+def input_files(fn_args: "FnArgs") -> list[str]:
+    """Returns the files of both splits."""
+    return [*list_files(fn_args.train_files, "train"), *list_files(fn_args.eval_files, "eval")]
 
 
 def training_record(data: Data, trained: Trained, seconds: Mapping[str, float]) -> dict[str, Any]:
@@ -257,8 +350,9 @@ def training_record(data: Data, trained: Trained, seconds: Mapping[str, float]) 
         "rows_without_weight": {"train": counts.weightless, "eval": data.evaluation.counts.weightless},
         "classes": dict(zip(data.names, counts.class_rows.tolist(), strict=True)),
         "class_weights": dict(zip(data.names, data.factors.tolist(), strict=False)),
-        "in_memory": data.train.in_memory is not None,
-        "input": {"train": data.train.kept, "eval": data.evaluation.kept},
+        "in_memory": data.train.split.in_memory is not None,
+        "input": {"train": data.train.split.kept, "eval": data.evaluation.split.kept},
+        "input_shared_by": "file" if data.train.by_file else "batch",
         "batch_size": data.batch_size,
         "steps_per_epoch": data.steps_per_epoch,
         "parameters": trained.model.count_params(),
@@ -269,6 +363,9 @@ def training_record(data: Data, trained: Trained, seconds: Mapping[str, float]) 
         "examples_per_second": round(counts.used * fitted.epochs / fitted.seconds),
         "devices": trained.devices,
         "precision": trained.precision,
+        "input_wait": round(float(np.mean(fitted.history["input_wait"])), 4),
+        "resumed_at_update": fitted.resumed_at,
+        "checkpoints": {"written": fitted.saves, "seconds": round(fitted.save_seconds, 3)},
     }
 
 
@@ -285,9 +382,14 @@ def _as_it_is(block: Block) -> Block:
 
 
 def _load(
-    name: str, patterns: list[str], decode: Decode, config: InputConfig, key: Mapping[str, Any], **options: Any
+    name: str,
+    files: tuple[str, ...],
+    *,
+    decode: Decode,
+    config: InputConfig,
+    key: Mapping[str, Any],
+    **options: Any,
 ) -> Split:
-    files = list_files(patterns, name)
     split = load_split(name, files, decode, **plan_reading(config, name, files, key), **options)
     _LOG.info("input: split %s is %s", name, split.kept)
     return split

@@ -1,6 +1,5 @@
 """On which devices a model is trained, and in which precision."""
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,40 +8,52 @@ import keras
 import tensorflow as tf
 
 from preprocessing.errors import UserError
+from trainer.cluster import Cluster, read_cluster, wait_for_workers
 from trainer.config import TrainingConfig
 
 _TENSOR_CORES = (7, 0)
 _BFLOAT16_CORES = (8, 0)
 
 
-def choose_strategy(distribution: str) -> tf.distribute.Strategy:
+def choose_strategy(config: TrainingConfig) -> tf.distribute.Strategy:
     """Returns the strategy of `training.distribution`; must be called before anything runs on a device.
 
     auto takes several workers if TF_CONFIG names them, a TPU if the environment names one, all GPUs if there are
-    several, else one device.
+    several, else one device. A GPU's memory is taken as it is needed, not all at once.
 
     Raises:
-        UserError: What was asked for is not there.
+        UserError: What was asked for is not there, TF_CONFIG is invalid, or a worker does not come.
     """
+    cluster = read_cluster()
+    distribution: str = config.distribution
     if distribution == "auto":
-        distribution = _found()
+        distribution = _found(cluster)
+    _grow_gpu_memory()
     if distribution == "multi_worker":
-        return _multi_worker()
+        return _multi_worker(cluster, config.wait_for_workers)
     if distribution == "tpu":
         return _tpu()
-    if distribution == "mirrored":
-        devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
-        return tf.distribute.MirroredStrategy([device.name for device in devices])
-    return tf.distribute.get_strategy()
+    return _mirrored() if distribution == "mirrored" else tf.distribute.get_strategy()
 
 
-def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Whether this process is the one that writes the model: worker 0, or the chief where there is one."""
-    resolver = strategy.cluster_resolver
-    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) or resolver is None:
-        return True
-    chiefs = "chief" in resolver.cluster_spec().jobs
-    return resolver.task_type == "chief" or (not chiefs and resolver.task_type == "worker" and resolver.task_id == 0)
+def needs_fixed_shapes(strategy: tf.distribute.Strategy) -> bool:
+    """Whether a batch of another size means compiling anew."""
+    return isinstance(strategy, tf.distribute.TPUStrategy)
+
+
+def use_xla(config: TrainingConfig, strategy: tf.distribute.Strategy, same_shapes: bool) -> bool:
+    """Returns whether to compile the gradient with XLA; a TPU does so anyway.
+
+    Args:
+        config: the section `training:`.
+        strategy: the devices.
+        same_shapes: whether rows have the same shape in every batch; otherwise every width is compiled anew.
+    """
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        return False
+    if config.xla != "auto":
+        return config.xla
+    return same_shapes and strategy.num_replicas_in_sync == 1 and bool(tf.config.list_logical_devices("GPU"))
 
 
 def describe(strategy: tf.distribute.Strategy) -> str:
@@ -69,25 +80,37 @@ def precision(config: TrainingConfig) -> Iterator[str]:
         keras.config.set_dtype_policy(before)
 
 
-def _found() -> str:
-    if len(_workers()) > 1:
+def _found(cluster: Cluster | None) -> str:
+    if cluster is not None and len(cluster.addresses) > 1:
         return "multi_worker"
     if os.environ.get("TPU_NAME") or tf.config.list_physical_devices("TPU"):
         return "tpu"
-    return "mirrored" if len(tf.config.list_physical_devices("GPU")) > 1 else "one"
+    return "mirrored" if len(tf.config.list_physical_devices("GPU")) > 1 else "one_device"
 
 
-def _workers() -> list[str]:
-    cluster = json.loads(os.environ.get("TF_CONFIG", "{}")).get("cluster", {})
-    return [address for role in ("chief", "worker") for address in cluster.get(role, [])]
+def _grow_gpu_memory() -> None:
+    for gpu in tf.config.list_physical_devices("GPU"):
+        tf.config.experimental.set_memory_growth(gpu, True)
 
 
-def _multi_worker() -> tf.distribute.Strategy:
-    if not _workers():
+def _mirrored() -> tf.distribute.Strategy:
+    devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
+    if len(devices) == 1 and devices[0].device_type == "CPU":
+        raise UserError(
+            "training.distribution is mirrored, but there is no GPU here. Check that the driver sees one (nvidia-smi), "
+            f"that CUDA_VISIBLE_DEVICES ({os.environ.get('CUDA_VISIBLE_DEVICES', 'not set')}) does not hide it, and "
+            "that TensorFlow was installed with CUDA; or use distribution: auto."
+        )
+    return tf.distribute.MirroredStrategy([device.name for device in devices])
+
+
+def _multi_worker(cluster: Cluster | None, seconds: float) -> tf.distribute.Strategy:
+    if cluster is None:
         raise UserError(
             "training.distribution is multi_worker, but the environment variable TF_CONFIG names no workers. Set it on "
             'every worker: {"cluster": {"worker": ["host1:port", ...]}, "task": {"type": "worker", "index": 0}}.'
         )
+    wait_for_workers(cluster, seconds)
     return tf.distribute.MultiWorkerMirroredStrategy()
 
 

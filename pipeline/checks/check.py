@@ -5,7 +5,7 @@ A check takes the loaded file and yields findings; it imports neither TensorFlow
 
 from collections.abc import Callable, Iterator
 
-from pipeline.checks import data, evaluation, features, label, places, run, source
+from pipeline.checks import data, evaluation, features, label, places, run, source, tuning
 from pipeline.checks.findings import Finding
 from pipeline.loading.load import Loaded
 from pipeline.loading.problems import ConfigError, Problem, in_file_order
@@ -38,6 +38,9 @@ CHECKS: tuple[Check, ...] = (
     evaluation.check_metrics,
     evaluation.check_thresholds,
     evaluation.check_slices,
+    tuning.check_tuning_paths,
+    tuning.check_tuning_objective,
+    tuning.check_tuning_workers,
     run.check_functions,
     run.check_training,
     run.check_folders,

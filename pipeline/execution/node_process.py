@@ -29,6 +29,7 @@ from preprocessing import progress
 _POLL_SECONDS = 0.01
 _PR_SET_PDEATHSIG = 1
 _FORWARDED = (signal.SIGINT, signal.SIGTERM)
+_NO_GPUS = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1"}
 _OUTCOME_SUFFIX = ".outcome.json"
 _PROGRESS_SUFFIX = ".progress.json"
 
@@ -62,7 +63,7 @@ class NodeProcess:
         return progress.read(self.scratch / f"{self.id}{_PROGRESS_SUFFIX}")
 
 
-def start(node_id: str, work: Callable[[], Outcome], *, log: Path, scratch: Path) -> NodeProcess:
+def start(node_id: str, work: Callable[[], Outcome], *, log: Path, scratch: Path, gpus: bool = False) -> NodeProcess:
     """Forks a process that does `work` and leaves.
 
     Args:
@@ -70,6 +71,8 @@ def start(node_id: str, work: Callable[[], Outcome], *, log: Path, scratch: Path
         work: What to do; an exception out of it is the node's failure.
         log: Receives all that the process and its children print and log; overwritten.
         scratch: An existing directory for the files through which the process reports.
+        gpus: Whether the process and its children see GPUs. One that only happens to load TensorFlow would take the
+            memory of all of them, which then the Trainer beside it lacks.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -79,7 +82,7 @@ def start(node_id: str, work: Callable[[], Outcome], *, log: Path, scratch: Path
     pid = os.fork()
     if pid == 0:
         try:
-            _live(node_id, work, log=log, scratch=scratch, parent=parent)
+            _live(node_id, work, log=log, scratch=scratch, gpus=gpus, parent=parent)
         finally:
             os._exit(1)
     with contextlib.suppress(ProcessLookupError):
@@ -128,7 +131,7 @@ def _has_ended(process: NodeProcess) -> bool:
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def _live(node_id: str, work: Callable[[], Outcome], *, log: Path, scratch: Path, parent: int) -> NoReturn:
+def _live(node_id: str, work: Callable[[], Outcome], *, log: Path, scratch: Path, gpus: bool, parent: int) -> NoReturn:
     """The whole life of the child; it leaves past every `finally`, `atexit` and thread of the parent."""
     exit_code = 1
     try:
@@ -137,6 +140,8 @@ def _live(node_id: str, work: Callable[[], Outcome], *, log: Path, scratch: Path
         _follow(parent)
         _redirect(log)
         _accept_signals()
+        if not gpus:
+            os.environ.update(_NO_GPUS)
         os.environ[progress.PROGRESS_FILE_VARIABLE] = str(scratch / f"{node_id}{_PROGRESS_SUFFIX}")
         _write_outcome(scratch / f"{node_id}{_OUTCOME_SUFFIX}", _attempt(work))
         exit_code = 0

@@ -39,6 +39,8 @@ from preprocessing.errors import UserError
 
 GRACE_SECONDS = 10.0
 _TICK_SECONDS = 0.25
+# The nodes that see GPUs.
+_TRAINING = frozenset({"tfx.components.trainer.component.Trainer", "tfx.components.tuner.component.Tuner"})
 _DONE = frozenset({Status.OK, Status.CACHED, Status.SKIPPED})
 
 
@@ -212,7 +214,8 @@ class _Nodes:
         )
         log = self._log_dir / f"{node_id}.log"
         self._waiting.remove(node_id)
-        self._running.append(node_process.start(node_id, work, log=log, scratch=self._scratch))
+        gpus = self._protos[node_id].node_info.type.name in _TRAINING
+        self._running.append(node_process.start(node_id, work, log=log, scratch=self._scratch, gpus=gpus))
         self._tell(NodeStarted(id=node_id, log=log))
 
     def _end(self, process: NodeProcess, *, interrupted: bool) -> None:

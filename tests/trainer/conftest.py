@@ -63,6 +63,7 @@ class Prepared:
                 "preprocessing": {**self.preprocessing, "place": config.input.place},
                 "trainer": config.model_dump(mode="json"),
                 "source": {"missing": ["", "NA"], "strip": True},
+                "work": str(output / "work"),
             },
         )
 

@@ -21,7 +21,8 @@ def batches(x, y, w, size):
     from trainer.fit import Batches
 
     dataset = tf.data.Dataset.from_tensor_slices(({"x": x}, y, w)).batch(size)
-    return Batches(dataset.repeat(), -(-len(x) // size))
+    steps = -(-len(x) // size)
+    return Batches(lambda epoch, step: dataset.repeat().skip(epoch * steps + step), steps)
 
 
 def linear_model(penalty: float = 0.0):
@@ -167,7 +168,7 @@ def test_a_loss_that_is_no_number_is_explained():
     import keras
 
     x, y, w = data()
-    with pytest.raises(UserError, match=r"loss is (nan|inf) after epoch \d.*learning_rate"):
+    with pytest.raises(UserError, match=r"loss is (no finite|nan|inf).*learning_rate"):
         fit(
             linear_model(),
             batches(x * 1e19, y * 1e19, w, 16),
@@ -181,14 +182,16 @@ def test_a_loss_that_is_no_number_is_explained():
 def test_progress_is_told_in_updates():
     x, y, w = data()
     told = []
-    fit(linear_model(), batches(x, y, w, 16), batches(x, y, w, 16), epochs=2, report=lambda *said: told.append(said))
+    both = batches(x, y, w, 16), batches(x, y, w, 16)
+    fit(linear_model(), *both, epochs=2, steps_per_call=10, report=lambda *said: told.append(said))
     assert told == [(4, 8, "updates", "epoch 1 of 2"), (8, 8, "updates", "epoch 2 of 2")]
 
 
 def test_a_long_epoch_is_told_in_parts():
     x, y, w = (np.repeat(values, 8, axis=0) for values in data())
     told = []
-    fit(linear_model(), batches(x, y, w, 2), batches(x, y, w, 512), report=lambda *said: told.append(said[0]))
+    both = batches(x, y, w, 2), batches(x, y, w, 512)
+    fit(linear_model(), *both, steps_per_call=200, report=lambda *said: told.append(said[0]))
     assert told == [200, 256]
 
 
@@ -225,3 +228,88 @@ def test_float16_trains_with_a_scaled_loss():
     assert isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
     fitted = fit(model, batches(x, y, w, 16), batches(x, y, w, ROWS), optimizer=optimizer, epochs=10)
     assert fitted.history["val_log_loss"][-1] < 0.5 * fitted.history["val_log_loss"][0]
+
+
+@pytest.mark.parametrize("pieces", [2, 3, 16, 100])
+def test_a_gradient_in_pieces_is_that_of_the_whole_batch(pieces):
+    x, y, w = data()
+    model = linear_model(penalty=0.1)
+    model.layers[-1].kernel.assign(np.ones((3, 1)))
+    fit(model, batches(x, y, w, 20), batches(x, y, w, ROWS), accumulate=pieces)
+    theta = np.array([1.0, 1, 1, 0])
+    for first in range(0, ROWS, 20):
+        part = slice(first, first + 20)
+        theta -= 0.5 * (gradient(theta, x[part], y[part], w[part]) + 0.2 * np.array([*theta[:3], 0]))
+    np.testing.assert_allclose(np.concatenate([model.get_weights()[0][:, 0], model.get_weights()[1]]), theta, atol=1e-5)
+
+
+def test_xla_changes_nothing():
+    x, y, w = data()
+    models = [linear_model(penalty=0.1), linear_model(penalty=0.1)]
+    for model, xla in zip(models, (False, True), strict=True):
+        fit(model, batches(x, y, w, 16), batches(x, y, w, ROWS), epochs=3, xla=xla)
+    np.testing.assert_allclose(models[0].get_weights()[0], models[1].get_weights()[0], rtol=1e-5)
+
+
+def slow(given, seconds: float):
+    """Returns the same batches, each of which takes so many seconds to come."""
+    import time
+
+    import tensorflow as tf
+
+    from trainer.fit import Batches
+
+    def wait(*batch):
+        time.sleep(seconds)
+        return batch[0]
+
+    def late(features, label, weight):
+        return features, tf.ensure_shape(tf.numpy_function(wait, [label], tf.float32), label.shape), weight
+
+    return Batches(lambda *at: given.begin(*at).map(late, num_parallel_calls=1), given.steps)
+
+
+def test_the_wait_for_input_is_measured():
+    x, y, w = data()
+    fitted = fit(linear_model(), batches(x, y, w, 4), batches(x, y, w, ROWS), epochs=3)
+    starved = fit(linear_model(), slow(batches(x, y, w, 4), 0.05), batches(x, y, w, ROWS), epochs=3)
+    assert all(0 <= share <= 1 for share in fitted.history["input_wait"] + starved.history["input_wait"])
+    assert starved.history["input_wait"][-1] > 0.8
+
+
+def test_a_batch_that_holds_nan_is_named():
+    x, y, w = data()
+    x[37, 1] = np.nan
+    with pytest.raises(UserError) as caught:
+        fit(linear_model(), batches(x, y, w, 16), batches(x, y, w, ROWS))
+    told = str(caught.value)
+    assert "in epoch 1, update 3: its batch of 16 rows holds NaN or infinity: x in 1 rows" in told
+
+
+def test_nan_leaves_the_last_good_checkpoint(tmp_path):
+    import tensorflow as tf
+
+    from trainer.checkpoints import Checkpoints
+    from trainer.config import CheckpointConfig
+
+    x, y, w = data()
+    x[37, 1] = np.nan
+    saving = CheckpointConfig(every_steps=1, every_seconds=None)
+    model = linear_model()
+    with pytest.raises(UserError, match="update 3"):
+        folder = str(tmp_path)
+        fit(model, batches(x, y, w, 16), batches(x, y, w, ROWS), checkpoints=(folder, saving), steps_per_call=1)
+    weights = [variable.value for variable in model.variables]
+    restored = Checkpoints(folder, saving, {"model": weights}, chief=True)
+    assert tf.train.latest_checkpoint(folder).endswith("ckpt-2")
+    restored._checkpoint.restore(tf.train.latest_checkpoint(folder)).expect_partial()
+    assert all(np.isfinite(value).all() for value in model.get_weights())
+
+
+def test_a_trace_lands_where_tensorboard_looks(tmp_path):
+    from trainer.profiling import Profile
+
+    x, y, w = data()
+    profile = Profile(str(tmp_path), (3, 6))
+    fit(linear_model(), batches(x, y, w, 16), batches(x, y, w, ROWS), epochs=3, profile=profile)
+    assert len(list(tmp_path.glob("plugins/profile/*/*.xplane.pb"))) == 1

@@ -161,6 +161,7 @@ def trained(prepared, seed: int = 1, preprocessing: dict | None = None, **sectio
     from preprocessing.config import PreprocessingConfig
     from trainer.config import TrainerConfig
     from trainer.run_fn import load_data, train, training_record
+    from trainer.workers import Workers
 
     sections = {"model": "wide_deep", "training": {"epochs": 2, "seed": seed, "learning_rate": 0.01}} | sections
     config = TrainerConfig.model_validate(sections)
@@ -168,9 +169,10 @@ def trained(prepared, seed: int = 1, preprocessing: dict | None = None, **sectio
     declared = PreprocessingConfig.model_validate({**(preprocessing or prepared.preprocessing), "place": place})
     kind = "transformed" if place == "transform" else "raw"
     files = [prepared.files(kind, split) for split in ("train", "eval")]
-    data = load_data(*files, declared, config, prepared.tft_output)
+    strategy = tf.distribute.get_strategy()
+    data = load_data(*files, declared, config, prepared.tft_output, Workers(strategy))
     calls = {"report": lambda *_: None, "on_epoch": lambda *_: None}
-    found = train(data, declared, config, prepared.tft_output, strategy=tf.distribute.get_strategy(), **calls)
+    found = train(data, declared, config, prepared.tft_output, strategy=strategy, **calls)
     return found.model, training_record(data, found, {})
 
 

@@ -3,9 +3,11 @@
 import json
 import os
 import pickle
+import shutil
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,11 +22,11 @@ def config(**keys):
 
 
 def test_auto_is_one_device_where_there_is_but_one(monkeypatch):
-    from trainer.strategy import choose_strategy, describe, is_chief
+    from trainer.strategy import choose_strategy, describe
 
     monkeypatch.delenv("TF_CONFIG", raising=False)
-    strategy = choose_strategy("auto")
-    assert (strategy.num_replicas_in_sync, describe(strategy), is_chief(strategy)) == (1, "CPU", True)
+    strategy = choose_strategy(config())
+    assert (strategy.num_replicas_in_sync, describe(strategy)) == (1, "CPU")
 
 
 def test_several_workers_need_tf_config(monkeypatch):
@@ -32,14 +34,14 @@ def test_several_workers_need_tf_config(monkeypatch):
 
     monkeypatch.delenv("TF_CONFIG", raising=False)
     with pytest.raises(UserError, match="TF_CONFIG names no workers"):
-        choose_strategy("multi_worker")
+        choose_strategy(config(distribution="multi_worker"))
 
 
 def test_one_worker_alone_is_no_cluster(monkeypatch):
     from trainer.strategy import choose_strategy
 
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": {"worker": ["localhost:1"]}}))
-    assert choose_strategy("auto").num_replicas_in_sync == 1
+    assert choose_strategy(config()).num_replicas_in_sync == 1
 
 
 def test_a_tpu_that_is_not_there_is_an_error(monkeypatch):
@@ -47,7 +49,7 @@ def test_a_tpu_that_is_not_there_is_an_error(monkeypatch):
 
     monkeypatch.delenv("TPU_NAME", raising=False)
     with pytest.raises(UserError, match="training.distribution is tpu, but none was found"):
-        choose_strategy("tpu")
+        choose_strategy(config(distribution="tpu"))
 
 
 @pytest.mark.parametrize(
@@ -93,9 +95,9 @@ run_fn(pickle.load(open(sys.argv[1], "rb")))
 """
 
 
-def start(planted, folder: Path, how: str, environment: dict[str, str] | None = None) -> subprocess.Popen:
+def start(planted, folder: Path, how: str, environment: dict[str, str] | None = None, **training) -> subprocess.Popen:
     folder.mkdir()
-    training = {"epochs": 3, "learning_rate": 0.01, "batch_size": 100, "distribution": how}
+    training = {"epochs": 3, "learning_rate": 0.01, "batch_size": 100, "distribution": how} | training
     (folder / "args").write_bytes(pickle.dumps(planted("binary").fn_args(folder, model="linear", training=training)))
     root = Path(__file__).resolve().parents[2]
     return subprocess.Popen(
@@ -119,17 +121,14 @@ def record(folder: Path) -> dict:
 @pytest.mark.integration
 def test_replicas_and_workers_learn_what_one_device_learns(planted, tmp_path):
     """The same global batches give the same updates, however they are spread; worker 0 is the one that exports."""
-    with socket.socket() as a, socket.socket() as b:
-        a.bind(("localhost", 0))
-        b.bind(("localhost", 0))
-        workers = [f"localhost:{s.getsockname()[1]}" for s in (a, b)]
-    processes = [start(planted, tmp_path / how, how) for how in ("one", "mirrored")]
+    workers = two_addresses()
+    processes = [start(planted, tmp_path / how, how) for how in ("one_device", "mirrored")]
     for index in range(2):
         task = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
         processes.append(start(planted, tmp_path / str(index), "auto", {"TF_CONFIG": json.dumps(task)}))
     for process in processes:
         finish(process)
-    one, mirrored, chief = (record(tmp_path / name) for name in ("one", "mirrored", "0"))
+    one, mirrored, chief = (record(tmp_path / name) for name in ("one_device", "mirrored", "0"))
     assert [found["devices"] for found in (one, mirrored, chief)] == ["CPU", "2 x CPU", "2 x CPU"]
     for found in (mirrored, chief):
         assert found["history"]["val_log_loss"] == pytest.approx(one["history"]["val_log_loss"], rel=1e-4)
@@ -137,3 +136,134 @@ def test_replicas_and_workers_learn_what_one_device_learns(planted, tmp_path):
     assert (tmp_path / "0" / "Format-Serving" / "saved_model.pb").exists()
     assert not (tmp_path / "1" / "Format-Serving").exists()
     assert not (tmp_path / "1" / "model_run" / "training.json").exists()
+
+
+SHARE = """
+import json, os, sys
+os.environ.update(TF_USE_LEGACY_KERAS="0", TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="-1")
+import tensorflow as tf
+import tensorflow_transform as tft
+from trainer.config import TrainingConfig
+from trainer.order import Order
+from trainer.sharing import share_of
+from trainer.split import load_split
+from trainer.strategy import choose_strategy
+from trainer.workers import Workers
+graph, even, few = json.loads(sys.argv[1])
+workers = Workers(choose_strategy(TrainingConfig()))
+spec = tft.TFTransformOutput(graph).transformed_feature_spec()
+wanted = {name: spec[name] for name in ("row_id", "label", "example_weight")}
+decode = lambda serialized: tf.io.parse_example(serialized, wanted)
+found = []
+for files in (even, few):
+    for limit in (0, 10**9):
+        options = {"task": "binary", "classes": 2, "readers": 2, "memory_limit": limit,
+                   "complete": lambda block: block}
+        share = share_of(files, workers, lambda own: load_split("train", own, decode, **options), 2)
+        batches = share.batches(Order(batch_size=32, shuffle=100, seed=3))
+        seen = []
+        for features, _, weight in batches.begin(1, 0).take(batches.steps * workers.replicas):
+            seen += [int(row) for row, w in zip(features["row_id"], weight) if w > 0]
+        counts = [share.counts.rows, *share.counts.class_rows.tolist()]
+        found.append({"by_file": share.by_file, "steps": batches.steps, "seen": seen, "counts": counts,
+                      "files": len(share.split.files)})
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture
+def even(planted, tmp_path):
+    """Returns the planted rows, 1,000 of them, in four plain files of nearly one size."""
+    import tensorflow as tf
+
+    copy = replace(planted("binary"), directory=tmp_path / "even")
+    shutil.copytree(planted("binary").directory, copy.directory)
+    records = []
+    for file in copy.files("transformed", "train"):
+        records += tf.data.TFRecordDataset(file, "GZIP" if file.endswith(".gz") else "").as_numpy_iterator()
+        Path(file).unlink()
+    for number, (first, last) in enumerate([(0, 270), (270, 520), (520, 765), (765, 1000)]):
+        with tf.io.TFRecordWriter(str(copy.directory / "transformed" / "train" / f"part-{number}")) as writer:
+            for record in records[first:last]:
+                writer.write(record)
+    return copy
+
+
+def two_addresses() -> list[str]:
+    with socket.socket() as a, socket.socket() as b:
+        a.bind(("localhost", 0))
+        b.bind(("localhost", 0))
+        return [f"localhost:{s.getsockname()[1]}" for s in (a, b)]
+
+
+@pytest.mark.integration
+def test_two_workers_see_every_example_of_an_epoch_once(planted, even):
+    files = [even.files("transformed", "train"), planted("binary").files("transformed", "train")[:1]]
+    root, workers = Path(__file__).resolve().parents[2], two_addresses()
+    processes = []
+    for index in range(2):
+        task = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
+        command = [sys.executable, "-c", SHARE, json.dumps([even.graph, *files])]
+        environment = {**os.environ, "TF_CONFIG": json.dumps(task)}
+        processes.append(subprocess.Popen(command, cwd=root, env=environment, stdout=-1, stderr=-1, text=True))
+    answers = []
+    for process in processes:
+        out, errors = process.communicate(timeout=180)
+        assert process.returncode == 0, errors[-3000:]
+        answers.append(json.loads(out.splitlines()[-1]))
+    likes = sum(row["likes"] == "yes" for row in even.rows["train"])
+    for first, second in zip(*(answer[:2] for answer in answers), strict=True):
+        assert first["by_file"] and second["by_file"] and first["files"] == second["files"] == 2
+        assert sorted(first["seen"] + second["seen"]) == list(range(1000))
+        assert first["steps"] == second["steps"] == 16
+        assert first["counts"] == second["counts"] == [1000, 1000 - likes, likes]
+    for first, second in zip(*(answer[2:] for answer in answers), strict=True):
+        assert not first["by_file"] and first["files"] == second["files"] == 1
+        assert sorted(first["seen"] + second["seen"]) == list(range(0, 1000, 2))
+        assert first["steps"] == second["steps"] == 8
+
+
+@pytest.mark.integration
+def test_workers_with_files_of_their_own_learn_what_one_device_learns(even, tmp_path):
+    """An update is that of all rows, so that their order does not matter; the workers have 505 and 495 of them."""
+    workers = two_addresses()
+    training = {"batch_size": 1010, "epochs": 4}
+    processes = [start(lambda _: even, tmp_path / "one", "one_device", **training)]
+    for index in range(2):
+        task = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
+        environment = {"TF_CONFIG": json.dumps(task)}
+        processes.append(start(lambda _: even, tmp_path / str(index), "auto", environment, **training))
+    for process in processes:
+        finish(process)
+    one, chief = record(tmp_path / "one"), record(tmp_path / "0")
+    assert (one["input_shared_by"], chief["input_shared_by"], chief["steps_per_epoch"]) == ("file", "file", 1)
+    for name in ("loss", "val_log_loss", "val_auc"):
+        assert chief["history"][name] == pytest.approx(one["history"][name], rel=1e-4)
+    assert chief["rows"] == one["rows"]
+    assert chief["classes"] == one["classes"]
+
+
+def test_mirrored_without_gpus_is_an_error():
+    from trainer.strategy import choose_strategy
+
+    with pytest.raises(UserError, match="training.distribution is mirrored, but there is no GPU here"):
+        choose_strategy(config(distribution="mirrored"))
+
+
+@pytest.mark.parametrize(("scaling", "size", "rate"), [("none", 25, 0.1), ("linear", 100, 0.4), ("sqrt", 100, 0.2)])
+def test_what_four_devices_change(scaling, size, rate):
+    from trainer.optimizer import replica_batch_size, scaled_learning_rate
+
+    training = config(batch_size=100, learning_rate=0.1, scaling=scaling)
+    assert replica_batch_size(training, 10_000, 4) == size
+    assert scaled_learning_rate(training, 4).learning_rate == pytest.approx(rate)
+
+
+@pytest.mark.parametrize(("sizes", "parts"), [([5, 1, 4, 2, 3], 2), ([1], 3), ([2] * 7, 3)])
+def test_files_are_divided_by_their_bytes(sizes, parts):
+    from trainer.sharing import divide
+
+    found = divide(sizes, parts)
+    assert sorted(number for part in found for number in part) == list(range(len(sizes)))
+    totals = [sum(sizes[number] for number in part) for part in found]
+    assert max(totals) - min(totals) <= max(sizes)

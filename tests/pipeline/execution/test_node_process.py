@@ -272,3 +272,16 @@ def test_starting_leaves_no_thread_behind(begin):
     before = threading.active_count()
     end(begin(lambda: OK))
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("gpus", [False, True])
+def test_gpus_are_seen_by_the_nodes_that_train_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: bool):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+
+    def work() -> Outcome:
+        return Outcome(status=Status.OK, outputs=len(os.environ["CUDA_VISIBLE_DEVICES"].split(",")))
+
+    process = node_process.start("Node", work, log=tmp_path / "log", scratch=tmp_path, gpus=gpus)
+    node_process.wait_any([process], 20)
+    assert node_process.collect(process).outputs == (2 if gpus else 1)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "0,1"

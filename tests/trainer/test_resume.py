@@ -1,0 +1,168 @@
+"""A training that is cut short, by real signals to real processes, goes on where it stood."""
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.integration
+
+RUN = """
+import os, pickle, sys
+os.environ.update(TF_USE_LEGACY_KERAS="0", TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="-1")
+from trainer.run_fn import run_fn
+run_fn(pickle.load(open(sys.argv[1], "rb")))
+"""
+TRAINING = {
+    "epochs": 4,
+    "batch_size": 2,
+    "learning_rate": 0.003,
+    "steps_per_execution": 50,
+    "early_stopping": {"patience": 3},
+    "checkpoint": {"every_steps": 100, "every_seconds": None},
+}
+MODEL = {"kind": "mlp", "hidden": [16], "dropout": 0.3, "batch_norm": True}
+
+
+def fn_args(planted, folder: Path, **sections):
+    return planted("binary").fn_args(folder, **{"model": MODEL, "training": TRAINING} | sections)
+
+
+def run_here(args) -> dict:
+    from trainer.run_fn import run_fn
+
+    run_fn(args)
+    return json.loads((Path(args.model_run_dir) / "training.json").read_text())
+
+
+def cut_short(args, folder: Path, number: int, updates: int) -> tuple[int, str]:
+    """Starts training in a process of its own and sends it a signal after so many updates were saved."""
+    folder.mkdir(exist_ok=True)
+    (folder / "args").write_bytes(pickle.dumps(args))
+    root = Path(__file__).resolve().parents[2]
+    command = [sys.executable, "-c", RUN, str(folder / "args")]
+    process = subprocess.Popen(command, cwd=root, env=os.environ.copy(), stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while saved(folder) < updates:
+        assert process.poll() is None, process.communicate()[1][-3000:]
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    return process.returncode, errors
+
+
+def saved(folder: Path) -> int:
+    """Returns the updates before the newest checkpoint."""
+    found = [int(path.stem.split("-")[-1]) for path in (folder / "work").glob("*/ckpt-*.index")]
+    return max(found, default=0)
+
+
+def same_curve(left: dict, right: dict) -> None:
+    for name in ("loss", "val_loss", "val_log_loss", "val_auc"):
+        np.testing.assert_allclose(left["history"][name], right["history"][name], rtol=1e-12, err_msg=name)
+    assert left["best_epoch"] == right["best_epoch"]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(planted, tmp_path_factory):
+    return run_here(fn_args(planted, tmp_path_factory.mktemp("whole")))
+
+
+@pytest.mark.parametrize("cache", ["memory", "none"])
+def test_a_killed_training_goes_on_in_the_middle_of_an_epoch(planted, uninterrupted, tmp_path, cache):
+    whole = uninterrupted
+    if cache == "none":
+        whole = run_here(fn_args(planted, tmp_path / "whole", input={"cache": cache}))
+    args = fn_args(planted, tmp_path / "cut", input={"cache": cache})
+    code, _ = cut_short(args, tmp_path / "cut", signal.SIGKILL, 700)
+    assert code == -signal.SIGKILL
+    assert not (tmp_path / "cut" / "model_run" / "training.json").exists()
+    resumed = run_here(args)
+    assert resumed["resumed_at_update"] >= 700
+    assert resumed["resumed_at_update"] % 500 != 0, "in the middle of an epoch"
+    same_curve(resumed, whole)
+    assert not any((tmp_path / "cut" / "work").iterdir()), "removed after success"
+
+
+def test_a_request_to_stop_saves_first_then_has_its_usual_effect(planted, uninterrupted, tmp_path):
+    args = fn_args(planted, tmp_path, training={**TRAINING, "checkpoint": {"every_steps": 400, "every_seconds": None}})
+    code, _ = cut_short(args, tmp_path, signal.SIGTERM, 400)
+    assert code == -signal.SIGTERM
+    assert saved(tmp_path) % 400 != 0, "saved where it was told to stop"
+    resumed = run_here(args)
+    assert resumed["resumed_at_update"] > 400
+    same_curve(resumed, uninterrupted)
+
+
+def test_a_training_of_something_else_does_not_go_on_from_there(planted, tmp_path):
+    cut_short(fn_args(planted, tmp_path), tmp_path, signal.SIGKILL, 300)
+    left = saved(tmp_path)
+    other = run_here(fn_args(planted, tmp_path, training={**TRAINING, "epochs": 1, "learning_rate": 0.002}))
+    assert other["resumed_at_update"] == 0
+    assert saved(tmp_path) == left, "what another training left stays"
+
+
+def test_only_what_decides_a_training_decides_its_folder(tmp_path):
+    from trainer.checkpoints import folder_for
+
+    data = tmp_path / "data"
+    data.write_text("one")
+    first = folder_for("work", [str(data)], {"a": 1, "b": 2})
+    assert folder_for("work", [str(data)], {"b": 2, "a": 1}) == first
+    assert folder_for("work", [str(data)], {"a": 1, "b": 3}) != first
+    data.write_text("three")
+    assert folder_for("work", [str(data)], {"a": 1, "b": 2}) != first
+
+
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path):
+    import tensorflow as tf
+
+    from trainer.checkpoints import Checkpoints
+    from trainer.config import CheckpointConfig
+
+    weight = tf.Variable([1.0, 2.0])
+
+    def opened() -> Checkpoints:
+        return Checkpoints(str(tmp_path), CheckpointConfig(), {"model": [weight]}, chief=True)
+
+    checkpoints = opened()
+    checkpoints.save("first", 1)
+    weight.assign([3.0, 4.0])
+    checkpoints.save("second", 2)
+    weight.assign([9.0, 9.0])
+    assert opened().restore() == "second"
+    assert weight.numpy().tolist() == [3.0, 4.0]
+    (tmp_path / "ckpt-2.index").write_bytes(b"")
+    assert opened().restore() == "first"
+    assert weight.numpy().tolist() == [1.0, 2.0]
+    (tmp_path / "ckpt-1.data-00000-of-00001").unlink()
+    assert opened().restore() is None
+
+
+def test_checkpoints_take_a_hundredth_of_the_time_by_default(tmp_path, monkeypatch):
+    import tensorflow as tf
+
+    from trainer.checkpoints import Checkpoints, time
+    from trainer.config import CheckpointConfig
+
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    checkpoints = Checkpoints(str(tmp_path), CheckpointConfig(), {"model": [tf.Variable(1.0)]}, chief=True)
+    clock[0] = 9.0
+    assert not checkpoints.due(1)
+    clock[0] = 10.0
+    assert checkpoints.due(1)
+    monkeypatch.setattr(checkpoints._writer, "save", lambda **_: clock.__setitem__(0, clock[0] + 3.0))
+    checkpoints.save("", 1)
+    clock[0] += 299.0
+    assert not checkpoints.due(2)
+    clock[0] += 2.0
+    assert checkpoints.due(2)

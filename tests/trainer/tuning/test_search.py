@@ -1,0 +1,155 @@
+"""A search over the planted rows: what is tried, what is found, and what becomes of an interruption."""
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from preprocessing.errors import UserError
+
+pytestmark = pytest.mark.integration
+RATE = {"training.learning_rate": {"choices": [1e-7, 0.03]}}
+
+
+def tuner_args(planted, folder: Path, *, model="linear", training=None, **tuning) -> SimpleNamespace:
+    from trainer.tuning.config import TuningConfig
+
+    given = {"epochs": 2, "batch_size": 50, **(training or {})}
+    args = planted("binary").fn_args(folder, model=model, training=given)
+    args.transform_graph_path = args.transform_output
+    args.custom_config["tuning"] = TuningConfig.model_validate(tuning).model_dump_json()
+    return args
+
+
+def searched(args):
+    from trainer.tuning.search import tuner_fn
+
+    found = tuner_fn(args)
+    found.tuner.search(**found.fit_kwargs)
+    return found.tuner
+
+
+def tried(tuner) -> list[dict]:
+    return [trial.hyperparameters.values for trial in tuner.oracle.trials.values()]
+
+
+@pytest.mark.parametrize("algorithm", ["random", "bayesian"])
+def test_the_better_learning_rate_is_found_and_trained_with(planted, tmp_path, algorithm):
+    from trainer.run_fn import run_fn
+
+    args = tuner_args(planted, tmp_path, search=RATE, algorithm=algorithm, max_trials=2)
+    tuner = searched(args)
+    assert sorted(values["training.learning_rate"] for values in tried(tuner)) == [1e-7, 0.03]
+    best = tuner.get_best_hyperparameters()[0]
+    assert best.values["training.learning_rate"] == 0.03
+    assert not (tmp_path / "work" / "trials").exists()
+    args.hyperparameters = best.get_config()
+    run_fn(args)
+    record = json.loads((tmp_path / "model_run" / "training.json").read_text())
+    assert record["hyperparameters"] == {"training.learning_rate": 0.03}
+    [trial] = tuner.oracle.get_best_trials(1)
+    assert min(record["history"]["val_log_loss"]) == pytest.approx(trial.score, rel=1e-6), "trained as the trial was"
+
+
+def test_all_kinds_of_paths_reach_the_model(planted, tmp_path, monkeypatch):
+    from trainer.tuning import search
+
+    seen = []
+    real = search.train
+
+    def train(data, preprocessing, config, *rest, **options):
+        trained = real(data, preprocessing, config, *rest, **options)
+        seen.append((config.model.hidden, data.batch_size, trained.model.count_params()))
+        return trained
+
+    monkeypatch.setattr(search, "train", train)
+    space = {
+        "model.hidden": {"choices": [[4], [8, 4]]},
+        "training.batch_size": {"min": 40, "max": 60, "step": 10},
+        "features.city.encoding.embedding": {"choices": [2, 16]},
+        "model.dropout": {"min": 0.0, "max": 0.5},
+    }
+    model = {"kind": "mlp", "hidden": [4]}
+    tuner = searched(tuner_args(planted, tmp_path, model=model, search=space, algorithm="random", max_trials=5))
+    for values, (hidden, batch_size, _) in zip(tried(tuner), seen, strict=True):
+        assert list(hidden) == json.loads(values["model.hidden"])
+        assert batch_size == values["training.batch_size"] in (40, 50, 60)
+        assert 0.0 <= values["model.dropout"] <= 0.5
+    counts = [count for *_, count in seen]
+    sizes = {
+        (v["model.hidden"], v["features.city.encoding.embedding"]): n for v, n in zip(tried(tuner), counts, strict=True)
+    }
+    assert len(set(sizes.values())) == len(sizes) > 1
+
+
+def test_hyperband_goes_on_with_the_best_where_they_ended(planted, tmp_path, monkeypatch):
+    from trainer.tuning import search
+
+    runs = []
+    real = search.train
+
+    def train(*given, until, **options):
+        trained = real(*given, until=until, **options)
+        rate = given[2].training.learning_rate
+        runs.append((rate, until, trained.fitted.resumed_at, trained.fitted.history["val_log_loss"]))
+        return trained
+
+    monkeypatch.setattr(search, "train", train)
+    space = {"training.learning_rate": {"min": 0.001, "max": 0.1, "scale": "log"}}
+    args = tuner_args(planted, tmp_path, search=space, algorithm="hyperband", max_trials=6, training={"epochs": 6})
+    searched(args)
+    first = {rate: history for rate, _, resumed, history in runs if not resumed}
+    further = [(rate, until, resumed, history) for rate, until, resumed, history in runs if resumed]
+    assert further, runs
+    for rate, until, resumed, history in further:
+        assert resumed % 20 == 0 and len(history) == until > resumed // 20
+        np.testing.assert_array_equal(history[: resumed // 20], first[rate][: resumed // 20])
+
+
+def test_a_search_that_was_killed_goes_on(planted, tmp_path):
+    """Eight trials; killed after the third: the next run makes the rest, and those tried stay."""
+    space = {"training.learning_rate": {"min": 0.001, "max": 0.1, "scale": "log"}}
+    args = tuner_args(planted, tmp_path, search=space, algorithm="random", max_trials=6, training={"batch_size": 5})
+    (tmp_path / "args").write_bytes(pickle.dumps(args))
+    code = (
+        "import os, pickle, sys\n"
+        'os.environ.update(TF_USE_LEGACY_KERAS="0", TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="-1")\n'
+        "from trainer.tuning.search import tuner_fn\n"
+        "tuner_fn(pickle.load(open(sys.argv[1], 'rb'))).tuner.search()\n"
+    )
+    root = Path(__file__).resolve().parents[3]
+    command = [sys.executable, "-c", code, str(tmp_path / "args")]
+    process = subprocess.Popen(command, cwd=root, env=os.environ.copy(), stdout=-1, stderr=-1, text=True)
+    deadline = time.monotonic() + 120
+    while len(list((tmp_path / "work").glob("*/search/trial_*/trial.json"))) < 3:
+        assert process.poll() is None, process.communicate()[1][-3000:]
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=30)
+    before = {path.parent.name for path in (tmp_path / "work").glob("*/search/trial_*/trial.json")}
+    tuner = searched(args)
+    assert len(tuner.oracle.trials) == 6
+    assert before <= {f"trial_{name}" for name in tuner.oracle.trials}
+
+
+def test_the_time_budget_ends_a_search(planted, tmp_path):
+    args = tuner_args(planted, tmp_path, search=RATE, algorithm="random", max_trials=2, max_seconds=1e-9)
+    with pytest.raises(UserError, match="no trial of tuning.search ended well.*max_seconds was over"):
+        searched(args)
+
+
+def test_a_search_in_which_nothing_can_be_trained_says_why(planted, tmp_path):
+    space = {"training.learning_rate": {"choices": [1e30, 1e35]}}
+    training = {"optimizer": "sgd", "warmup": 0.0, "clip_norm": None}
+    args = tuner_args(planted, tmp_path, search=space, algorithm="random", max_trials=2, training=training)
+    with pytest.raises(UserError, match="no trial of tuning.search ended well. The last one: .*training diverged"):
+        searched(args)

@@ -1,0 +1,138 @@
+"""Which part of the data each worker reads, and what all of them know together."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+import tensorflow as tf
+
+from preprocessing.errors import UserError
+from trainer.fit import Batches
+from trainer.order import Order
+from trainer.split import Counts, Split
+from trainer.workers import Workers
+
+# The largest share of the files may hold so many times the bytes of the mean one; else all workers read all files.
+_UNEVEN = 1.1
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Share:
+    """One worker's part of a split.
+
+    Attributes:
+        split: of this worker's files.
+        counts: of the whole split.
+        by_file: whether no other worker reads these files; otherwise all read all, and take turns batch by batch.
+        used: rows of a weight above 0 that each worker has read.
+        workers: all of them.
+    """
+
+    split: Split
+    counts: Counts
+    by_file: bool
+    used: tuple[int, ...]
+    workers: Workers
+
+    def steps(self, batch_size: int) -> int:
+        """Returns the steps of an epoch in which every replica takes `batch_size` rows: as the largest share needs."""
+        batches = -(-max(self.used) // batch_size)
+        if not self.by_file:
+            batches = -(-batches // self.workers.count)
+        return -(-batches // self.workers.replicas)
+
+    def batches(self, order: Order, class_weights: Sequence[float] = ()) -> Batches:
+        """Returns the batches of this worker, one per replica and step; with several replicas all have equally many.
+
+        Args:
+            order: of the rows; where it begins and which share it is are filled in here.
+            class_weights: factor of the weight per class id.
+        """
+        steps, replicas = self.steps(order.batch_size), self.workers.replicas
+        if self.workers.count * replicas > 1:
+            order = replace(order, batches=steps * replicas)
+        if not self.by_file:
+            order = replace(order, share=self.workers.index, shares=self.workers.count)
+
+        def begin(epoch: int, step: int) -> tf.data.Dataset:
+            here = replace(order, epoch=epoch, start=step * replicas)
+            return self.split.batches(here, class_weights)
+
+        return Batches(begin, steps)
+
+
+def share_of(files: Sequence[str], workers: Workers, load: Callable[[tuple[str, ...]], Split], classes: int) -> Share:
+    """Loads this worker's share of a split.
+
+    Files go to workers so that each has about as many bytes. Where there are too few files for that, every worker
+    reads all of them.
+
+    Args:
+        files: of the split, in the same order on every worker.
+        workers: all of them.
+        load: reads files.
+        classes: of the label, 0 for regression.
+
+    Raises:
+        UserError: This worker, or another one, could not read its share.
+    """
+    own = _own_files(files, workers)
+    error, split = None, None
+    try:
+        split = load(own or tuple(files))
+    except UserError as found:
+        error = found
+    failed = np.flatnonzero(workers.table([error is not None])[:, 0])
+    if error is not None:
+        raise error
+    if split is None or len(failed):
+        raise UserError(f"worker {', '.join(map(str, failed))} could not read its share of the data; its log says why.")
+    counts = _together(split.counts, workers, classes) if own and workers.count > 1 else split.counts
+    used = workers.table([split.counts.used])[:, 0]
+    return Share(split, counts, own is not None, tuple(int(rows) for rows in used), workers)
+
+
+def divide(sizes: Sequence[int], parts: int) -> list[list[int]]:
+    """Returns the numbers of the files of each part: the largest first, each to the part with the fewest bytes so far.
+
+    Args:
+        sizes: of the files, in bytes.
+        parts: into how many.
+    """
+    totals: list[int] = [0] * parts
+    chosen: list[list[int]] = [[] for _ in range(parts)]
+    for number in sorted(range(len(sizes)), key=lambda i: (-sizes[i], i)):
+        least = min(range(parts), key=lambda part: (totals[part], part))
+        chosen[least].append(number)
+        totals[least] += sizes[number]
+    return [sorted(numbers) for numbers in chosen]
+
+
+def _own_files(files: Sequence[str], workers: Workers) -> tuple[str, ...] | None:
+    """Returns the files of this worker, or None where files cannot be divided evenly."""
+    if workers.count == 1:
+        return tuple(files)
+    sizes = [tf.io.gfile.stat(file).length for file in files]
+    parts = divide(sizes, workers.count)
+    totals = [sum(sizes[number] for number in part) for part in parts]
+    if not all(parts) or max(totals) > _UNEVEN * np.mean(totals):
+        return None
+    return tuple(files[number] for number in parts[workers.index])
+
+
+def _together(own: Counts, workers: Workers, classes: int) -> Counts:
+    scalars = [own.rows, own.weightless, own.weight, own.label_sum, own.label_squares]
+    table = workers.table([*scalars, *own.class_rows, *own.class_weight]).sum(axis=0)
+    rows, weightless, weight, label_sum, label_squares = table[:5].tolist()
+    return Counts(
+        rows=int(rows),
+        weightless=int(weightless),
+        class_rows=table[5 : 5 + classes].round().astype(np.int64),
+        class_weight=table[5 + classes :],
+        weight=weight,
+        label_sum=label_sum,
+        label_squares=label_squares,
+        not_finite={},
+    )

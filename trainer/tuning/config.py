@@ -1,0 +1,82 @@
+"""The section `tuning:` of the YAML. Nothing here imports TensorFlow."""
+
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from preprocessing.spec import Count, Name, NonNegative, Real, Spec
+from trainer.config import Positive
+
+
+class Range(Spec):
+    """Numbers from `min` to `max`, both included; whole ones if both are written so."""
+
+    min: Annotated[int, Field(strict=True)] | Real
+    max: Annotated[int, Field(strict=True)] | Real
+    step: Positive | None = None
+    """Distance of the numbers tried; with scale: log their ratio. Whole numbers have 1 by default, others none."""
+    scale: Literal["linear", "log"] = "linear"
+    """log tries as many numbers between 0.001 and 0.01 as between 0.01 and 0.1."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "Range":
+        if self.min >= self.max:
+            raise ValueError(f"min must be less than max. Received: min: {self.min:g}, max: {self.max:g}.")
+        if self.scale == "log" and self.min <= 0:
+            raise ValueError(f"scale: log needs min above 0. Received: min: {self.min:g}.")
+        if self.scale == "log" and self.step is not None and self.step <= 1:
+            raise ValueError(f"with scale: log, step is a ratio above 1. Received: step: {self.step:g}.")
+        if self.whole and self.step is not None and self.step != int(self.step):
+            raise ValueError(f"between whole numbers the step must be whole. Received: step: {self.step:g}.")
+        return self
+
+    @property
+    def whole(self) -> bool:
+        """Whether only whole numbers are tried."""
+        return isinstance(self.min, int) and isinstance(self.max, int)
+
+    @property
+    def examples(self) -> list[Any]:
+        """Values that stand for all: the ends."""
+        return [self.min, self.max]
+
+
+class Choices(Spec):
+    """Some values, of any type that the path takes."""
+
+    choices: tuple[Any, ...] = Field(min_length=1)
+    """The values, two or more, all different."""
+
+    @model_validator(mode="after")
+    def _different(self) -> "Choices":
+        if len({json.dumps(value, sort_keys=True) for value in self.choices}) < max(2, len(self.choices)):
+            raise ValueError(f"give two or more different choices. Received: {list(self.choices)}.")
+        return self
+
+    @property
+    def examples(self) -> list[Any]:
+        """All of them."""
+        return list(self.choices)
+
+
+class TuningConfig(Spec):
+    """A search for hyperparameters before the model is trained: trials on the train split, judged on the eval split."""
+
+    search: dict[Name, Range | Choices] = Field(min_length=1)
+    """Path into `model`, `training` or `features.NAME.encoding` -> the values to try, such as `training.learning_rate:
+    {min: 0.0001, max: 0.1, scale: log}` or `model.hidden: {choices: [[64], [128, 64]]}`."""
+    algorithm: Literal["random", "bayesian", "hyperband"] = "bayesian"
+    """random draws every trial anew; bayesian draws where earlier trials did well; hyperband gives many trials a few
+    epochs, and the best of them more."""
+    max_trials: Count = 20
+    """Trials at most. A trial of hyperband that goes on for more epochs counts as another one."""
+    max_seconds: Positive | None = None
+    """No trial starts later than this after the search began, interruptions included."""
+    epochs: Count | None = None
+    """Of each trial, at most; by default `training.epochs`."""
+    objective: Name | None = None
+    """Metric of the eval split that decides: log_loss, loss, accuracy, auc, rmse or mae, as far as the task has it. By
+    default log_loss, or rmse for a regression."""
+    seed: NonNegative = 1
+    """Of the draws."""
