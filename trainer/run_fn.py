@@ -312,8 +312,7 @@ def train(
 
 
 def _train_batches(data: Data, config: TrainerConfig, *, fixed: bool) -> Batches:
-    shuffle = STREAM_SHUFFLE_ROWS if config.input.shuffle_buffer == "auto" else config.input.shuffle_buffer
-    order = Order(batch_size=data.replica_batch_size, shuffle=shuffle, seed=config.training.seed, fixed=fixed)
+    order = Order(batch_size=data.replica_batch_size, shuffle=_shuffle(config), seed=config.training.seed, fixed=fixed)
     return data.train.batches(order, data.factors.tolist())
 
 
@@ -332,9 +331,17 @@ def _checkpoint_folder(fn_args: "FnArgs", config: TrainerConfig, data: Data) -> 
     apart = {"checkpoint", "profile", "steps_per_execution"}
     custom = {**fn_args.custom_config, "trainer": config.model_dump(mode="json", exclude={"training": apart})}
     custom["found"] = tuned(fn_args)[0]
+    # How much memory there is decides where rows are kept, and with that their order.
+    split = data.train.split
+    kept = "memory" if split.in_memory else "disk" if split.on_disk else "files"
+    custom["order"] = [kept, 0 if split.in_memory else split.window_rows(_shuffle(config))]
     return folder_for(
         work, input_files(fn_args), custom, fn_args.transform_output, data.batch_size, data.train.workers.count
     )
+
+
+def _shuffle(config: TrainerConfig) -> int:
+    return STREAM_SHUFFLE_ROWS if config.input.shuffle_buffer == "auto" else config.input.shuffle_buffer
 
 
 def input_files(fn_args: "FnArgs") -> list[str]:

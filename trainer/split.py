@@ -118,12 +118,20 @@ class Split:
         finish = partial(to_batch, class_weights=tuple(class_weights))
         if self.in_memory is not None:
             return batches_of(windows_in_memory(self.in_memory, order), self.layout, finish, order)
-        rows = max(1, min(order.shuffle or BLOCK_ROWS, self.window_bytes // max(1, self.row_bytes)))
+        rows = self.window_rows(order.shuffle)
         if self.on_disk is not None:
             return batches_of(windows_from_cache(self.on_disk, rows, order), self.layout, finish, order)
         source = Streamed(self.readers, rows, all_used=self.counts.weightless == 0)
         windows = windows_from_files(self.files, self.decode, self.layout, source, order)
         return batches_of(windows, self.layout, finish, order)
+
+    def window_rows(self, shuffle: int) -> int:
+        """Returns the rows that are shuffled together where not all are in memory; with the seed they decide the order.
+
+        Args:
+            shuffle: rows to shuffle among, 0 for none.
+        """
+        return max(1, min(shuffle or BLOCK_ROWS, self.window_bytes // max(1, self.row_bytes)))
 
     def steps(self, batch_size: int) -> int:
         """Returns the number of batches of so many rows in one epoch."""
