@@ -45,6 +45,7 @@ from trainer.samples import Row, read_samples, to_columns, to_row
 from trainer.signatures import SERVING_RAW, Served, column_keys
 from trainer.strategy import precision
 from trainer.tasks import logit_columns, loss_of, with_head
+from trainer.workers import Workers
 
 ROWS = 20_000
 """Rows of the sample, if the user asks for no other number."""
@@ -151,16 +152,17 @@ def _cost(name: str, full_pass: FullPass, config: TrainerConfig, *, scale: float
         start, rate = _write_times(full_pass)
         written = sum(file.stat().st_size for file in Path(str(full_pass.transformed)).rglob("*.tfrecord"))
     files = _files(full_pass)
-    tft_output = _output(full_pass)
+    tft_output, alone = _output(full_pass), Workers(tf.distribute.get_strategy())
     streamed, cached = (
-        load_data(*files, full_pass.preprocessing, _cached(config, cache), tft_output) for cache in ("none", "memory")
+        load_data(*files, full_pass.preprocessing, _cached(config, cache), tft_output, alone)
+        for cache in ("none", "memory")
     )
-    taken = memory_bytes(cached.train.in_memory or {})
+    taken = memory_bytes(cached.train.split.in_memory or {})
     kept = _kept(config, taken * scale)
     later = {"memory": cached, NOWHERE: streamed}
     if kept == "disk":
         on_disk = _cached(config, "disk", folder=f"{full_pass.transformed}-cache")
-        later["disk"] = load_data(*files, full_pass.preprocessing, on_disk, tft_output)
+        later["disk"] = load_data(*files, full_pass.preprocessing, on_disk, tft_output, alone)
     step_ms, served = _train_step(cached, full_pass.preprocessing, config, tft_output)
     row_ms, batch_ms = _latencies(served, full_pass)
     return Cost(
@@ -218,7 +220,7 @@ def _output(full_pass: FullPass) -> tft.TFTransformOutput:
 def _examples_per_second(data: Data) -> float:
     """Returns how fast batches come, after a first epoch that warms up."""
     steps = data.train.steps(data.batch_size)
-    batches = iter(data.train.batches(Order(batch_size=data.batch_size, shuffle=data.train.counts.rows)))
+    batches = iter(data.train.split.batches(Order(batch_size=data.batch_size, shuffle=data.train.counts.rows)))
     for _ in range(steps):
         next(batches)
     taken, started = 0, time.perf_counter()
@@ -252,7 +254,7 @@ def _train_step(
         optimizer.apply(tape.gradient(scaled, model.trainable_variables), model.trainable_variables)
         return value
 
-    batch = next(iter(data.train.batches(Order(batch_size=data.batch_size))))
+    batch = next(iter(data.train.split.batches(Order(batch_size=data.batch_size))))
     served = Served(
         model=network,
         tft_output=tft_output,
