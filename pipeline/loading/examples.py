@@ -120,9 +120,9 @@ TRANSFORMS: Mapping[str, str] = {
 """Transform -> the key `transforms:` of a feature that uses it."""
 
 
-def example_at(keys: Keys) -> str | None:
-    """Returns the example for a place, such as `label: {name: big_tipper, task: binary}`, or None."""
-    for pattern, example in PLACES.items():
+def example_at(keys: Keys, places: Mapping[str, str]) -> str | None:
+    """Returns the example among `places` for one, such as `label: {name: big_tipper, task: binary}`, or None."""
+    for pattern, example in places.items():
         if matches(pattern, keys):
             last = keys[-1]
             return example if isinstance(last, int) else f"{last}: {example}"

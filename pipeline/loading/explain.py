@@ -1,13 +1,13 @@
 """Validation errors of the config models as Problems in our own words: received, accepted, how to fix it."""
 
 from collections.abc import Mapping
-from functools import cache
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from pipeline.json_schema import Schema, json_schema
+from pipeline.json_schema import Schema
 from pipeline.loading.accepted import accepted_keys, accepted_names, accepted_words, accepts, describe, schemas_at
 from pipeline.loading.examples import example_at
 from pipeline.loading.problems import Keys, Problem, format_path, matches
@@ -27,14 +27,30 @@ _BOOLEANS = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "fa
 _LONGEST = 60
 
 
-def explain(error: ValidationError, tree: Tree) -> list[Problem]:
-    """Returns what `error` says about the file, one problem per place."""
-    schema = _schema()
+@dataclass(frozen=True)
+class _File:
+    """What messages are made from: the file as read, the schema of such files, an example per place."""
+
+    data: Any
+    schema: Schema
+    examples: Mapping[str, str]
+
+
+def explain(error: ValidationError, tree: Tree, schema: Schema, examples: Mapping[str, str]) -> list[Problem]:
+    """Returns what `error` says about the file, one problem per place.
+
+    Args:
+        error: what the model of the file raised.
+        tree: the file.
+        schema: the JSON Schema of such files.
+        examples: place -> value as it would be written there.
+    """
+    file = _File(tree.data, schema, examples)
     found: dict[Keys, list[ErrorDetails]] = {}
     for details in error.errors(include_url=False):
         found.setdefault(_place(details, tree.data), []).append(details)
     return [
-        Problem(format_path(keys), tree.line(keys), _message(keys, details, tree.data, schema))
+        Problem(format_path(keys), tree.line(keys), _message(keys, details, file))
         for keys, details in found.items()
         if not _belongs_to_another_form(keys, details, found)
     ]
@@ -58,11 +74,6 @@ def received(value: Any) -> str:
 def union_tag(keys: Keys) -> str | None:
     """Returns the key that tells the forms at `keys` apart (`type` for a feature), or None."""
     return next((tag for pattern, tag in _UNIONS.items() if matches(pattern, keys)), None)
-
-
-@cache
-def _schema() -> Schema:
-    return json_schema()
 
 
 def _place(details: ErrorDetails, data: Any) -> Keys:
@@ -95,31 +106,31 @@ def _belongs_to_another_form(keys: Keys, details: list[ErrorDetails], found: Map
     return not kept and any(len(other) > len(keys) and other[: len(keys)] == keys for other in found)
 
 
-def _message(keys: Keys, details: list[ErrorDetails], data: Any, schema: Schema) -> str:
+def _message(keys: Keys, details: list[ErrorDetails], file: _File) -> str:
     kinds = {d["type"] for d in details}
     if "extra_forbidden" in kinds:
-        return _unknown_key(keys, data, schema)
+        return _unknown_key(keys, file)
     if "missing" in kinds:
-        forms = _not_null(schemas_at(schema, keys, data))
-        return f"missing. Accepted: {describe(forms, schema)}.{_example(keys)}"
+        forms = _not_null(schemas_at(file.schema, keys, file.data))
+        return f"missing. Accepted: {describe(forms, file.schema)}.{_example(keys, file)}"
     if kinds & set(_NO_SUCH_FORM):
-        return _unknown_form(keys, _value(keys, data), data, schema)
+        return _unknown_form(keys, _value(keys, file.data), file)
     own = next((d for d in details if d["type"] == "value_error"), None)
     if own is not None:
         return str(own["ctx"]["error"])
     if str(details[0]["loc"][-1]) == "[key]":
         return "a name must not be empty."
-    return _wrong_value(keys, data, schema)
+    return _wrong_value(keys, file)
 
 
-def _wrong_value(keys: Keys, data: Any, schema: Schema) -> str:
-    value = _value(keys, data)
-    forms = _not_null(schemas_at(schema, keys, data))
+def _wrong_value(keys: Keys, file: _File) -> str:
+    value = _value(keys, file.data)
+    forms = _not_null(schemas_at(file.schema, keys, file.data))
     fix = _fix(value, forms)
     simple = not any(form.get("type") in ("object", "array") for form in forms)
-    example = "" if fix or simple else _example(keys)
+    example = "" if fix or simple else _example(keys, file)
     empty = " (not empty)" if value == "" else ""
-    return f"Received: {received(value)}. Accepted: {describe(forms, schema)}{empty}.{fix}{example}"
+    return f"Received: {received(value)}. Accepted: {describe(forms, file.schema)}{empty}.{fix}{example}"
 
 
 def _fix(value: Any, forms: list[Schema]) -> str:
@@ -143,27 +154,31 @@ def _fix(value: Any, forms: list[Schema]) -> str:
     return ""
 
 
-def _unknown_key(keys: Keys, data: Any, schema: Schema) -> str:
-    accepted = accepted_keys(schemas_at(schema, keys[:-1], data))
+def _unknown_key(keys: Keys, file: _File) -> str:
+    accepted = accepted_keys(schemas_at(file.schema, keys[:-1], file.data))
     name = str(keys[-1])
-    homes = [section for section in schema["properties"] if name in accepted_keys(schemas_at(schema, (section,), data))]
+    homes = [
+        section
+        for section in file.schema["properties"]
+        if name in accepted_keys(schemas_at(file.schema, (section,), file.data))
+    ]
     hint = did_you_mean(name, accepted) or (f" It belongs under {homes[0]}." if len(homes) == 1 else "")
     return f"unknown key.{hint} Accepted: {', '.join(accepted) or 'none'}."
 
 
-def _unknown_form(keys: Keys, value: Any, data: Any, schema: Schema) -> str:
+def _unknown_form(keys: Keys, value: Any, file: _File) -> str:
     if matches(_TRANSFORM, keys):
-        return _unknown_transform(value, accepted_names(schemas_at(schema, keys, data)))
+        return _unknown_transform(value, accepted_names(schemas_at(file.schema, keys, file.data)))
     place = keys if union_tag(keys) else keys[:-1]
     tag = union_tag(place) or ""
-    members = [form["properties"] for form in schemas_at(schema, place, None) if tag in form.get("properties", {})]
+    members = [form["properties"] for form in schemas_at(file.schema, place, None) if tag in form.get("properties", {})]
     words = [member[tag]["const"] for member in members]
     accepted = f"Accepted: {', '.join(words)}."
     if isinstance(value, str) and value not in words:
         return f'unknown {tag} "{_short(value)}".{did_you_mean(value, words)} {accepted}'
     if isinstance(value, Mapping) and place == keys:
-        return f"the key {tag} is missing. {accepted}{_example(keys)}"
-    return f"Received: {received(value)}. Accepted {tag}s: {', '.join(words)}.{_example(place)}"
+        return f"the key {tag} is missing. {accepted}{_example(keys, file)}"
+    return f"Received: {received(value)}. Accepted {tag}s: {', '.join(words)}.{_example(place, file)}"
 
 
 def _unknown_transform(value: Any, names: list[str]) -> str:
@@ -186,8 +201,8 @@ def _value(keys: Keys, data: Any) -> Any:
     return data
 
 
-def _example(keys: Keys) -> str:
-    example = example_at(keys)
+def _example(keys: Keys, file: _File) -> str:
+    example = example_at(keys, file.examples)
     return f" For example: {example}" if example else ""
 
 

@@ -1,13 +1,17 @@
 """Reads a pipeline file: YAML to a validated config, or every problem of the file at once."""
 
 import difflib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Generic, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from components.ingest.files import resolve_path
 from pipeline.config import PipelineConfig
+from pipeline.json_schema import Schema, json_schema
 from pipeline.loading.examples import PLACES
 from pipeline.loading.explain import explain, received
 from pipeline.loading.problems import ConfigError, Problem
@@ -15,6 +19,37 @@ from pipeline.loading.secrecy import secrecy_problems
 from pipeline.loading.yaml_tree import Tree, read_yaml
 
 YAML_ENDINGS = (".yaml", ".yml")
+
+
+Config = TypeVar("Config", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class FileForm(Generic[Config]):
+    """What one kind of YAML file holds.
+
+    model: of its content. schema: its JSON Schema, from which messages say what is accepted. examples: place -> value
+    as it would be written there. needed: keys named to someone whose file is empty. names: patterns of places whose
+    keys are names given by the user, so that none of them is taken for a credential.
+    """
+
+    model: type[Config]
+    schema: Callable[[], Schema]
+    examples: Mapping[str, str]
+    needed: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+PIPELINE = FileForm(
+    model=PipelineConfig,
+    schema=cache(json_schema),
+    examples=PLACES,
+    needed=("name", "data", "label", "features"),
+    names=(
+        "features.*", "features.*.columns.*", "data.types.*", "data.derive.*", "data.source.*.*", "data.split.*.*",
+        "label.class_weights.*", "evaluation.thresholds.*",
+    ),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -57,23 +92,39 @@ def load(path: Path | str) -> Loaded:
     """
     file = Path(path)
     text = _text(file)
+    config, tree = read(file, text, PIPELINE)
+    return Loaded(config=config, file=file, text=text, tree=tree)
+
+
+def load_as(path: Path | str, form: FileForm[Config]) -> tuple[Config, Tree]:
+    """Reads and validates a file of any form; returns it as an object and as a tree with lines.
+
+    Raises:
+        ConfigError: As `load`.
+    """
+    file = Path(path)
+    return read(file, _text(file), form)
+
+
+def read(file: Path, text: str, form: FileForm[Config]) -> tuple[Config, Tree]:
+    """Validates the text of a file; see `load_as`."""
     tree = read_yaml(text)
     if not isinstance(tree.data, dict):
-        raise ConfigError(file, tree.problems or [_not_a_pipeline(tree)])
-    config, problems = _validated(tree)
-    refused = [*tree.problems, *secrecy_problems(tree)]
+        raise ConfigError(file, tree.problems or [_not_a_mapping(tree, form)])
+    config, problems = _validated(tree, form)
+    refused = [*tree.problems, *secrecy_problems(tree, form.names)]
     places = {problem.path for problem in refused}
     problems = [*refused, *(problem for problem in problems if problem.path not in places)]
     if problems or config is None:
         raise ConfigError(file, problems)
-    return Loaded(config=config, file=file, text=text, tree=tree)
+    return config, tree
 
 
-def _validated(tree: Tree) -> tuple[PipelineConfig | None, list[Problem]]:
+def _validated(tree: Tree, form: FileForm[Config]) -> tuple[Config | None, list[Problem]]:
     try:
-        return PipelineConfig.model_validate(tree.data), []
+        return form.model.model_validate(tree.data), []
     except ValidationError as error:
-        return None, explain(error, tree)
+        return None, explain(error, tree, form.schema(), form.examples)
 
 
 def _text(file: Path) -> str:
@@ -107,9 +158,9 @@ def _inside(folder: Path) -> str:
     return f' Did you mean "{folder / names[0]}"?' if len(names) == 1 else ""
 
 
-def _not_a_pipeline(tree: Tree) -> Problem:
-    shape = "name, data, label and features, for example\n" + "\n".join(
-        f"    {key}: {PLACES[key]}" for key in ("name", "data", "label", "features")
+def _not_a_mapping(tree: Tree, form: FileForm[Config]) -> Problem:
+    shape = f"{', '.join(form.needed[:-1])} and {form.needed[-1]}, for example\n" + "\n".join(
+        f"    {key}: {form.examples[key]}" for key in form.needed
     )
     if tree.data is None:
         return Problem("", 1, f"the file is empty. It needs the keys {shape}")

@@ -4,7 +4,7 @@ The file is copied into artifacts, metadata and reports, so whatever stands in i
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.loading.problems import Keys, Problem, format_path, matches
@@ -17,11 +17,6 @@ _SECRET_KEY = re.compile(
 )
 _LOGIN_IN_ADDRESS = re.compile(r"://[^/\s:@]+:[^/\s@]+@")
 _VARIABLE = re.compile(r"\$\{[A-Za-z_]\w*\}")
-# Below these places keys are names of the user's data (columns, classes, splits), not settings.
-_NAMES_OF_DATA = (
-    "features.*", "features.*.columns.*", "data.types.*", "data.derive.*", "data.source.*.*", "data.split.*.*",
-    "label.class_weights.*", "evaluation.thresholds.*",
-)  # fmt: skip
 _INSTEAD = (
     "This file is copied into artifacts and reports. Give credentials in the environment of the run: "
     "GOOGLE_APPLICATION_CREDENTIALS for gs://, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for s3://, the variable "
@@ -29,17 +24,22 @@ _INSTEAD = (
 )
 
 
-def secrecy_problems(tree: Tree) -> list[Problem]:
-    """Returns a problem for every credential and every `${VARIABLE}`; the values themselves are never shown."""
+def secrecy_problems(tree: Tree, names: Sequence[str]) -> list[Problem]:
+    """Returns a problem for every credential and every `${VARIABLE}`; the values themselves are never shown.
+
+    Args:
+        tree: the file.
+        names: patterns of places whose keys are the user's own names (columns, classes, splits), not settings.
+    """
     return [
         Problem(format_path(keys), tree.line(keys), message)
         for keys, value in _entries((), tree.data)
-        if (message := _message(keys, value)) is not None
+        if (message := _message(keys, value, names)) is not None
     ]
 
 
-def _message(keys: Keys, value: Any) -> str | None:
-    if _is_setting(keys) and _SECRET_KEY.search(str(keys[-1]).replace("-", "_")):
+def _message(keys: Keys, value: Any, names: Sequence[str]) -> str | None:
+    if _is_setting(keys, names) and _SECRET_KEY.search(str(keys[-1]).replace("-", "_")):
         return f"looks like a credential. {_INSTEAD}"
     if not isinstance(value, str):
         return None
@@ -54,8 +54,8 @@ def _message(keys: Keys, value: Any) -> str | None:
     )
 
 
-def _is_setting(keys: Keys) -> bool:
-    return bool(keys) and isinstance(keys[-1], str) and not any(matches(p, keys) for p in _NAMES_OF_DATA)
+def _is_setting(keys: Keys, names: Sequence[str]) -> bool:
+    return bool(keys) and isinstance(keys[-1], str) and not any(matches(p, keys) for p in names)
 
 
 def _entries(keys: Keys, value: Any) -> Iterator[tuple[Keys, Any]]:
