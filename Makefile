@@ -78,7 +78,7 @@ env: $(PROJECT)  ## installs what requirements.txt pins into .venv (about 4 GB)
 $(PROJECT): $(PACKAGES) pyproject.toml
 	@rm -f $@
 	$(UV) pip install --quiet --python $(PYTHON) --no-deps --no-build-isolation -C editable_mode=compat --editable .
-	@$(PYTHON) -m compileall -q preprocessing trainer components pipeline
+	@$(PYTHON) -m compileall -q preprocessing trainer components pipeline kubeflow
 	@touch $@
 
 # A stamped environment is brought up to date; any other is built anew.

@@ -173,6 +173,20 @@ def run(
     os._exit(code)
 
 
+@app.command("compile")
+def compile_(
+    file: _File,
+    env: Annotated[Path, typer.Option(help="The environment file: image, resources, secrets, volumes.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The package to write.")] = Path("package.yaml"),
+) -> None:
+    """Compile the pipeline to a package for Kubeflow Pipelines, checked against the rules of its release."""
+    loaded = _checked(file)
+    # The command line stands above all layers, this module does not: what is above it is found by name.
+    from importlib import import_module
+
+    import_module("kubeflow.cli").compile_to(loaded, env, output)
+
+
 @app.command()
 def diagnose(
     file: _File,

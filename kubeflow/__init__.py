@@ -1,0 +1,1 @@
+"""The pipeline of a config as a package for Kubeflow Pipelines v2, and what its containers run."""

@@ -1,0 +1,90 @@
+"""Kubeflow's artifacts as TFX artifacts and back: types, properties, and the two addresses each of them has."""
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+from tfx import types
+from tfx.types import artifact as tfx_artifact
+from tfx.utils import import_utils
+
+from kubeflow.executor_input import Copy
+from kubeflow.parts import Json
+
+_OF_BACKEND = ("display_name", "store_session_info")
+"""Metadata that the backend adds for itself."""
+
+
+def to_tfx(copy: Copy, class_path: str, *, direct: bool) -> types.Artifact:
+    """Returns an artifact as an executor takes it.
+
+    Args:
+        copy: what the launcher said of it.
+        class_path: its type; the backend hands artifacts over without.
+        direct: work on the object store itself instead of the local copy.
+    """
+    result = import_utils.import_class_by_path(class_path)()
+    message = result.mlmd_artifact
+    message.uri = copy.uri if direct else str(copy.path)
+    if copy.name:
+        message.id = _number(copy.name)
+    declared = result.PROPERTIES or {}
+    for name, value in copy.metadata.items():
+        if value is None or name in _OF_BACKEND:
+            continue
+        if name in declared:
+            _set_property(message.properties[name], declared[name].type, value)
+        else:
+            # As JSON, which TFX's getters read as the type they ask for: an int came here as a float.
+            message.custom_properties[name].struct_value.CopyFrom(tfx_artifact._encode_struct_value(value))
+    result.set_mlmd_artifact(message)
+    return result
+
+
+def _set_property(target: Any, kind: tfx_artifact.PropertyType, value: Any) -> None:
+    if kind is tfx_artifact.PropertyType.INT:
+        target.int_value = int(value)
+    elif kind is tfx_artifact.PropertyType.FLOAT:
+        target.double_value = float(value)
+    elif kind is tfx_artifact.PropertyType.STRING:
+        target.string_value = str(value)
+    else:
+        target.struct_value.CopyFrom(tfx_artifact._encode_struct_value(value))
+
+
+def metadata_of(artifact: types.Artifact, copies: Iterable[Copy]) -> Json:
+    """Returns the properties of an artifact for Kubeflow, without nulls, which it refuses.
+
+    Args:
+        artifact: as an executor left it.
+        copies: artifacts of the task; where a property names the local copy of one, its address is put instead.
+    """
+    message = artifact.mlmd_artifact
+    values = [*message.properties.items(), *message.custom_properties.items()]
+    found = {name: _plain(value) for name, value in values if name not in _OF_BACKEND}
+    return {name: _to_address(value, copies) for name, value in found.items() if value is not None}
+
+
+def _plain(value: Any) -> object:
+    """Returns a value of MLMD as JSON has it, or None."""
+    kind = value.WhichOneof("value")
+    if kind is None:
+        return None
+    if kind == "struct_value":
+        return tfx_artifact._decode_struct_value(value.struct_value)
+    return getattr(value, kind)
+
+
+def _to_address(value: object, copies: Iterable[Copy]) -> object:
+    if not isinstance(value, str):
+        return value
+    for copy in copies:
+        path = str(copy.path)
+        if value == path or value.startswith(f"{path}/"):
+            return copy.uri + value[len(path) :]
+    return value
+
+
+def _number(name: str) -> int:
+    """Returns the backend's name of an artifact, most often a number, as one of 63 bits."""
+    return int(name) if name.isdigit() else int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) >> 1

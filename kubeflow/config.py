@@ -1,0 +1,261 @@
+"""The environment file: where the nodes of a pipeline run on Kubeflow, and with what. Data only; no TFX."""
+
+import re
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from preprocessing.spec import Count, Flag, Name, Spec
+
+RELEASES = ("2.4", "2.5", "2.14", "2.15", "2.16", "2.17")
+"""Releases of the open-source Kubeflow Pipelines backend that packages are made for, oldest first."""
+
+Release = Literal["2.4", "2.5", "2.14", "2.15", "2.16", "2.17"]
+
+_UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)(Ki|Mi|Gi|Ti|k|M|G|T)?")
+_CORES = re.compile(r"(\d+(?:\.\d+)?)(m)?")
+_TIME = re.compile(r"(\d+)([smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def byte_count(text: str) -> int:
+    """Returns the bytes of a Kubernetes amount such as 8Gi or 500M.
+
+    Raises:
+        ValueError: It is no such amount.
+    """
+    found = _AMOUNT.fullmatch(text)
+    if found is None:
+        raise ValueError(f"give an amount of bytes such as 8Gi, 500Mi or 2G. Received: {text!r}.")
+    return int(float(found[1]) * _UNITS[found[2] or ""])
+
+
+def cores(text: str) -> float:
+    """Returns the cores of a Kubernetes amount such as 2, 0.5 or 500m.
+
+    Raises:
+        ValueError: It is no such amount.
+    """
+    found = _CORES.fullmatch(text)
+    if found is None:
+        raise ValueError(f"give a number of cores such as 2, 0.5 or 500m. Received: {text!r}.")
+    return float(found[1]) / (1000 if found[2] else 1)
+
+
+def seconds(text: str) -> int:
+    """Returns the seconds of a time such as 90s, 30m, 2h or 1d.
+
+    Raises:
+        ValueError: It is no such time.
+    """
+    found = _TIME.fullmatch(text)
+    if found is None or not int(found[1]):
+        raise ValueError(f"give a time such as 90s, 30m, 2h or 1d. Received: {text!r}.")
+    return int(found[1]) * _SECONDS[found[2]]
+
+
+def _checked_by(function: Callable[[str], float]) -> AfterValidator:
+    def check(text: str) -> str:
+        function(text)
+        return text
+
+    return AfterValidator(check)
+
+
+Bytes = Annotated[str, _checked_by(byte_count)]
+Cores = Annotated[str, _checked_by(cores)]
+Time = Annotated[str, _checked_by(seconds)]
+MountPath = Annotated[str, Field(pattern=r"^/.+$")]
+Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+class Cpu(Spec):
+    """Cores of a node."""
+
+    request: Cores | None = None
+    """Reserved for it, such as 2 or 500m, in quotes."""
+    limit: Cores | None = None
+    """Most it may use. Beam's own workers follow this limit."""
+
+
+class Memory(Spec):
+    """Memory of a node."""
+
+    request: Bytes | None = None
+    """Reserved for it, such as 4Gi."""
+    limit: Bytes | None = None
+    """Most it may use; a node that uses more is killed."""
+
+
+class Accelerator(Spec):
+    """Devices of a node."""
+
+    resource: Name = "nvidia.com/gpu"
+    """Name of the Kubernetes resource: nvidia.com/gpu, amd.com/gpu, google.com/tpu."""
+    count: Count = 1
+    """Devices per node."""
+
+
+class Toleration(Spec):
+    """A taint that a node's pod puts up with."""
+
+    key: Name
+    """Key of the taint."""
+    operator: Literal["Equal", "Exists"] = "Equal"
+    """Equal compares `value`; Exists takes any."""
+    value: str = ""
+    """Value of the taint."""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    """Effect of the taint; by default all of them."""
+
+    @model_validator(mode="after")
+    def _exists_takes_no_value(self) -> "Toleration":
+        if self.operator == "Exists" and self.value:
+            raise ValueError(f"operator Exists takes no value. Received: value {self.value!r}.")
+        return self
+
+
+class Secret(Spec):
+    """A Kubernetes secret of the namespace that runs are in. Its values appear in no package, artifact or log."""
+
+    name: Name
+    """Name of the secret."""
+    env: dict[Variable, Name] = Field(default_factory=dict)
+    """Environment variable -> key of the secret."""
+    mount: MountPath | None = None
+    """Folder under which every key is a file."""
+
+    @model_validator(mode="after")
+    def _is_used(self) -> "Secret":
+        if not self.env and self.mount is None:
+            raise ValueError("give env (variable -> key of the secret), mount (a folder), or both.")
+        return self
+
+
+class Volume(Spec):
+    """A persistent volume claim of the namespace that runs are in."""
+
+    claim: Name
+    """Name of the claim."""
+    mount: MountPath
+    """Where it is mounted."""
+
+
+class Retries(Spec):
+    """How often a failed node is tried again."""
+
+    count: Count
+    """Further attempts after the first."""
+    backoff: Time = "30s"
+    """Wait before the first of them."""
+    factor: Count = 2
+    """Each further wait is longer by this factor."""
+    longest: Time = "10m"
+    """Longest wait."""
+
+
+class NodeConfig(Spec):
+    """What one node runs on. Given for all nodes under `defaults`, for one under `nodes`."""
+
+    image: Name | None = None
+    """Container image of this node, if it differs from that of all."""
+    cpu: Cpu = Cpu()
+    memory: Memory = Memory()
+    accelerator: Accelerator | None = None
+    node_selector: dict[Name, str] = Field(default_factory=dict)
+    """Labels that the machine must have; TPUs need two: accelerator and topology."""
+    tolerations: tuple[Toleration, ...] = ()
+    env: dict[Variable, str] = Field(default_factory=dict)
+    """Environment variable -> value, for anybody to read; credentials belong into `secrets`."""
+    secrets: tuple[Secret, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    retries: Retries | None = None
+    timeout: Time | None = None
+    """Longest life of the node's pod, such as 2h; waiting for a machine counts."""
+    cache: Flag | None = None
+    """Take over results of an earlier run with the same inputs; by default yes."""
+
+
+class EnvironmentConfig(Spec):
+    """One environment file."""
+
+    image: Name
+    """Container image with this project and, under `folder`, everything that lies beside the pipeline YAML."""
+    kubeflow: Release
+    """Release of Kubeflow Pipelines that the package is for; what it does not support is refused."""
+    folder: MountPath = "/pipeline"
+    """Folder in the image, or on a volume, that stands for the folder of the pipeline YAML."""
+    pipeline_root: Name | None = None
+    """gs://, s3:// or minio:// address under which artifacts lie; by default that of the installation."""
+    artifacts: Literal["copied", "direct"] = "copied"
+    """copied: nodes work on local copies that Kubeflow fetches and stores. direct: they read and write `pipeline_root`
+    themselves, as Beam on a cluster must; needs gs://."""
+    registry: Name
+    """Folder that remembers blessed models between runs: a path on a volume, or an address such as s3://bucket/folder
+    whose credentials `defaults` brings."""
+    push_to: MountPath | None = None
+    """Folder that a model server watches, on a volume of Pusher; by default `push.to` of the YAML, under `folder`."""
+    image_pull_secrets: tuple[Name, ...] = ()
+    """Names of the secrets that the image is fetched with."""
+    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
+    defaults: NodeConfig = NodeConfig()
+    """For every node."""
+    nodes: dict[Name, NodeConfig] = Field(default_factory=dict)
+    """Name of a node, as `fullpass run` shows it -> what differs for it. Mappings and lists add to the defaults, all
+    else replaces them."""
+
+    @field_validator("pipeline_root")
+    @classmethod
+    def _known_store(cls, root: str | None) -> str | None:
+        if root is not None and not re.match(r"(gs|s3|minio)://[^/]+", root):
+            raise ValueError(f"Kubeflow keeps artifacts under gs://, s3:// or minio://. Received: {root!r}.")
+        return root
+
+    @model_validator(mode="after")
+    def _direct_needs_a_store_that_can(self) -> "EnvironmentConfig":
+        if self.artifacts == "direct" and not (self.pipeline_root or "").startswith("gs://"):
+            raise ValueError(
+                "artifacts: direct needs pipeline_root: gs://...; TensorFlow opens no other address itself."
+            )
+        return self
+
+    def node(self, name: str) -> NodeConfig:
+        """Returns what a node runs on: the defaults, and what `nodes` says of it."""
+        own, defaults = self.nodes.get(name, NodeConfig()), self.defaults
+        return NodeConfig(
+            image=own.image or defaults.image or self.image,
+            cpu=Cpu(request=own.cpu.request or defaults.cpu.request, limit=own.cpu.limit or defaults.cpu.limit),
+            memory=Memory(
+                request=own.memory.request or defaults.memory.request,
+                limit=own.memory.limit or defaults.memory.limit,
+            ),
+            accelerator=own.accelerator or defaults.accelerator,
+            node_selector=defaults.node_selector | own.node_selector,
+            tolerations=tuple(dict.fromkeys(defaults.tolerations + own.tolerations)),
+            env=defaults.env | own.env,
+            secrets=defaults.secrets + own.secrets,
+            volumes=tuple(dict.fromkeys(defaults.volumes + own.volumes)),
+            retries=own.retries or defaults.retries,
+            timeout=own.timeout or defaults.timeout,
+            cache=own.cache if own.cache is not None else defaults.cache,
+        )
+
+
+EXAMPLES = {
+    "image": "registry.example/taxi:1.4.2",
+    "kubeflow": '"2.5"',
+    "registry": "/models/registry",
+    "defaults": "{memory: {request: 4Gi, limit: 8Gi}}",
+    "nodes": "{Trainer: {accelerator: {resource: nvidia.com/gpu, count: 1}}}",
+}
+"""Place -> value as it would be written there, for messages."""
+NAMES = (
+    "defaults.secrets[*].env.*",
+    "nodes.*",
+    "nodes.*.secrets[*].env.*",
+    "defaults.node_selector.*",
+    "nodes.*.node_selector.*",
+)
+"""Places whose keys are the user's names, so that none is taken for a credential."""

@@ -1,0 +1,109 @@
+"""Reads an environment file, checked and explained as pipeline files are."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+from components.ingest.storage import is_address
+from kubeflow.config import EXAMPLES, NAMES, EnvironmentConfig
+from pipeline.json_schema import Schema
+from pipeline.loading.load import FileForm, load_as
+from pipeline.loading.problems import ConfigError, Keys, Problem, format_path
+from pipeline.loading.yaml_tree import Tree
+from preprocessing.errors import did_you_mean
+
+
+@cache
+def json_schema() -> Schema:
+    """Returns the JSON Schema of an environment file."""
+    return EnvironmentConfig.model_json_schema()
+
+
+ENVIRONMENT = FileForm(
+    model=EnvironmentConfig,
+    schema=json_schema,
+    examples=EXAMPLES,
+    needed=("image", "kubeflow", "registry"),
+    names=NAMES,
+)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A valid environment file."""
+
+    config: EnvironmentConfig
+    file: Path
+    tree: Tree
+
+
+def load_environment(path: Path | str) -> Environment:
+    """Returns an environment file.
+
+    Raises:
+        ConfigError: With every problem of the file.
+    """
+    config, tree = load_as(path, ENVIRONMENT)
+    return Environment(config, Path(path), tree)
+
+
+def require(environment: Environment, nodes: Sequence[str], *, push_to: str) -> list[Problem]:
+    """Returns what is doubtful about an environment file for a pipeline.
+
+    Args:
+        environment: the file.
+        nodes: names of the pipeline's nodes.
+        push_to: folder that models are pushed to, as the Pusher's container sees it.
+
+    Raises:
+        ConfigError: It does not go with the pipeline.
+    """
+    problems = [*_unknown_nodes(environment, nodes), *_volumes(environment, push_to), *_image_tags(environment)]
+    if any(problem.severity == "error" for problem in problems):
+        raise ConfigError(environment.file, problems)
+    return problems
+
+
+def _unknown_nodes(environment: Environment, nodes: Sequence[str]) -> Iterator[Problem]:
+    for name in environment.config.nodes:
+        if name not in nodes:
+            message = f"no node of this pipeline.{did_you_mean(name, nodes)} Accepted: {', '.join(nodes)}."
+            yield _problem(environment, ("nodes", name), message)
+
+
+def _volumes(environment: Environment, push_to: str) -> Iterator[Problem]:
+    """Folders that must outlive a pod lie on a volume."""
+    config = environment.config
+    lasting = [(("push_to",), "Pusher", push_to)]
+    if not is_address(config.registry):
+        lasting.append((("registry",), "LastBlessedModel", config.registry))
+    for keys, node, folder in lasting:
+        mounts = [volume.mount for volume in config.node(node).volumes]
+        if not any(PurePosixPath(folder).is_relative_to(mount) for mount in mounts):
+            yield _problem(
+                environment,
+                keys,
+                f"{folder} lies on no volume of {node}, so what is written there ends with the pod. Mounted: "
+                f"{', '.join(mounts) or 'nothing'}. Add defaults.volumes: [{{claim: NAME, mount: FOLDER}}].",
+            )
+
+
+def _image_tags(environment: Environment) -> Iterator[Problem]:
+    config = environment.config
+    images = {("image",): config.image, ("defaults", "image"): config.defaults.image}
+    images |= {("nodes", name, "image"): node.image for name, node in config.nodes.items()}
+    for keys, image in images.items():
+        tag = (image or ":x").rpartition("/")[2].partition(":")[2]
+        if tag in ("", "latest") and "@" not in (image or ""):
+            yield _problem(
+                environment,
+                keys,
+                "an image without a tag of its own: Kubeflow's cache goes by the name, so that nodes are not repeated "
+                "when their code changes. Give a version or a digest.",
+                "warning",
+            )
+
+
+def _problem(environment: Environment, keys: Keys, message: str, severity: str = "error") -> Problem:
+    return Problem(format_path(keys), environment.tree.line(keys), message, severity)  # type: ignore[arg-type]

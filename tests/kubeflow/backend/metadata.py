@@ -1,0 +1,132 @@
+"""A real ML Metadata store (SQLite) with the types and properties that the backend writes."""
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import json_format
+from ml_metadata import metadata_store
+from ml_metadata.proto import metadata_store_pb2 as pb
+
+CONTAINER, DAG, IMPORTER = "system.ContainerExecution", "system.DAGExecution", "system.ImporterExecution"
+
+
+class Metadata:
+    """Executions by parent DAG, their parameters and artifacts (v2/metadata/client.go)."""
+
+    def __init__(self, file: Path) -> None:
+        config = pb.ConnectionConfig()
+        config.sqlite.filename_uri = str(file)
+        config.sqlite.connection_mode = pb.SqliteMetadataSourceConfig.READWRITE_OPENCREATE
+        self._store = metadata_store.MetadataStore(config)
+        self._lock = threading.RLock()
+
+    def start(self, kind: str, run: str, task: str, parent: int, inputs: dict[str, Any], **more: Any) -> int:
+        """Creates an execution; `inputs` are the resolved parameters."""
+        with self._lock:
+            type_id = self._store.put_execution_type(pb.ExecutionType(name=kind))
+            execution = pb.Execution(type_id=type_id, last_known_state=pb.Execution.RUNNING)
+            for name, value in {
+                "run": run,
+                "task_name": task,
+                "parent_dag_id": parent,
+                "inputs": inputs,
+                **more,
+            }.items():
+                _set(execution.custom_properties[name], value)
+            return self._store.put_executions([execution])[0]
+
+    def finish(self, execution: int, state: str, outputs: dict[str, Any], artifacts: dict[str, int]) -> None:
+        """Publishes how an execution ended and what it gave."""
+        with self._lock:
+            [found] = self._store.get_executions_by_id([execution])
+            found.last_known_state = pb.Execution.State.Value(state)
+            _set(found.custom_properties["outputs"], outputs)
+            events = []
+            for name, artifact in artifacts.items():
+                event = pb.Event(artifact_id=artifact, type=pb.Event.OUTPUT)
+                event.path.steps.add().key = name
+                event.execution_id = execution
+                events.append(event)
+            self._store.put_executions([found])
+            self._store.put_events(events)
+
+    def record_artifact(self, title: str, name: str, uri: str, metadata: dict[str, Any]) -> int:
+        """client.go:1018 RecordArtifact; converter.go:105: null metadata fails, truth values become 0 or 1."""
+        with self._lock:
+            type_id = self._store.put_artifact_type(pb.ArtifactType(name=title))
+            artifact = pb.Artifact(type_id=type_id, uri=uri, state=pb.Artifact.LIVE)
+            for key, value in {"display_name": name, "store_session_info": "{}", **metadata}.items():
+                if value is None:
+                    raise ValueError(f"metadata {key!r} of artifact {name!r}: unknown/unsupported value type NullValue")
+                _set(artifact.custom_properties[key], value)
+            return self._store.put_artifacts([artifact])[0]
+
+    def tasks(self, run: str, parent: int) -> dict[str, pb.Execution]:
+        """Task -> execution, of a DAG and of the DAGs in it (v2/driver/driver.go:1770 getDAGTasks)."""
+        found: dict[str, pb.Execution] = {}
+        with self._lock:
+            for execution in self._store.get_executions():
+                properties = execution.custom_properties
+                if properties["run"].string_value == run and properties["parent_dag_id"].int_value == parent:
+                    found[properties["task_name"].string_value] = execution
+        for execution in list(found.values()):
+            if execution.type == DAG:
+                found |= self.tasks(run, execution.id)
+        return found
+
+    def parameters(self, execution: int, which: str) -> dict[str, Any]:
+        """`inputs` or `outputs` of an execution."""
+        with self._lock:
+            [found] = self._store.get_executions_by_id([execution])
+        return json_format.MessageToDict(found.custom_properties[which].struct_value)
+
+    def output_artifacts(self, execution: int) -> dict[str, int]:
+        """Output -> id of the artifact."""
+        with self._lock:
+            events = self._store.get_events_by_execution_ids([execution])
+        return {event.path.steps[0].key: event.artifact_id for event in events if event.type == pb.Event.OUTPUT}
+
+    def runtime_artifact(self, artifact: int) -> dict[str, Any]:
+        """What a task is told of an artifact: its type is empty (client.go:948), numbers are floats, the name is the id
+        (converter.go:176)."""
+        with self._lock:
+            [found] = self._store.get_artifacts_by_id([artifact])
+        metadata = {name: _get(value) for name, value in found.custom_properties.items()}
+        return {"name": str(artifact), "uri": found.uri, "type": {"instanceSchema": ""}, "metadata": metadata}
+
+    def find_artifact(self, title: str, uri: str) -> int | None:
+        """client.go FindMatchedArtifact: what an importer does not import twice."""
+        with self._lock:
+            same = [a for a in self._store.get_artifacts_by_uri(uri) if a.type == title]
+        return same[0].id if same else None
+
+    def artifacts(self, title: str) -> list[dict[str, Any]]:
+        """All artifacts of a type, oldest first."""
+        with self._lock:
+            ids = sorted(artifact.id for artifact in self._store.get_artifacts_by_type(title))
+        return [self.runtime_artifact(artifact) for artifact in ids]
+
+
+def _set(target: pb.Value, value: Any) -> None:
+    if isinstance(value, bool):
+        target.int_value = int(value)
+    elif isinstance(value, int):
+        target.int_value = value
+    elif isinstance(value, float):
+        target.double_value = value
+    elif isinstance(value, str):
+        target.string_value = value
+    elif isinstance(value, dict):
+        json_format.Parse(json.dumps(value), target.struct_value)
+    else:
+        json_format.Parse(json.dumps({"list": value}), target.struct_value)
+
+
+def _get(value: pb.Value) -> Any:
+    kind = value.WhichOneof("value")
+    if kind == "struct_value":
+        return json_format.MessageToDict(value.struct_value)
+    found = getattr(value, kind)
+    return float(found) if kind in ("int_value", "double_value") else found

@@ -1,0 +1,335 @@
+"""The backend: API server, driver and workflow, task by task."""
+
+import hashlib
+import json
+import re
+import subprocess
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from google.protobuf import json_format
+from kfp.pipeline_spec import pipeline_spec_pb2
+
+from tests.kubeflow.backend.launcher import Pod, TaskFailed, launch
+from tests.kubeflow.backend.metadata import CONTAINER, DAG, IMPORTER, Metadata
+from tests.kubeflow.backend.store import ObjectStore
+
+_CONDITION = re.compile(r"inputs\.parameter_values\['(\w+)'\] == (true|false)")
+_JSON_TYPES = {
+    "STRING": str,
+    "BOOLEAN": bool,
+    "NUMBER_INTEGER": float,
+    "NUMBER_DOUBLE": float,
+    "LIST": list,
+    "STRUCT": dict,
+}
+
+
+class Refused(Exception):
+    """The API server does not take a package or a run."""
+
+
+@dataclass
+class Result:
+    """How a run ended: task -> COMPLETE, CACHED or SKIPPED; attempts per task."""
+
+    id: str
+    states: dict[str, str] = field(default_factory=dict)
+    attempts: dict[str, int] = field(default_factory=dict)
+    folders: dict[str, Path] = field(default_factory=dict)
+
+    def log(self, task: str) -> str:
+        """What the container of a task printed."""
+        return (self.folders[task] / "log").read_text()
+
+
+class Backend:
+    """One installation: metadata, an object store and a cache that outlive runs."""
+
+    def __init__(self, folder: Path, *, release: str = "2.5", root: str = "minio://mlpipeline/v2/artifacts") -> None:
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.store = ObjectStore(folder / "store")
+        self.metadata = Metadata(folder / "metadata.sqlite")
+        self.secrets: dict[str, dict[str, str]] = {}
+        self.started: Callable[[str, int, subprocess.Popen], None] = lambda task, attempt, process: None
+        self._cache: dict[str, int] = {}
+        self._newest = tuple(map(int, release.split("."))) >= (2, 16)
+        self._root = root
+
+    def run(
+        self, package: str, parameters: Mapping[str, Any] | None = None, *, parallel: int = 1, timeout: float = 300
+    ):
+        """Runs a package to its end; raises Refused or TaskFailed."""
+        spec, platform = _parse(package)
+        run = _Run(self, spec, platform, parallel, timeout, Result(uuid.uuid4().hex[:12]))
+        run.root(_run_parameters(spec, parameters or {}))
+        return run.result
+
+
+@dataclass
+class _Run:
+    backend: Backend
+    spec: dict[str, Any]
+    platform: dict[str, Any]
+    parallel: int
+    timeout: float
+    result: Result
+
+    @property
+    def metadata(self) -> Metadata:
+        return self.backend.metadata
+
+    def root(self, parameters: dict[str, Any]) -> None:
+        execution = self.metadata.start(DAG, self.result.id, "", 0, parameters)
+        self._dag(self.spec["root"]["dag"], execution)
+
+    def _dag(self, dag: dict[str, Any], execution: int) -> None:
+        """Tasks as soon as all they wait for have succeeded (v2/compiler/argocompiler/dag.go:654)."""
+        waiting, running = dict(dag["tasks"]), {}
+        waits = {
+            name: set(task.get("dependentTasks", ())) | _producers(name, task, dag) for name, task in waiting.items()
+        }
+        with ThreadPoolExecutor(self.parallel) as pool:
+            while waiting or running:
+                ready = [
+                    n for n in waiting if all(self.result.states.get(d) in ("COMPLETE", "CACHED") for d in waits[n])
+                ]
+                for name in ready[: self.parallel - len(running)]:
+                    running[pool.submit(self._task, name, waiting.pop(name), execution)] = name
+                if not running:
+                    for name in waiting:  # what waits for a skipped task is never run
+                        self.result.states[name] = "OMITTED"
+                    return
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    self.result.states[running.pop(future)] = future.result()
+
+    def _task(self, name: str, task: dict[str, Any], parent: int) -> str:
+        component = self.spec["components"][task["componentRef"]["name"]]
+        if "dag" in component:
+            inputs = self._inputs(name, task, component, parent)
+            more = {"artifact_producer_task": component["dag"].get("outputs", {}).get("artifacts", {})}
+            execution = self.metadata.start(DAG, self.result.id, name, parent, inputs["parameterValues"], **more)
+            self._dag(component["dag"], execution)
+            return "COMPLETE"
+        executor = self.spec["deploymentSpec"]["executors"][component["executorLabel"]]
+        if "importer" in executor:
+            return self._import(name, task, component, executor["importer"], parent)
+        return self._container(name, task, component, executor["container"], parent)
+
+    def _container(self, name: str, task: dict, component: dict, container: dict, parent: int) -> str:
+        """v2/driver/driver.go:265 Container."""
+        message: dict[str, Any] = {"inputs": self._inputs(name, task, component, parent)}
+        condition = task.get("triggerPolicy", {}).get("condition")
+        if condition and not _holds(name, condition, message):
+            self.metadata.start(CONTAINER, self.result.id, name, parent, message["inputs"]["parameterValues"])
+            return "SKIPPED"
+        salt = uuid.uuid4().hex
+        self._provision(message, name, component, salt)
+        key = _fingerprint(message, component, container)
+        execution = self.metadata.start(CONTAINER, self.result.id, name, parent, message["inputs"]["parameterValues"])
+        cached = self.backend._cache.get(key)
+        if task.get("cachingOptions", {}).get("enableCache") and cached is not None:
+            outputs, artifacts = self.metadata.parameters(cached, "outputs"), self.metadata.output_artifacts(cached)
+            self.metadata.finish(execution, "CACHED", outputs, artifacts)
+            return "CACHED"
+        outputs, artifacts = self._attempts(name, task, component, container, message, salt)
+        self.metadata.finish(execution, "COMPLETE", outputs, artifacts)
+        if task.get("cachingOptions", {}).get("enableCache"):
+            self.backend._cache[key] = execution
+        return "COMPLETE"
+
+    def _attempts(self, name: str, task: dict, component: dict, container: dict, message: dict, salt: str):
+        """Every retry is a new pod with an empty file system and the same addresses."""
+        most = 1 + task.get("retryPolicy", {}).get("maxRetryCount", 0)
+        for attempt in range(most):
+            self.result.attempts[name] = attempt + 1
+            pod = self._pod(name, container, component["executorLabel"], attempt)
+            self.result.folders[name] = pod.folder
+            told = json.loads(json.dumps(message))
+            told["outputs"]["outputFile"] = str(pod.folder / told["outputs"]["outputFile"].lstrip("/"))
+            for output in told["outputs"]["parameters"].values():
+                output["outputFile"] = str(pod.folder / output["outputFile"].lstrip("/"))
+                Path(output["outputFile"]).parent.mkdir(parents=True, exist_ok=True)
+            try:
+                backend = self.backend
+                outputs, said = launch(pod, told, component, backend.store, backend._root, newest=backend._newest)
+                return outputs, self._record(name, component, said)
+            except TaskFailed:
+                if attempt + 1 == most:
+                    raise
+        raise AssertionError
+
+    def _record(self, name: str, component: dict, said: dict[str, tuple[str, dict]]) -> dict[str, int]:
+        types = component.get("outputDefinitions", {}).get("artifacts", {})
+        try:
+            return {
+                key: self.metadata.record_artifact(types[key]["artifactType"]["schemaTitle"], key, uri, metadata)
+                for key, (uri, metadata) in said.items()
+            }
+        except ValueError as error:
+            raise TaskFailed(name, str(error)) from error
+
+    def _pod(self, name: str, container: dict, label: str, attempt: int) -> Pod:
+        folder = self.backend._folder / "pods" / self.result.id / f"{name}-{attempt}"
+        folder.mkdir(parents=True)
+        secrets = {}
+        for secret in self.platform.get(label, {}).get("secretAsEnv", []):
+            values = self.backend.secrets.get(secret["secretName"])
+            if values is None:
+                raise TaskFailed(name, f"CreateContainerConfigError: secret {secret['secretName']!r} not found")
+            secrets |= {entry["envVar"]: values[entry["secretKey"]] for entry in secret["keyToEnv"]}
+        return Pod(
+            name, folder, container, secrets, self.timeout, lambda process: self.backend.started(name, attempt, process)
+        )
+
+    def _import(self, name: str, task: dict, component: dict, importer: dict, parent: int) -> str:
+        """v2/component/importer_launcher.go: the address is a constant, or a parameter of the DAG around it."""
+        uri = importer["artifactUri"].get("constant")
+        if uri is None:
+            source = task["inputs"]["parameters"][importer["artifactUri"]["runtimeParameter"]]
+            uri = self.metadata.parameters(parent, "inputs").get(source.get("componentInputParameter", ""))
+        if not uri:
+            raise TaskFailed(name, "error resolving artifact URI: parent DAG does not have the input parameter")
+        if not re.match(r"(gs|s3|minio)://", uri):
+            raise TaskFailed(name, f"no provider scheme found in artifact URI: {uri}")
+        [key] = component["outputDefinitions"]["artifacts"]
+        title = importer["typeSchema"]["schemaTitle"]
+        known = None if importer.get("reimport") else self.metadata.find_artifact(title, uri)
+        artifact = known or self.metadata.record_artifact(title, key, uri, importer.get("metadata", {}))
+        execution = self.metadata.start(IMPORTER, self.result.id, name, parent, {})
+        self.metadata.finish(execution, "COMPLETE", {}, {key: artifact})
+        return "COMPLETE"
+
+    def _inputs(self, name: str, task: dict, component: dict, parent: int) -> dict[str, Any]:
+        """driver.go:1363 resolveInputs."""
+        inputs = task.get("inputs", {})
+        values = {key: self._parameter(name, key, spec, parent) for key, spec in inputs.get("parameters", {}).items()}
+        _check_types(name, values, component.get("inputDefinitions", {}).get("parameters", {}))
+        artifacts = {
+            key: {"artifacts": [self._artifact(spec["taskOutputArtifact"], parent)]}
+            for key, spec in inputs.get("artifacts", {}).items()
+        }
+        return {"parameterValues": values, "artifacts": artifacts}
+
+    def _parameter(self, name: str, key: str, spec: dict, parent: int) -> Any:
+        if "componentInputParameter" in spec:
+            values = self.metadata.parameters(parent, "inputs")
+            if spec["componentInputParameter"] not in values:
+                raise TaskFailed(name, f"parent DAG does not have input parameter {spec['componentInputParameter']}")
+            return values[spec["componentInputParameter"]]
+        if "taskOutputParameter" in spec:
+            source = spec["taskOutputParameter"]
+            producer = self.metadata.tasks(self.result.id, parent)[source["producerTask"]]
+            return self.metadata.parameters(producer.id, "outputs")[source["outputParameterKey"]]
+        return spec["runtimeValue"]["constant"]
+
+    def _artifact(self, source: dict, parent: int) -> dict[str, Any]:
+        """driver.go:1927 resolveUpstreamArtifacts: through the outputs of sub-DAGs to the task that made it."""
+        tasks = self.metadata.tasks(self.result.id, parent)
+        producer, key = tasks[source["producerTask"]], source["outputArtifactKey"]
+        while producer.type == DAG:
+            outputs = json_format.MessageToDict(producer.custom_properties["artifact_producer_task"].struct_value)
+            selector = outputs[key]["artifactSelectors"][-1]
+            producer, key = tasks[selector["producerSubtask"]], selector["outputArtifactKey"]
+        return self.metadata.runtime_artifact(self.metadata.output_artifacts(producer.id)[key])
+
+    def _provision(self, message: dict[str, Any], name: str, component: dict, salt: str) -> None:
+        """driver.go:2010 provisionOutputs; in 2.17 names are preset and the answer lies under the task's root."""
+        backend, outputs = self.backend, component.get("outputDefinitions", {})
+        base = f"{backend._root}/{self.spec['pipelineInfo']['name']}/{self.result.id}/{name}/{salt}"
+        types = {key: value["artifactType"] for key, value in outputs.get("artifacts", {}).items()}
+        types["executor-logs"] = {"schemaTitle": "system.Artifact"}
+        artifacts = {}
+        for key, kind in types.items():
+            named = {"name": key} if backend._newest else {}
+            artifacts[key] = {"artifacts": [{"uri": f"{base}/{key}", "type": kind, "metadata": {}, **named}]}
+        parameters = {key: {"outputFile": f"/tmp/kfp/outputs/{key}"} for key in outputs.get("parameters", {})}
+        local = f"/{base.replace('://', '/', 1)}/output_metadata.json"
+        file = local if backend._newest else "/tmp/kfp_outputs/output_metadata.json"
+        message["outputs"] = {"artifacts": artifacts, "parameters": parameters, "outputFile": file}
+
+
+def _parse(package: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """apiserver/template/v2_template.go:155: strict protojson, one schema version."""
+    documents = list(yaml.safe_load_all(package))
+    try:
+        json_format.ParseDict(documents[0], pipeline_spec_pb2.PipelineSpec())
+        deployment = documents[0]["deploymentSpec"]
+        json_format.ParseDict(deployment, pipeline_spec_pb2.PipelineDeploymentConfig())
+    except (json_format.ParseError, KeyError, TypeError, IndexError) as error:
+        raise Refused(f"invalid v2 pipeline spec: {error}") from error
+    if documents[0].get("schemaVersion") != "2.1.0":
+        raise Refused(f"KFP only supports schema version 2.1.0, not {documents[0].get('schemaVersion')}")
+    platform = documents[1]["platforms"]["kubernetes"]["deploymentSpec"]["executors"] if len(documents) > 1 else {}
+    return documents[0], platform
+
+
+def _run_parameters(spec: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """v2_template.go:388 validatePipelineJobInputs, and the defaults (argocompiler/argo.go)."""
+    declared = spec["root"].get("inputDefinitions", {}).get("parameters", {})
+    extra = sorted(set(given) - set(declared))
+    if extra:
+        raise Refused(f"parameter(s) provided are not required by pipeline: {', '.join(extra)}")
+    values = {name: given.get(name, entry.get("defaultValue")) for name, entry in declared.items()}
+    for name, value in values.items():
+        if value is None:
+            raise Refused(f"parameter {name} is not optional, yet has neither default value nor user provided value")
+        kind = declared[name]["parameterType"]
+        if not _fits(kind, value):
+            raise Refused(f"input parameter {name} requires type {kind}, received {value!r}")
+    return values
+
+
+def _fits(kind: str, value: Any) -> bool:
+    if _JSON_TYPES[kind] is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, _JSON_TYPES[kind])
+
+
+def _check_types(task: str, values: dict[str, Any], declared: dict[str, Any]) -> None:
+    """driver.go:1420: anything becomes text where text is asked for; nothing else is converted."""
+    for name, entry in declared.items():
+        kind = entry["parameterType"]
+        if name not in values:
+            if not entry.get("isOptional"):
+                raise TaskFailed(task, f"neither value nor default value provided for non-optional parameter {name!r}")
+        elif kind == "STRING" and not isinstance(values[name], str):
+            values[name] = json.dumps(values[name])
+        elif not _fits(kind, values[name]):
+            raise TaskFailed(task, f"input parameter {name!r} type mismatch: expect {kind}, got {values[name]!r}")
+
+
+def _holds(task: str, condition: str, message: dict[str, Any]) -> bool:
+    found = _CONDITION.fullmatch(condition)
+    if found is None:
+        raise TaskFailed(task, f"this harness evaluates no condition such as {condition!r}")
+    return message["inputs"]["parameterValues"][found[1]] is (found[2] == "true")
+
+
+def _producers(name: str, task: dict, dag: dict) -> set[str]:
+    """argocompiler/dag.go:598 addImplicitDependencies."""
+    inputs = task.get("inputs", {})
+    sources = [spec.get("taskOutputParameter") for spec in inputs.get("parameters", {}).values()]
+    sources += [spec.get("taskOutputArtifact") for spec in inputs.get("artifacts", {}).values()]
+    producers = {source["producerTask"] for source in sources if source}
+    for unknown in producers - set(dag["tasks"]):
+        raise Refused(f"task {name!r}: unknown producer task {unknown!r} in DAG")
+    return producers
+
+
+def _fingerprint(message: dict[str, Any], component: dict, container: dict) -> str:
+    """v2/cacheutils/cache.go:55: ids of input artifacts, parameters, types of outputs, image and command."""
+    key = {
+        "artifacts": {n: [a["name"] for a in v["artifacts"]] for n, v in message["inputs"]["artifacts"].items()},
+        "parameters": message["inputs"]["parameterValues"],
+        "outputs": component.get("outputDefinitions", {}),
+        "container": [container["image"], container["command"], container.get("args", [])],
+    }
+    return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()

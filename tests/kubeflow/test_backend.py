@@ -1,0 +1,164 @@
+"""The harness itself: toy packages under the backend's rules; every fault names its task and cause."""
+
+import signal
+
+import pytest
+
+from tests.kubeflow.backend.launcher import TaskFailed
+from tests.kubeflow.backend.run import Backend, Refused
+from tests.kubeflow.conftest import as_text, toy, toy_package
+
+WRITE = "os.makedirs(paths['out']); open(paths['out'] + '/file', 'w').write('x' * 10)"
+READ = "values['size'] = os.path.getsize(paths['out_of'] + '/file')"
+MAKE = toy("make", WRITE, outputs=("out",))
+MEASURE = toy("measure", READ, artifacts={"out_of": ("make", "out")}, values={"size": "NUMBER_INTEGER"})
+
+
+@pytest.mark.parametrize("release", ["2.4", "2.17"])
+def test_artifacts_and_parameters_pass_from_task_to_task(tmp_path, release):
+    told = "open('told', 'w').write(sys.argv[1]); assert m['inputs']['parameterValues']['n'] == 10, m"
+    after = toy("after", told, parameters={"n": ("NUMBER_INTEGER", ("measure", "size"))})
+    backend = Backend(tmp_path, release=release)
+    result = backend.run(as_text(toy_package(MAKE, MEASURE, after)))
+    assert result.states == {"make": "COMPLETE", "measure": "COMPLETE", "after": "COMPLETE"}
+    [key] = [key for key in backend.store.keys() if "executor-logs" not in key]
+    assert key.startswith("minio://mlpipeline/v2/artifacts/toy/") and key.endswith("/out/file")
+
+
+def test_types_are_empty_and_numbers_are_floats_as_the_driver_gives_them(tmp_path):
+    say = WRITE + "; artifacts['out'] = {'artifacts': [{'metadata': {'rows': 3, 'ok': True}}]}"
+    check = "a = m['inputs']['artifacts']['it']['artifacts'][0]; assert a['type'] == {'instanceSchema': ''}, a; "
+    check += "assert a['metadata']['rows'] == 3.0 and a['metadata']['ok'] == 1.0 and a['name'].isdigit(), a; "
+    check += "assert 'executor-logs' in m['outputs']['artifacts']"
+    Backend(tmp_path).run(
+        as_text(toy_package(toy("make", say, outputs=("out",)), toy("see", check, artifacts={"it": ("make", "out")})))
+    )
+
+
+def test_a_task_sees_only_what_it_declares(tmp_path):
+    nosy = toy("nosy", "assert not any('file' in f for _, _, f in os.walk('.'))", after=("make",))
+    Backend(tmp_path).run(as_text(toy_package(MAKE, nosy)))
+
+
+def test_equal_inputs_are_taken_from_the_cache_and_changed_ones_are_not(tmp_path):
+    root = {"n": {"parameterType": "NUMBER_INTEGER", "defaultValue": 1}}
+    task = toy("once", WRITE, parameters={"n": ("NUMBER_INTEGER", "$n")}, outputs=("out",), cache=True)
+    backend = Backend(tmp_path)
+    runs = [backend.run(as_text(toy_package(task, root=root)), {"n": n}).states["once"] for n in (1, 1, 2)]
+    assert runs == ["COMPLETE", "CACHED", "COMPLETE"]
+
+
+def test_a_false_condition_skips_a_task_and_what_waits_for_it(tmp_path):
+    root = {"go": {"parameterType": "BOOLEAN", "defaultValue": True}}
+    condition = {"triggerPolicy": {"condition": "inputs.parameter_values['go'] == true"}}
+    task = toy("maybe", "", parameters={"go": ("BOOLEAN", "$go")}, **condition)
+    package = as_text(toy_package(task, toy("after", "", after=("maybe",)), root=root))
+    assert Backend(tmp_path / "a").run(package).states == {"maybe": "COMPLETE", "after": "COMPLETE"}
+    assert Backend(tmp_path / "b").run(package, {"go": False}).states == {"maybe": "SKIPPED", "after": "OMITTED"}
+
+
+def test_a_task_killed_half_way_is_retried_in_a_new_pod(tmp_path):
+    slow = WRITE + "; time.sleep(0 if os.path.exists(os.environ['ONCE']) else 30)"
+    spec = toy_package(toy("make", slow, outputs=("out",), retryPolicy={"maxRetryCount": 1}), MEASURE)
+    container = spec["deploymentSpec"]["executors"]["exec-make"]["container"]
+    container["env"] = [{"name": "ONCE", "value": str(tmp_path / "once")}]
+    backend = Backend(tmp_path / "kfp")
+
+    def kill_first(task, attempt, process):
+        if (task, attempt) == ("make", 0):
+            (tmp_path / "once").touch()
+            process.send_signal(signal.SIGKILL)
+
+    backend.started = kill_first
+    assert backend.run(as_text(spec)).attempts["make"] == 2
+
+
+def test_a_killed_task_without_retries_is_named_with_its_signal(tmp_path):
+    backend = Backend(tmp_path)
+    backend.started = lambda task, attempt, process: process.kill()
+    with pytest.raises(TaskFailed, match="task 'make': exit status -9"):
+        backend.run(as_text(toy_package(MAKE)))
+
+
+def test_a_store_that_fails_once_fails_the_task_before_2_16_and_not_after(tmp_path):
+    for release, fails in (("2.5", True), ("2.17", False)):
+        backend = Backend(tmp_path / release, release=release)
+        backend.store.failures["/make/"] = 1
+        if fails:
+            with pytest.raises(TaskFailed, match="task 'make': failed to upload output artifact 'out': 503 SlowDown"):
+                backend.run(as_text(toy_package(MAKE)))
+        else:
+            assert backend.run(as_text(toy_package(MAKE))).states == {"make": "COMPLETE"}
+
+
+def test_a_directory_marker_of_no_bytes_is_named(tmp_path):
+    backend = Backend(tmp_path)
+    mark = toy("mark", "", after=("make",))
+    measure = {**MEASURE, "after": ("mark",)}
+    package = as_text(toy_package(MAKE, mark, measure))
+
+    def put_marker(task, attempt, process):
+        if task == "mark":
+            [file] = [key for key in backend.store.keys() if key.endswith("/out/file")]
+            backend.store.markers.add(file.removesuffix("file"))
+
+    backend.started = put_marker
+    with pytest.raises(TaskFailed, match="task 'measure': failed to download input artifact 'out_of'.* 0 bytes"):
+        backend.run(package)
+
+
+def test_an_output_that_is_declared_and_not_written_is_missing_downstream(tmp_path):
+    with pytest.raises(TaskFailed, match=r"(?s)task 'measure'.*No such file.*file"):
+        Backend(tmp_path).run(as_text(toy_package(toy("make", "", outputs=("out",)), MEASURE)))
+
+
+def test_an_output_parameter_that_is_not_written_is_named(tmp_path):
+    task = toy("say", "", values={"size": "NUMBER_INTEGER"})
+    with pytest.raises(TaskFailed, match="task 'say': failed to read output parameter 'size'"):
+        Backend(tmp_path).run(as_text(toy_package(task)))
+
+
+def test_a_wrongly_typed_parameter_is_named(tmp_path):
+    task = toy("count", "", parameters={"n": ("NUMBER_INTEGER", "three")})
+    with pytest.raises(TaskFailed, match="task 'count': input parameter 'n' type mismatch: expect NUMBER_INTEGER"):
+        Backend(tmp_path).run(as_text(toy_package(task)))
+
+
+def test_null_metadata_fails_the_task(tmp_path):
+    say = WRITE + "; artifacts['out'] = {'artifacts': [{'metadata': {'rows': None}}]}"
+    with pytest.raises(TaskFailed, match="task 'make': metadata 'rows' of artifact 'out'"):
+        Backend(tmp_path).run(as_text(toy_package(toy("make", say, outputs=("out",)))))
+
+
+def test_an_answer_with_unknown_fields_is_refused(tmp_path):
+    say = "artifacts['x'] = {'artefacts': []}"
+    with pytest.raises(TaskFailed, match="task 'say': failed to unmarshall ExecutorOutput"):
+        Backend(tmp_path).run(as_text(toy_package(toy("say", say))))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda s: s.update(schemaVersion="2.0.0"), "schema version 2.1.0"),
+        (lambda s: s.update(displayName="x"), "displayName"),
+        (lambda s: s["deploymentSpec"]["executors"]["exec-make"]["container"].update(cmd="x"), "cmd"),
+        (lambda s: s["root"]["dag"]["tasks"]["measure"]["inputs"]["artifacts"]["out_of"]["taskOutputArtifact"].update(
+            producerTask="gone"), "task 'measure': unknown producer task 'gone'"),
+    ],
+)  # fmt: skip
+def test_a_package_that_was_tampered_with_is_refused(tmp_path, change, said):
+    spec = toy_package(MAKE, MEASURE)
+    change(spec)
+    with pytest.raises(Refused, match=said):
+        Backend(tmp_path).run(as_text(spec))
+
+
+def test_run_parameters_must_be_declared_and_typed(tmp_path):
+    package = as_text(toy_package(MAKE, root={"n": {"parameterType": "NUMBER_INTEGER"}}))
+    for given, said in (
+        ({}, "neither default"),
+        ({"n": "1"}, "requires type NUMBER_INTEGER"),
+        ({"m": 1}, "not required"),
+    ):
+        with pytest.raises(Refused, match=said):
+            Backend(tmp_path).run(package, given)

@@ -1,0 +1,138 @@
+"""The taxi pipeline as a package: what it says, that it always says the same, and what it must not say."""
+
+import json
+import re
+
+import pytest
+import yaml
+from google.protobuf import json_format
+from kfp.pipeline_spec import pipeline_spec_pb2
+
+import kubeflow
+from kubeflow.package import from_yaml, to_yaml
+from kubeflow.parts import task_name
+from preprocessing.errors import UserError
+from tests.kubeflow.conftest import ENVIRONMENT, REPOSITORY
+
+pytestmark = pytest.mark.integration
+
+
+def test_the_package_of_this_name_is_ours():
+    assert kubeflow.__file__ == str(REPOSITORY / "kubeflow" / "__init__.py")
+
+
+def test_the_taxi_package_is_the_golden_one(taxi_package, golden):
+    golden("kubeflow_taxi.yaml", to_yaml(taxi_package))
+
+
+def test_two_compiles_are_identical_and_read_back_the_same(compile_taxi, taxi_package):
+    again = to_yaml(compile_taxi().package)
+    assert again == to_yaml(taxi_package)
+    assert from_yaml(again) == taxi_package
+
+
+def test_kfp_parses_both_documents_strictly(taxi_package):
+    pipeline, platform = yaml.safe_load_all(to_yaml(taxi_package))
+    spec = json_format.ParseDict(pipeline, pipeline_spec_pb2.PipelineSpec())
+    json_format.ParseDict(platform, pipeline_spec_pb2.PlatformSpec())
+    assert spec.schema_version == "2.1.0" and len(spec.root.dag.tasks) == 15
+
+
+def test_the_kfp_sdk_loads_it_as_a_component(taxi_package):
+    from kfp import components
+
+    loaded = components.load_component_from_text(to_yaml(taxi_package))
+    assert {name: value.default for name, value in loaded.component_spec.inputs.items()} == {
+        "push": True,
+        "data_path": "",
+    }
+
+
+def test_it_names_no_path_of_this_machine_and_no_secret_value(taxi_package):
+    text = to_yaml(taxi_package)
+    assert str(REPOSITORY) not in text and "/tmp/" not in text and "site-packages" not in text
+    assert not re.search(r"\d{4}-\d\d-\d\dT", text)
+
+
+def test_secrets_are_named_and_never_given(taxi_package):
+    trainer = taxi_package.kubernetes["exec-trainer"]
+    pairs = [("accesskey", "AWS_ACCESS_KEY_ID"), ("secretkey", "AWS_SECRET_ACCESS_KEY")]
+    assert trainer["secretAsEnv"] == [
+        {"secretName": "store", "keyToEnv": [{"secretKey": key, "envVar": name} for key, name in pairs]}
+    ]
+    assert [entry["name"] for entry in taxi_package.executors["exec-trainer"]["container"]["env"]] == [
+        "AWS_ENDPOINT_URL"
+    ]
+
+
+def test_the_trainer_gets_what_the_environment_gives_it(taxi_package):
+    container = taxi_package.executors["exec-trainer"]["container"]
+    assert container["resources"] == {
+        "cpuRequest": 0.5,
+        "cpuLimit": 4.0,
+        "memoryRequest": 2.147483648,
+        "memoryLimit": 8.589934592,
+        "accelerator": {"type": "nvidia.com/gpu", "count": "1"},
+    }
+    pod = taxi_package.kubernetes["exec-trainer"]
+    assert pod["nodeSelector"]["labels"] == {"cloud.google.com/gke-accelerator": "nvidia-tesla-t4"}
+    assert pod["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+    assert pod["pvcMount"] == [{"constant": "models", "mountPath": "/models"}]
+    assert pod["imagePullSecret"] == [{"secretName": "registry-login"}] and pod["activeDeadlineSeconds"] == "7200"
+    task = taxi_package.pipeline["root"]["dag"]["tasks"]["trainer"]
+    assert task["retryPolicy"] == {
+        "maxRetryCount": 2, "backoffDuration": "60s", "backoffFactor": 2, "backoffMaxDuration": "600s",
+    }  # fmt: skip
+    others = [c for label, c in taxi_package.executors.items() if "container" in c and label != "exec-trainer"]
+    assert not any("accelerator" in other["container"].get("resources", {}) for other in others)
+
+
+def test_look_ups_are_never_cached_and_nodes_are_unless_told(taxi_package):
+    tasks = taxi_package.pipeline["root"]["dag"]["tasks"]
+    uncached = {name for name, task in tasks.items() if not task["cachingOptions"]["enableCache"]}
+    assert uncached == {
+        "evaluator", "find-ingest-inputs", "find-last-blessed-model", "last-blessed-model", "record-last-blessed-model",
+    }  # fmt: skip
+
+
+def test_every_node_of_the_local_pipeline_is_there(taxi_package):
+    tasks = set(taxi_package.pipeline["root"]["dag"]["tasks"])
+    nodes = "Ingest StatisticsGen Schema SchemaComparison ExampleValidator Transform Trainer Parity LastBlessedModel"
+    assert {task_name(node) for node in f"{nodes} Evaluator ServingCheck Pusher".split()} <= tasks
+
+
+def test_a_change_of_the_config_changes_the_trainer_alone(compile_taxi, taxi_package):
+    other = compile_taxi(edit={"epochs: ": "epochs: 1"}).package.pipeline
+    before, after = taxi_package.pipeline["root"]["dag"]["tasks"], other["root"]["dag"]["tasks"]
+    assert [name for name in before if before[name] != after[name]] == ["trainer"]
+    config = json.loads(after["trainer"]["inputs"]["parameters"]["custom_config"]["runtimeValue"]["constant"])
+    assert config["name"] == "taxi"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("  Trainer:", "  Trainr:", ["env.yaml:12: nodes.Trainr", 'Did you mean "Trainer"?']),
+        ("/models/registry", "/data/registry", ["registry: /data/registry lies on no volume", "Mounted: /models"]),
+        ("push_to: /models/taxi\n", "", ["push_to: /pipeline/serving lies on no volume of Pusher"]),
+        (
+            'kubeflow: "2.5"',
+            'kubeflow: "2.4"',
+            ["Kubeflow Pipelines 2.4 would not run", "'trainer': 2.4 knows no retries"],
+        ),
+    ],
+)
+def test_what_cannot_run_is_refused_when_it_is_compiled(compile_taxi, old, new, said):
+    with pytest.raises(UserError) as error:
+        compile_taxi(ENVIRONMENT.replace(old, new))
+    assert not [part for part in said if part not in str(error.value)], str(error.value)
+
+
+def test_a_tag_that_moves_is_a_warning(compile_taxi):
+    [warning] = compile_taxi(ENVIRONMENT.replace("taxi:1.4.2", "taxi:latest")).warnings
+    assert warning.path == "image" and "cache" in warning.message
+
+
+def test_names_that_argo_takes():
+    names = {"Ingest": "ingest", "StatisticsGen": "statistics-gen", "my_node.v2": "my-node-v2", "TFLite": "tf-lite"}
+    assert {node: task_name(node) for node in names} == names
