@@ -12,8 +12,8 @@ from tfx.types import standard_artifacts
 
 from components.blessed import LastBlessedModel
 from components.ingest.component import Ingest
+from components.ingest.spans import Window, has_spans
 from components.ingest.storage import is_address
-from components.pusher import Pusher
 from kubeflow import lint, lookups
 from kubeflow.config import EnvironmentConfig, NodeConfig
 from kubeflow.environment import Environment, require
@@ -27,8 +27,6 @@ from pipeline.loading.problems import Problem
 from pipeline.run import add_user_modules
 from preprocessing.errors import UserError
 
-PUSH = "push"
-"""Parameter of a pipeline: whether a blessed model is pushed."""
 SCHEMA_VERSION = "2.1.0"
 
 
@@ -56,6 +54,11 @@ def compile_package(loaded: Loaded, environment: Environment) -> Compiled:
         UserError: A node cannot run on Kubeflow, the environment does not go with the pipeline, or the release of the
             environment would refuse the package.
     """
+    if has_spans(loaded.config.data):
+        raise UserError(
+            "data.source has spans, whose window TFX's metadata store knows and Kubeflow's does not tell. Give a path "
+            "without {YYYY}, {SPAN} and the like, and the files of the window as data_path of each run."
+        )
     add_user_modules(loaded)
     config = environment.config
     place = _place(loaded, config)
@@ -94,9 +97,6 @@ class _Assembly:
         task = node_task(node, self.sources, self.environment)
         if isinstance(node, Ingest):
             task.parameters |= self._add_find_inputs(node)
-        if isinstance(node, Pusher):
-            task.component_inputs[PUSH] = "BOOLEAN"
-            task.condition = f"inputs.parameter_values['{PUSH}'] == true"
         uris = self.wanted_uris.get(node.id, [])
         task.output_parameters = {f"{key}_uri": "STRING" for key in uris}
         args = executor_args(node, self.loaded.config.beam, self.environment, uris)
@@ -112,36 +112,32 @@ class _Assembly:
             "sdkVersion": "fullpass",
             "deploymentSpec": {"executors": self.executors},
             "components": self.components,
-            "root": {"dag": {"tasks": self.tasks}, "inputDefinitions": {"parameters": self._run_parameters()}},
+            "root": {"dag": {"tasks": self.tasks}},
         }
+        if self._run_parameters():
+            pipeline["root"]["inputDefinitions"] = {"parameters": self._run_parameters()}
         if self.environment.pipeline_root:
             pipeline["defaultPipelineRoot"] = self.environment.pipeline_root
         return Package(pipeline, {"platforms": {"kubernetes": {"deploymentSpec": {"executors": self.kubernetes}}}})
 
     def _run_parameters(self) -> Json:
-        parameters: Json = {
-            PUSH: {
-                "parameterType": "BOOLEAN",
-                "defaultValue": True,
-                "isOptional": True,
-                "description": "Whether a blessed model is pushed.",
-            }
-        }
-        if self._reads_paths:
-            parameters[lookups.DATA_PATH] = {
+        if not self._reads_paths:
+            return {}
+        return {
+            lookups.DATA_PATH: {
                 "parameterType": "STRING",
                 "defaultValue": "",
                 "isOptional": True,
                 "description": "Files to read instead of data.source.path: a path, or JSON as it stands in the YAML.",
             }
-        return parameters
+        }
 
     @property
     def _reads_paths(self) -> bool:
         return hasattr(self.loaded.config.data.source, "path")
 
     def _add_find_inputs(self, node: Ingest) -> dict[str, Output]:
-        request = lookups.without_files(node.exec_properties["request"])
+        request = node.exec_properties["request"]
         task = lookups.find_inputs(node.id, request, self.environment, by_path=self._reads_paths)
         self._add_lookup("inputs", task, node.id)
         self.stand_ins.append(f"{node.id}: its files and their fingerprint are found by {task.name} when a run begins.")
@@ -213,7 +209,8 @@ def _place(loaded: Loaded, environment: EnvironmentConfig) -> Place:
         return str(PurePosixPath(environment.folder) / path)
 
     push_to = environment.push_to or resolve(loaded.config.push.to)
-    return Place(resolve=resolve, files=(), compress=True, push_to=push_to)
+    # Which files there are is found when a run begins.
+    return Place(resolve=resolve, window=Window(None, ()), known=(), analyzer_cache="", compress=True, push_to=push_to)
 
 
 def _wanted_uris(nodes: Sequence[base_node.BaseNode]) -> dict[str, list[str]]:

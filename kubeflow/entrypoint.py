@@ -108,7 +108,7 @@ def _data_bytes(told: ExecutorInput, plan: Json) -> int:
     """Returns how much data the node reads: the files of its inputs, or those that Ingest was asked to read."""
     request = told.parameters.get("request")
     if not told.inputs and isinstance(request, str):
-        return sum(file["size"] for file in json.loads(request).get("files", ()))
+        return sum(file["size"] for span in json.loads(request).get("spans", ()) for file in span["files"])
     files = (file for copy in told.inputs.values() for file in copy.path.rglob("*") if file.is_file())
     return sum(file.stat().st_size for file in files)
 

@@ -8,12 +8,12 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from components.ingest.config import IngestConfig
-from components.ingest.files import find_inputs, fingerprint, resolve_path
+from components.ingest.files import find_inputs, resolve_path
+from components.ingest.request import read_request
+from components.ingest.spans import Span, Window
 from kubeflow import termination
 from kubeflow.executor_input import ABSENT, Copy, ExecutorInput, name_values, parse, write_output
 from kubeflow.parts import Json
@@ -45,19 +45,18 @@ def main() -> None:
 def ingest_inputs(told: ExecutorInput) -> Outputs:
     """Finds the files that Ingest reads.
 
-    Gives `request`, Ingest's own parameter with the files in it, and `fingerprint`: parameters are part of Kubeflow's
-    cache key, so Ingest runs again where a file changed, and only there.
+    Gives `request`, Ingest's own parameter with the files and their fingerprint in it: parameters are part of
+    Kubeflow's cache key, so Ingest runs again where a file changed, and only there.
     """
-    request = json.loads(told.parameters["request"])
+    asked = json.loads(told.parameters["request"])
     given = told.parameters.get("data_path", "")
     if given:
-        request["config"]["source"]["path"] = json.loads(given) if given[0] in "[{" else given
-    source = IngestConfig.model_validate(request["config"]).source
+        asked["config"]["source"]["path"] = json.loads(given) if given[0] in "[{" else given
+    request = read_request(json.dumps(asked))
     folder = Path(told.parameters["folder"])
-    files = find_inputs(source, lambda path: resolve_path(path, folder))
-    request["files"] = [asdict(file) for file in files]
+    files = find_inputs(request.config.source, lambda path: resolve_path(path, folder))
     logging.info("%d files, %s bytes", len(files), f"{sum(file.size for file in files):,}")
-    return {}, {"request": json.dumps(request, sort_keys=True), "fingerprint": fingerprint(files)}
+    return {}, {"request": request.with_window(Window(None, (Span(0, files),)), ()).to_json()}
 
 
 def last_blessed_model(told: ExecutorInput) -> Outputs:

@@ -5,7 +5,6 @@ or resolver would have found and gives it on as parameters; an address becomes a
 takes its address only from the inputs of the DAG around it, and therefore has a DAG of its own.
 """
 
-import json
 from dataclasses import dataclass
 
 from kubeflow.config import EnvironmentConfig
@@ -34,7 +33,7 @@ def find_inputs(ingest: str, request: str, environment: EnvironmentConfig, *, by
         label=ingest,
         parameters={"request": request, "folder": environment.folder},
         component_inputs={DATA_PATH: "STRING"} if by_path else {},
-        output_parameters={"request": "STRING", "fingerprint": "STRING"},
+        output_parameters={"request": "STRING"},
         cache=False,
     )
 
@@ -131,8 +130,3 @@ def import_model(task: str, found: Task) -> ModelImport:
     component = {"executorLabel": f"exec-{importer}", "inputDefinitions": uri, "outputDefinitions": model}
     spec = {"importer": {"artifactUri": {"runtimeParameter": MODEL_URI}, "typeSchema": artifact_type(MODEL_TITLE)}}
     return ModelImport(importer, dag_task, dag, component, spec)
-
-
-def without_files(request: str) -> str:
-    """Returns Ingest's request as it is before its files are known."""
-    return json.dumps({**json.loads(request), "files": []}, sort_keys=True)

@@ -35,17 +35,14 @@ def test_kfp_parses_both_documents_strictly(taxi_package):
     pipeline, platform = yaml.safe_load_all(to_yaml(taxi_package))
     spec = json_format.ParseDict(pipeline, pipeline_spec_pb2.PipelineSpec())
     json_format.ParseDict(platform, pipeline_spec_pb2.PlatformSpec())
-    assert spec.schema_version == "2.1.0" and len(spec.root.dag.tasks) == 15
+    assert spec.schema_version == "2.1.0" and len(spec.root.dag.tasks) == 16
 
 
 def test_the_kfp_sdk_loads_it_as_a_component(taxi_package):
     from kfp import components
 
     loaded = components.load_component_from_text(to_yaml(taxi_package))
-    assert {name: value.default for name, value in loaded.component_spec.inputs.items()} == {
-        "push": True,
-        "data_path": "",
-    }
+    assert {name: value.default for name, value in loaded.component_spec.inputs.items()} == {"data_path": ""}
 
 
 def test_it_names_no_path_of_this_machine_and_no_secret_value(taxi_package):
@@ -98,7 +95,7 @@ def test_look_ups_are_never_cached_and_nodes_are_unless_told(taxi_package):
 def test_every_node_of_the_local_pipeline_is_there(taxi_package):
     tasks = set(taxi_package.pipeline["root"]["dag"]["tasks"])
     nodes = "Ingest StatisticsGen Schema SchemaComparison ExampleValidator Transform Trainer Parity LastBlessedModel"
-    assert {task_name(node) for node in f"{nodes} Evaluator ServingCheck Pusher".split()} <= tasks
+    assert {task_name(node) for node in f"{nodes} Evaluator ServingCheck Pusher Report".split()} <= tasks
 
 
 def test_a_change_of_the_config_changes_the_trainer_alone(compile_taxi, taxi_package):
@@ -126,6 +123,12 @@ def test_what_cannot_run_is_refused_when_it_is_compiled(compile_taxi, old, new, 
     with pytest.raises(UserError) as error:
         compile_taxi(ENVIRONMENT.replace(old, new))
     assert not [part for part in said if part not in str(error.value)], str(error.value)
+
+
+def test_spans_are_refused_by_name(compile_taxi):
+    path = "package:tfx/examples/chicago_taxi_pipeline/data/simple/data.csv"
+    with pytest.raises(UserError, match="data.source has spans"):
+        compile_taxi(edit={path: "trips/{SPAN}.csv"})
 
 
 def test_a_tag_that_moves_is_a_warning(compile_taxi):

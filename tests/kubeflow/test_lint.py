@@ -1,0 +1,134 @@
+"""Each rule of the backend, broken in a small package that is otherwise right."""
+
+import pytest
+
+from kubeflow.lint import lint, require
+from kubeflow.package import Package
+from preprocessing.errors import UserError
+from tests.kubeflow.conftest import toy, toy_package
+
+
+def package() -> Package:
+    root = {"n": {"parameterType": "NUMBER_INTEGER", "defaultValue": 1}}
+    make = toy("make", "", parameters={"n": ("NUMBER_INTEGER", "$n"), "text": ("STRING", "x")}, outputs=("out",))
+    use = toy("use", "", artifacts={"it": ("make", "out")}, values={"size": "NUMBER_INTEGER"})
+    return Package(toy_package(make, use, root=root), {})
+
+
+def task(spec, name):
+    return spec["root"]["dag"]["tasks"][name]
+
+
+def container(spec, name):
+    return spec["deploymentSpec"]["executors"][f"exec-{name}"]["container"]
+
+
+def give(spec, value):
+    task(spec, "make")["inputs"]["parameters"]["text"]["runtimeValue"]["constant"] = value
+
+
+def rename(spec, old, new):
+    tasks = spec["root"]["dag"]["tasks"]
+    tasks[new] = tasks.pop(old)
+
+
+def importer(spec, address):
+    spec["deploymentSpec"]["executors"]["exec-use"] = {
+        "importer": {"artifactUri": address, "typeSchema": {"schemaTitle": "system.Artifact"}}
+    }
+
+
+BREACHES = {
+    "an unknown field": (lambda s: s.update(displayName="x"), "displayName"),
+    "an older schema": (lambda s: s.update(schemaVersion="2.0.0"), "schemaVersion must be 2.1.0"),
+    "a name with capitals": (lambda s: s["pipelineInfo"].update(name="Toy"), "'Toy'"),
+    "a root on a disk": (lambda s: s.update(defaultPipelineRoot="/data"), "defaultPipelineRoot"),
+    "a resolver": (
+        lambda s: s["deploymentSpec"]["executors"].update({"exec-use": {"resolver": {}}}),
+        "exec-use: a resolver executor runs on Vertex only. Use a look-up container",
+    ),
+    "a task with _": (lambda s: rename(s, "use", "use_it"), "task 'use_it': Argo takes"),
+    "a task called as a driver": (lambda s: rename(s, "use", "make-driver"), "calls its driver of 'make'"),
+    "an unknown component": (lambda s: task(s, "use")["componentRef"].update(name="comp-x"), "no component 'comp-x'"),
+    "an unknown executor": (lambda s: s["components"]["comp-use"].update(executorLabel="x"), "no executor 'x'"),
+    "an unknown task to wait for": (lambda s: task(s, "use").update(dependentTasks=["gone"]), "waits for 'gone'"),
+    "an unknown output": (
+        lambda s: s["components"]["comp-make"]["outputDefinitions"]["artifacts"].clear(),
+        "task 'use': 'make' has no output 'out'",
+    ),
+    "a parameter without value": (
+        lambda s: task(s, "make")["inputs"]["parameters"].pop("text"),
+        "task 'make': parameter 'text' is declared and given no value",
+    ),
+    "a parameter of another type": (lambda s: give(s, 3.0), "parameter 'text' is declared STRING and given 3.0"),
+    "a run parameter without default": (
+        lambda s: s["root"]["inputDefinitions"]["parameters"]["n"].pop("defaultValue"),
+        "parameter 'n' of the pipeline has no default value",
+    ),
+    "a placeholder nobody fills in": (
+        lambda s: container(s, "use")["args"].append("{{$.inputs.artifacts['it'].value}}"),
+        "exec-use: {{$.inputs.artifacts['it'].value}} is never filled in",
+    ),
+    "a placeholder of another task": (
+        lambda s: container(s, "use")["args"].append("{{$.inputs.artifacts['other'].path}}"),
+        "the component declares no 'other'",
+    ),
+    "a text that Argo changes": (lambda s: give(s, "{{workflow.name}}"), "parameter 'text' holds '{{'"),
+    "a text that Kubernetes changes": (lambda s: give(s, "$(HOME)"), "parameter 'text' holds '$(HOME)'"),
+    "too long a text": (lambda s: give(s, "x" * 130_000), "its parameters are 130,0"),
+    "an importer of a file": (lambda s: importer(s, {"constant": "/data/x"}), "an importer opens gs://"),
+    "an importer of a task's output": (lambda s: importer(s, {"runtimeParameter": "uri"}), "input of the DAG"),
+    "iteration over artifacts": (
+        lambda s: task(s, "use").update(artifactIterator={"itemInput": "it", "items": {"inputArtifact": "it"}}),
+        "no release iterates over artifacts",
+    ),
+}  # fmt: skip
+
+
+def test_the_package_itself_is_fine():
+    assert lint(package(), "2.4") == lint(package(), "2.17") == []
+
+
+@pytest.mark.parametrize("breach", BREACHES)
+def test_every_breach_is_named(breach):
+    change, said = BREACHES[breach]
+    broken = package()
+    change(broken.pipeline)
+    assert any(said in finding for finding in lint(broken, "2.5")), lint(broken, "2.5")
+
+
+def test_a_task_of_the_same_name_in_two_dags():
+    broken = package()
+    broken.pipeline["components"]["comp-dag"] = {
+        "dag": {"tasks": {"make": {"taskInfo": {"name": "make"}, "componentRef": {"name": "comp-use"}}}}
+    }
+    assert any("stands in two DAGs" in finding for finding in lint(broken, "2.5"))
+
+
+@pytest.mark.parametrize(
+    ("change", "since"),
+    [
+        ({"retryPolicy": {"maxRetryCount": 1}}, "2.5"),
+        ({"triggerPolicy": {"strategy": "ALL_UPSTREAM_TASKS_COMPLETED"}}, "2.14"),
+    ],
+)
+def test_what_came_with_a_release_is_refused_before_it(change, since):
+    newer = package()
+    task(newer.pipeline, "use").update(change)
+    assert lint(newer, since) == [] and lint(newer, "2.4") != []
+
+
+def test_an_unknown_kubernetes_setting_is_named():
+    other = Package(
+        package().pipeline,
+        {"platforms": {"kubernetes": {"deploymentSpec": {"executors": {"exec-use": {"privileged": True}}}}}},
+    )
+    assert any("exec-use: privileged is not supported here" in finding for finding in lint(other, "2.5"))
+
+
+def test_require_raises_all_findings_at_once():
+    broken = package()
+    rename(broken.pipeline, "use", "use_it")
+    give(broken.pipeline, "$$")
+    with pytest.raises(UserError, match=r"(?s)2\.5 would not run this package.*use_it.*\$\$"):
+        require(broken, "2.5")
