@@ -126,7 +126,7 @@ def test_examples_of_places_load_there(pattern, load_tree):
 
 
 def test_an_example_is_shown_as_it_would_be_written():
-    assert example_at(("label",)) == "label: {name: big_tipper, task: binary}"
-    assert example_at(("features", "fare")) == "fare: {type: number, missing: median}"
-    assert example_at(("evaluation", "slices", 2)) == "[trip_start_hour]"
-    assert example_at(("no", "such", "place")) is None
+    assert example_at(("label",), PLACES) == "label: {name: big_tipper, task: binary}"
+    assert example_at(("features", "fare"), PLACES) == "fare: {type: number, missing: median}"
+    assert example_at(("evaluation", "slices", 2), PLACES) == "[trip_start_hour]"
+    assert example_at(("no", "such", "place"), PLACES) is None
