@@ -1,5 +1,6 @@
 """The taxi pipeline as a package: what it says, that it always says the same, and what it must not say."""
 
+import copy
 import json
 import re
 
@@ -22,7 +23,14 @@ def test_the_package_of_this_name_is_ours():
 
 
 def test_the_taxi_package_is_the_golden_one(taxi_package, golden):
-    golden("kubeflow_taxi.yaml", to_yaml(taxi_package))
+    """Sections of the config, which nodes take as JSON, are left out: they have a golden file of their own."""
+    shown = copy.deepcopy(taxi_package)
+    for task in shown.pipeline["root"]["dag"]["tasks"].values():
+        for source in task.get("inputs", {}).get("parameters", {}).values():
+            value = source.get("runtimeValue", {})
+            if len(str(value.get("constant", ""))) > 300:
+                value["constant"] = "(a section of the config)"
+    golden("kubeflow_taxi.yaml", to_yaml(shown))
 
 
 def test_two_compiles_are_identical_and_read_back_the_same(compile_taxi, taxi_package):

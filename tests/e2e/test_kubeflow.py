@@ -1,0 +1,130 @@
+"""The taxi package, run twice as Kubeflow's backend and launcher would: from the CSV to a pushed model that answers.
+
+Both runs share one installation. The second is of a package whose training differs, so that what comes before training
+is taken from the cache, and the first run's model is the baseline of its own.
+"""
+
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.kubeflow.backend.run import Backend
+
+pytestmark = pytest.mark.e2e
+
+REPOSITORY = Path(__file__).parents[2]
+SECRET = "s3cr3t-of-this-test"
+ENVIRONMENT = """\
+image: registry.example/taxi:1.4.2
+kubeflow: "2.5"
+folder: {folder}/pipeline
+registry: {folder}/models/registry
+push_to: {folder}/models/taxi
+defaults:
+  volumes: [{{claim: models, mount: {folder}/models}}]
+nodes:
+  Ingest: {{secrets: [{{name: store, env: {{STORE_KEY: key}}}}]}}
+"""
+
+
+def compiled(folder: Path, epochs: int) -> str:
+    """Returns the package that `fullpass compile` writes, with another number of epochs."""
+    text = (REPOSITORY / "examples" / "taxi" / "pipeline.yaml").read_text()
+    given = "path: package:tfx/examples/chicago_taxi_pipeline/data/simple/data.csv"
+    assert given in text and "training:" in text
+    lines = [
+        f"training: {{epochs: {epochs}, batch_size: 512}}" if line.startswith("training:") else line
+        for line in text.splitlines()
+    ]
+    (folder / "pipeline" / "pipeline.yaml").write_text("\n".join(lines).replace(given, "path: trips.csv"))
+    (folder / "env.yaml").write_text(ENVIRONMENT.format(folder=folder))
+    target = folder / f"package-{epochs}.yaml"
+    command = ["compile", folder / "pipeline/pipeline.yaml", "--env", folder / "env.yaml", "-o", target]
+    done = subprocess.run(
+        [sys.executable, "-m", "pipeline.cli", *map(str, command)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return target.read_text()
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kubeflow")
+    (folder / "pipeline").mkdir()
+    tfx = importlib.util.find_spec("tfx").submodule_search_locations[0]
+    shutil.copy(f"{tfx}/examples/chicago_taxi_pipeline/data/simple/data.csv", folder / "pipeline" / "trips.csv")
+    packages = [compiled(folder, epochs) for epochs in (1, 2)]
+    backend = Backend(folder / "kfp", release="2.5")
+    backend.secrets["store"] = {"key": SECRET}
+    first = backend.run(packages[0], parallel=2)
+    newer = Backend(folder / "kfp", release="2.17")
+    newer.secrets, newer._cache = backend.secrets, backend._cache
+    second = newer.run(packages[1], parallel=2)
+    return folder, newer, first, second
+
+
+def test_every_task_of_the_first_run_is_done(runs):
+    _, _, first, _ = runs
+    assert set(first.states.values()) == {"COMPLETE"} and len(first.states) == 17
+
+
+def test_the_first_run_finds_no_baseline_and_says_so_without_a_trace(runs):
+    _, _, first, _ = runs
+    log = first.log("find-last-blessed-model")
+    assert "no model was blessed before" in log and "Traceback" not in log and "ERROR" not in log
+
+
+def test_unchanged_files_are_a_cache_hit_down_to_training(runs):
+    _, _, _, second = runs
+    cached = {task for task, state in second.states.items() if state == "CACHED"}
+    assert cached == {"ingest", "schema", "statistics-gen", "schema-comparison", "example-validator", "transform"}
+
+
+def test_the_second_run_compares_with_the_model_that_the_first_one_blessed(runs):
+    _, backend, first, second = runs
+    blessings = [artifact["metadata"] for artifact in backend.metadata.artifacts("tfx.ModelBlessing")]
+    assert [blessing["blessed"] for blessing in blessings] == [1.0, 1.0]
+    assert "baseline_model" not in blessings[0]
+    assert blessings[1]["baseline_model"] == blessings[0]["current_model"]
+    assert f"/{first.id}/trainer/" in blessings[0]["current_model"]
+    assert f"/{second.id}/trainer/" in blessings[1]["current_model"]
+
+
+def test_addresses_in_metadata_are_those_of_the_store(runs):
+    _, backend, _, _ = runs
+    assert [pushed["metadata"]["pushed"] for pushed in backend.metadata.artifacts("tfx.PushedModel")] == [1.0, 1.0]
+    for blessing in backend.metadata.artifacts("tfx.ModelBlessing"):
+        assert backend.store.keys(f"{blessing['metadata']['current_model']}/Format-Serving/saved_model.pb")
+
+
+def test_rows_are_accounted_for_in_the_metadata(runs):
+    _, backend, _, _ = runs
+    [examples] = backend.metadata.artifacts("tfx.Examples")[:1]
+    facts = examples["metadata"]
+    assert facts["rows_read"] == 15_002 == facts["rows_train"] + facts["rows_eval"] + facts["rows_quarantined"]
+
+
+def test_each_run_pushed_a_version_and_wrote_a_report(runs):
+    folder, backend, _, _ = runs
+    assert len([entry for entry in (folder / "models" / "taxi").iterdir() if entry.name.isdigit()]) == 2
+    assert len([key for key in backend.store.keys() if "/report/" in key and key.endswith(".html")]) == 2
+
+
+def test_the_pushed_model_answers(runs):
+    folder, _, _, _ = runs
+    trips = REPOSITORY / "examples" / "taxi" / "three_trips.jsonl"
+    command = [sys.executable, "-m", "pipeline.cli", "predict", str(folder / "models" / "taxi"), str(trips)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len([json.loads(line)["prediction"] for line in done.stdout.splitlines()]) == 3
+
+
+def test_the_secret_is_in_no_package_artifact_metadata_or_log(runs):
+    folder, _, _, _ = runs
+    found = [path for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+    assert found == []
