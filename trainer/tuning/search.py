@@ -160,7 +160,8 @@ class Search(base_tuner.BaseTuner):
         prune(self._trials.work)
         if tf.io.gfile.exists(f"{self._trials.work}/trials"):
             tf.io.gfile.rmtree(f"{self._trials.work}/trials")
-        if not self.oracle.get_best_trials(1):
+        # get_best_trials also gives trials that failed.
+        if all(found.status != trial.TrialStatus.COMPLETED for found in self.oracle.trials.values()):
             messages = [found.message for found in self.oracle.trials.values() if found.message]
             last = messages[-1].strip().splitlines()[-1] if messages else "max_seconds was over before the first ended"
             raise UserError(f"no trial of tuning.search ended well. The last one: {last}")

@@ -19,11 +19,11 @@ pytestmark = pytest.mark.integration
 RATE = {"training.learning_rate": {"choices": [1e-7, 0.03]}}
 
 
-def tuner_args(planted, folder: Path, *, model="linear", training=None, **tuning) -> SimpleNamespace:
+def tuner_args(planted, folder: Path, *, model="linear", training=None, task="binary", **tuning) -> SimpleNamespace:
     from trainer.tuning.config import TuningConfig
 
     given = {"epochs": 2, "batch_size": 50, **(training or {})}
-    args = planted("binary").fn_args(folder, model=model, training=given)
+    args = planted(task).fn_args(folder, model=model, training=given)
     args.transform_graph_path = args.transform_output
     args.custom_config["tuning"] = TuningConfig.model_validate(tuning).model_dump_json()
     return args
@@ -150,6 +150,7 @@ def test_the_time_budget_ends_a_search(planted, tmp_path):
 def test_a_search_in_which_nothing_can_be_trained_says_why(planted, tmp_path):
     space = {"training.learning_rate": {"choices": [1e30, 1e35]}}
     training = {"optimizer": "sgd", "warmup": 0.0, "clip_norm": None}
-    args = tuner_args(planted, tmp_path, search=space, algorithm="random", max_trials=2, training=training)
+    given = {"search": space, "algorithm": "random", "max_trials": 2, "training": training, "task": "regression"}
+    args = tuner_args(planted, tmp_path, **given)
     with pytest.raises(UserError, match="no trial of tuning.search ended well. The last one: .*training diverged"):
         searched(args)
