@@ -2,6 +2,7 @@
 
 import os
 import sys
+from importlib import import_module
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -31,6 +32,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
+schedule = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Run the pipeline by the YAML's schedule.")
+app.add_typer(schedule, name="schedule")
 
 
 def main() -> None:
@@ -181,9 +184,7 @@ def compile_(
 ) -> None:
     """Compile the pipeline to a package for Kubeflow Pipelines, checked against the rules of its release."""
     loaded = _checked(file)
-    # The command line stands above all layers, this module does not: what is above it is found by name.
-    from importlib import import_module
-
+    # Found by name, as at the end of this file.
     import_module("kubeflow.cli").compile_to(loaded, env, output)
 
 
@@ -265,14 +266,9 @@ def version() -> None:
 
 
 def _checked(file: Path) -> "Loaded":
-    """Returns a pipeline file without errors; its warnings are printed."""
-    from pipeline.checks.check import require
-    from pipeline.loading.load import load
+    from pipeline.loading.checked import load_checked
 
-    loaded = load(file)
-    for problem in require(loaded):
-        typer.echo(problem.located(file), err=True)
-    return loaded
+    return load_checked(file)
 
 
 def _pushed_to(target: Path) -> Path:
@@ -302,6 +298,10 @@ def _exit_code(error: Exception) -> int:
     if isinstance(error, SpanNotFoundError):
         return EXIT_NO_SPAN
     return EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_FAILED
+
+
+# The command line stands above all layers, this module does not: what is above it is found by name.
+import_module("kubeflow.deploy.cli").register(app, schedule)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""Brings packages to an installation of Kubeflow Pipelines: the only code of the project that talks to one."""

@@ -1,0 +1,167 @@
+"""`fullpass submit`: a run on Kubeflow Pipelines, from its start to its end."""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from kubeflow.deploy.cluster import Cluster, Version
+from kubeflow.deploy.problems import Unreachable
+from kubeflow.package import Package
+from kubeflow.parts import Json
+from preprocessing.errors import UserError, did_you_mean
+
+Say = Callable[[str], None]
+
+ENDED = ("SUCCEEDED", "FAILED", "CANCELED", "SKIPPED")
+_POLL_SECONDS = 5.0
+_PATIENCE_SECONDS = 600
+_KINDS: Mapping[str, type | tuple[type, ...]] = {
+    "BOOLEAN": bool, "NUMBER_INTEGER": int, "NUMBER_DOUBLE": (int, float), "LIST": list, "STRUCT": dict,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run is started with, beside its package.
+
+    experiment: where it is listed. service_account: of its pods, by default that of the installation. parameters:
+    of the pipeline.
+    """
+
+    experiment: str
+    service_account: str | None = None
+    parameters: Mapping[str, Any] | None = None
+
+    def body(self, cluster: Cluster, version: Version, name: str) -> Json:
+        """Returns what the bodies of runs and of recurring runs have in common."""
+        body: Json = {
+            "display_name": name,
+            "experiment_id": cluster.experiment(self.experiment),
+            "pipeline_version_reference": version.reference,
+            "runtime_config": {"parameters": dict(self.parameters or {})},
+        }
+        return body | ({"service_account": self.service_account} if self.service_account else {})
+
+
+def parameters(package: Package, given: list[str]) -> Json:
+    """Returns the parameters of a run from the command line's NAME=VALUE, with the types that the package declares.
+
+    Raises:
+        UserError: The package has no such parameter, or not of this type.
+    """
+    declared: Json = package.pipeline["root"].get("inputDefinitions", {}).get("parameters", {})
+    values: Json = {}
+    for item in given:
+        name, equals, text = item.partition("=")
+        if not equals or name not in declared:
+            raise UserError(
+                f"--param {item}: give NAME=VALUE, with a parameter of the pipeline.{did_you_mean(name, declared)} "
+                f"Accepted: {', '.join(declared) or 'none'}."
+            )
+        values[name] = _typed(name, declared[name]["parameterType"], text)
+    return values
+
+
+def _typed(name: str, kind: str, text: str) -> Any:
+    if kind == "STRING":
+        return text
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    wanted = _KINDS[kind]
+    if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
+        raise UserError(f"--param {name}: takes {kind.lower().replace('_', ' ')}, as in JSON. Received: {text!r}.")
+    return value
+
+
+def start(cluster: Cluster, package: Package, text: str, settings: Settings) -> Any:
+    """Uploads a package, unless it is there, and starts a run of it (kfp's V2beta1Run).
+
+    Args:
+        cluster: the installation.
+        package: what to run.
+        text: the package as it is uploaded.
+        settings: what the run is started with.
+    """
+    version = cluster.upload(package.name, text)
+    now = datetime.now(UTC)
+    return cluster.start(settings.body(cluster, version, f"{package.name} {now:%Y-%m-%d %H:%M:%S}"))
+
+
+def wait(
+    cluster: Cluster,
+    run_id: str,
+    tasks: list[str],
+    say: Say,
+    *,
+    timeout: float | None = None,
+    poll: float = _POLL_SECONDS,
+    patience: float = _PATIENCE_SECONDS,
+) -> Any:
+    """Waits for the end of a run, tells what its tasks come to, and returns it (kfp's V2beta1Run).
+
+    Args:
+        cluster: the installation.
+        run_id: of the run.
+        tasks: those to tell of; the backend lists its own besides.
+        say: takes one line.
+        timeout: seconds after which waiting ends; the run goes on.
+        poll: seconds between two looks.
+        patience: seconds for which the API may be out of reach.
+
+    Raises:
+        UserError: The time is over, or the API refuses or stays out of reach.
+    """
+    told: dict[str, str] = {}
+    begin = answered = time.monotonic()
+    while True:
+        try:
+            run = cluster.run(run_id)
+            answered = time.monotonic()
+        except Unreachable as error:
+            if time.monotonic() - answered >= patience:
+                raise
+            say(f"still waiting: {error}")
+        else:
+            for line in _news(run, tasks, told):
+                say(line)
+            if run.state in ENDED:
+                return run
+        if timeout is not None and time.monotonic() - begin >= timeout:
+            raise UserError(f"run {run_id} has not ended after {timeout:g} s. It goes on; see {link(cluster, run_id)}.")
+        time.sleep(poll)
+
+
+def link(cluster: Cluster, run_id: str) -> str:
+    """Returns the page of a run."""
+    return f"{cluster.host}/#/runs/details/{run_id}"
+
+
+def failures(run: Any) -> list[str]:
+    """Returns why a run failed: its own error, then those of its tasks."""
+    details = run.run_details.task_details if run.run_details else None
+    found = [("run", run.error)] + [(task.display_name, task.error) for task in details or ()]
+    return [f"{name}: {error.message}" for name, error in found if error and error.message]
+
+
+def _news(run: Any, tasks: list[str], told: dict[str, str]) -> list[str]:
+    details = run.run_details.task_details if run.run_details else None
+    lines = []
+    for task in details or ():
+        # A sub-DAG and what runs in it may share a name; an end is not taken back.
+        if task.display_name not in tasks or not task.state or told.get(task.display_name) in (*ENDED, task.state):
+            continue
+        told[task.display_name] = task.state
+        if task.state != "PENDING":
+            lines.append(f"{task.display_name}: {task.state.lower()}{_took(task)}")
+    return lines
+
+
+def _took(task: Any) -> str:
+    if task.state not in ENDED or not task.start_time or not task.end_time or task.end_time < task.start_time:
+        return ""
+    return f" after {(task.end_time - task.start_time).total_seconds():.0f} s"

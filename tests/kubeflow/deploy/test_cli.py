@@ -1,0 +1,124 @@
+"""The command line against the stand-in server, as a user types it; and a port that a stand-in for kubectl forwards."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from kubeflow.deploy.connection import Connection, connected
+from pipeline.cli import app
+from preprocessing.errors import UserError
+from tests.kubeflow.conftest import ENVIRONMENT, REPOSITORY
+
+
+@pytest.fixture
+def files(tmp_path) -> list[str]:
+    """The taxi example with a schedule, and an environment file: the arguments of a verb."""
+    text = (REPOSITORY / "examples" / "taxi" / "pipeline.yaml").read_text()
+    (tmp_path / "pipeline.yaml").write_text(text + '\nschedule: {cron: "0 3 * * 7"}\n')
+    (tmp_path / "env.yaml").write_text(ENVIRONMENT)
+    return [str(tmp_path / "pipeline.yaml"), "--env", str(tmp_path / "env.yaml")]
+
+
+def fullpass(*arguments: str, **variables: str):
+    return CliRunner().invoke(app, arguments, env=variables, catch_exceptions=True)
+
+
+@pytest.mark.integration
+def test_from_a_pipeline_file_to_a_schedule_that_is_paused_and_deleted(files, server):
+    at = {"KF_PIPELINES_ENDPOINT": server.address}
+    server.progress = [{"state": "SUCCEEDED"}]
+    submitted = fullpass("submit", *files, "--param", "push=false", **at)
+    assert submitted.exit_code == 0, submitted
+    (run,) = server.things["runs"].values()
+    link = f"{server.address}/#/runs/details/{run['run_id']}"
+    assert submitted.stdout.splitlines() == [f"run {run['run_id']}: {link}", f"run {run['run_id']}: succeeded"]
+    assert run["runtime_config"]["parameters"] == {"push": False}
+
+    assert "will be created (0 0 3 * * 0)" in fullpass("schedule", "apply", *files, "--dry-run", **at).stdout
+    assert not server.things["recurringruns"]
+    assert "will be created (0 0 3 * * 0)" in fullpass("schedule", "apply", *files, **at).stdout
+    # The run and the schedule share the version that the run brought.
+    assert len(server.versions) == 1
+    assert "is as it should be" in fullpass("schedule", "apply", *files, **at).stdout
+    assert "paused" in fullpass("schedule", "pause", files[0], **at).stdout
+    assert "taxi  0 0 3 * * 0  paused" in fullpass("schedule", "list", files[0], **at).stdout
+    assert fullpass("schedule", "resume", files[0], **at).exit_code == 0
+    assert "enabled" in fullpass("schedule", "list", **at).stdout
+    assert "deleted" in fullpass("schedule", "delete", files[0], **at).stdout
+    assert not server.things["recurringruns"]
+
+
+@pytest.mark.integration
+def test_a_run_that_fails_says_why_and_fails_the_command(files, server):
+    broken = {"display_name": "ingest", "state": "FAILED", "error": {"message": "data/*.csv: no such files"}}
+    server.progress = [{"state": "FAILED", "run_details": {"task_details": [broken]}}]
+    failed = fullpass("submit", *files, "--host", server.address)
+    assert failed.exit_code == 1 and isinstance(failed.exception, UserError)
+    assert str(failed.exception) == "ingest: data/*.csv: no such files"
+    assert failed.stdout.splitlines()[1:] == [
+        "ingest: failed",
+        failed.stdout.splitlines()[0].split(": ")[0] + ": failed",
+    ]
+
+
+def test_a_file_without_a_schedule_is_not_scheduled(files, server):
+    shutil.copy(REPOSITORY / "examples" / "taxi" / "pipeline.yaml", files[0])
+    refused = fullpass("schedule", "apply", *files, "--host", server.address)
+    assert "schedule is missing" in str(refused.exception) and not server.requests
+
+
+def test_a_schedule_that_waits_for_a_file_is_not_taken_for_one_that_does(files, server):
+    text = Path(files[0]).read_text().replace('{cron: "0 3 * * 7"}', '{cron: "0 3 * * 7", wait_for: "x/{YYYY}"}')
+    Path(files[0]).write_text(text)
+    refused = fullpass("schedule", "apply", *files, "--host", server.address)
+    assert "start by the clock alone" in str(refused.exception) and not server.requests
+
+
+@pytest.fixture
+def kubectl(tmp_path, monkeypatch):
+    """Returns `kubectl(body)`: what stands for it on PATH, a program that is given what it is told as `args`."""
+
+    def install(body: str) -> None:
+        program = tmp_path / "bin" / "kubectl"
+        program.parent.mkdir()
+        program.write_text(f"#!{sys.executable}\nimport os, sys, time\nargs = sys.argv[1:]\n{body}\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+
+    return install
+
+
+def test_a_port_is_forwarded_for_as_long_as_it_is_used(kubectl, server, tmp_path):
+    told, port = tmp_path / "told", server.address.rsplit(":", 1)[1]
+    kubectl(
+        f"open({str(told)!r}, 'w').write(f'{{os.getpid()}} {{chr(32).join(args)}}')\n"
+        f"print('Forwarding from 127.0.0.1:{port} -> 3000', flush=True)\ntime.sleep(600)"
+    )
+    with connected(Connection(forward="kubeflow", context="kind"), {}) as client:
+        assert client.configuration.host == server.address
+    pid, *arguments = told.read_text().split()
+    assert arguments == [
+        "--context", "kind", "--namespace", "kubeflow", "port-forward", "--address", "127.0.0.1",
+        "service/ml-pipeline-ui", ":80",
+    ]  # fmt: skip
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid), 0)
+
+
+def test_what_kubectl_says_is_passed_on(kubectl):
+    kubectl("print('error: services \"ml-pipeline-ui\" not found', file=sys.stderr); sys.exit(1)")
+    with (
+        pytest.raises(UserError, match='namespace kfp: error: services "ml-pipeline-ui" not found.*current-context'),
+        connected(Connection(forward="kfp"), {}),
+    ):
+        pass
+
+
+def test_without_kubectl(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match="kubectl on PATH"), connected(Connection(forward="kubeflow"), {}):
+        pass

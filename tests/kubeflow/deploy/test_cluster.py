@@ -1,0 +1,164 @@
+"""Uploading, starting and waiting, against the stand-in server."""
+
+from datetime import UTC, datetime
+
+import pytest
+import yaml
+
+from kubeflow.deploy.cluster import Cluster, version_name
+from kubeflow.deploy.connection import client
+from kubeflow.deploy.problems import Unreachable
+from kubeflow.deploy.submit import Settings, failures, parameters, start, wait
+from kubeflow.package import Package, to_yaml
+from preprocessing.errors import UserError
+
+
+def state(name: str, state: str, **more) -> dict:
+    return {"display_name": name, "state": state, **more}
+
+
+def test_a_run_refers_to_the_uploaded_version_with_its_parameters(cluster, server, package, text):
+    run = start(cluster, package, text, Settings("toys", "runner", {"push": False}))
+    (version,) = server.versions.values()
+    body = server.things["runs"][run.run_id]
+    assert body["pipeline_version_reference"] == {
+        "pipeline_id": version["pipeline_id"],
+        "pipeline_version_id": version["pipeline_version_id"],
+    }
+    assert body["runtime_config"] == {"parameters": {"push": False}} and body["service_account"] == "runner"
+    assert server.things["experiments"][body["experiment_id"]]["display_name"] == "toys"
+    assert server.packages[version["pipeline_version_id"]] == list(yaml.safe_load_all(text))
+    assert [path.removeprefix("/apis/v2beta1/") for verb, path in server.requests if verb == "POST"] == [
+        "pipelines",
+        "pipelines/upload_version",
+        "experiments",
+        "runs",
+    ]
+
+
+def test_the_same_package_is_one_version_and_another_is_another(cluster, server, package, text):
+    first = cluster.upload("toy", text)
+    again = cluster.upload("toy", text)
+    package.pipeline["sdkVersion"] = "other"
+    other = cluster.upload("toy", to_yaml(package))
+    assert (first.new, again.new, other.new) == (True, False, True)
+    assert first.version_id == again.version_id != other.version_id
+    assert [v["display_name"] for v in server.versions.values()] == [version_name(text), version_name(to_yaml(package))]
+    assert len(server.things["pipelines"]) == 1
+
+
+def test_what_stands_on_a_later_page_is_found(cluster, server, package, text):
+    for number in range(5):
+        package.pipeline["sdkVersion"] = f"{number}"
+        cluster.upload("toy", to_yaml(package))
+    assert not cluster.upload("toy", to_yaml(package)).new and len(server.versions) == 5
+    assert server.largest_page == 2
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda spec: spec.update(schemaVersion="2.0.0"), "only supports schema version 2.1.0"),
+        (lambda spec: spec["pipelineInfo"].update(name="My Toy"), "lower case alphanumeric"),
+        (lambda spec: spec.update(displayName="x"), "displayName"),
+        (lambda spec: spec.pop("root"), "root component is empty"),
+    ],
+)
+def test_a_refused_package_is_refused_in_words_and_leaves_nothing(cluster, server, package, spoil, said):
+    spoil(package.pipeline)
+    with pytest.raises(UserError, match=said) as refused:
+        cluster.upload("toy", to_yaml(package))
+    assert "uploading pipeline toy, version sha256-" in str(refused.value)
+    assert not server.things["pipelines"] and not server.versions
+
+
+def test_two_platform_documents_are_refused(cluster, text):
+    platform = text.split("\n---\n")[1]
+    with pytest.raises(UserError, match="multiple platform specs"):
+        cluster.upload("toy", f"{text}\n---\n{platform}")
+
+
+def test_names_that_are_too_long_are_not_even_sent(cluster, server, text):
+    with pytest.raises(UserError, match="128 characters. Received 129"):
+        cluster.upload("x" * 129, text)
+    with pytest.raises(UserError, match="63 characters. Received 64"):
+        Cluster(client(server.address, {}), "n" * 64)
+    assert not server.requests
+
+
+def test_a_package_that_is_too_large_is_not_sent(cluster, server):
+    with pytest.raises(UserError, match="33,554,432"):
+        cluster.upload("toy", "x" * (32 * 2**20 + 1))
+    assert not server.requests
+
+
+def test_an_upload_at_the_same_time_is_told_of(cluster, server, text):
+    cluster.upload("toy", text)
+    server.failing = [(200, '{"pipelines": []}')]
+    with pytest.raises(UserError, match="exists already.*toy already exists"):
+        cluster.upload("toy", text)
+
+
+@pytest.mark.parametrize(
+    ("given", "values"),
+    [([], {}), (["push=false"], {"push": False}), (["data_path=a=b.csv"], {"data_path": "a=b.csv"})],
+)
+def test_parameters_have_the_declared_types(package, given, values):
+    assert parameters(package, given) == values
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [("pusj=false", 'mean "push"'), ("push", "NAME=VALUE"), ("push=0", "boolean"), ("push=no", "Received: 'no'")],
+)
+def test_parameters_that_do_not_fit_are_refused(package, given, said):
+    with pytest.raises(UserError, match=said):
+        parameters(package, [given])
+
+
+def test_whole_numbers_are_no_truth_values():
+    declared = {"n": {"parameterType": "NUMBER_INTEGER"}}
+    package = Package({"root": {"inputDefinitions": {"parameters": declared}}}, {})
+    assert parameters(package, ["n=3"]) == {"n": 3}
+    with pytest.raises(UserError, match="number integer"):
+        parameters(package, ["n=true"])
+
+
+def test_waiting_tells_each_change_once_and_ends_with_the_run(cluster, server, package, text):
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+    done = state("first", "SUCCEEDED", start_time=begin.isoformat(), end_time=begin.replace(second=42).isoformat())
+    broken = state("second", "FAILED", error={"code": 2, "message": "data/*.csv: no such files"})
+    server.progress = [
+        {"state": "PENDING"},
+        {
+            "state": "RUNNING",
+            "run_details": {"task_details": [state("root-driver", "RUNNING"), state("first", "RUNNING")]},
+        },
+        {"state": "RUNNING", "run_details": {"task_details": [state("first", "RUNNING")]}},
+        {"state": "RUNNING", "run_details": {"task_details": [done, state("second", "PENDING")]}},
+        {"state": "FAILED", "run_details": {"task_details": [done, broken]}},
+    ]
+    lines: list[str] = []
+    run = start(cluster, package, text, Settings("toys"))
+    ended = wait(cluster, run.run_id, ["first", "second"], lines.append, poll=0)
+    assert lines == ["first: running", "first: succeeded after 42 s", "second: failed"]
+    assert ended.state == "FAILED" and failures(ended) == ["second: data/*.csv: no such files"]
+
+
+def test_waiting_outlives_an_api_that_is_away_for_a_while(cluster, server, package, text):
+    server.progress = [{"state": "SUCCEEDED"}]
+    run = start(cluster, package, text, Settings("toys"))
+    server.failing = [(503, "<html>down</html>"), (502, "")]
+    lines: list[str] = []
+    assert wait(cluster, run.run_id, [], lines.append, poll=0).state == "SUCCEEDED"
+    assert len(lines) == 2 and all("cannot answer now" in line for line in lines)
+    server.failing = [(503, "")] * 3
+    with pytest.raises(Unreachable, match="503"):
+        wait(cluster, run.run_id, [], lines.append, poll=0, patience=0)
+
+
+def test_waiting_ends_at_its_limit_and_says_that_the_run_goes_on(cluster, server, package, text):
+    server.progress = [{"state": "RUNNING"}]
+    run = start(cluster, package, text, Settings("toys"))
+    with pytest.raises(UserError, match="It goes on; see http.*/#/runs/details/"):
+        wait(cluster, run.run_id, [], print, poll=0, timeout=0)

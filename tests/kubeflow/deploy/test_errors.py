@@ -1,0 +1,159 @@
+"""Each refusal of the API, in words that say what to do."""
+
+import socket
+
+import pytest
+
+from kubeflow.deploy.cluster import Cluster
+from kubeflow.deploy.connection import Connection, client, connected
+from kubeflow.deploy.problems import Unreachable, reason
+from kubeflow.deploy.submit import Settings, start
+from preprocessing.errors import UserError
+
+
+def test_nothing_answers():
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(Unreachable, match=f"nothing answers at {address}.*--port-forward"):
+            Cluster(client(address, {})).recurring_runs()
+
+
+def test_an_unknown_host():
+    with pytest.raises(Unreachable, match="listing recurring runs: nothing answers at https://kubeflow.invalid"):
+        Cluster(client("https://kubeflow.invalid", {})).recurring_runs()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "said"),
+    [
+        (401, "", "does not know who asks.*FULLPASS_KUBEFLOW_TOKEN"),
+        (302, "<html>login</html>", "sends callers to a login page.*FULLPASS_KUBEFLOW_COOKIE"),
+        (403, '{"error": "User a is not authorized"}', "not allowed.*kubeflow-edit.*User a is not authorized"),
+        (404, "404 page not found", "before /apis/v2beta1.*404 page not found"),
+        (500, '{"message": "sql: locked"}', "failed .status 500.*sql: locked.*deployment/ml-pipeline"),
+        (503, "<html>upstream</html>", "cannot answer now"),
+        (418, "", "refused .status 418."),
+    ],
+)
+def test_a_status(server, cluster, status, body, said):
+    server.failing = [(status, body)]
+    with pytest.raises(UserError, match=said) as refused:
+        cluster.recurring_runs()
+    assert server.address in str(refused.value) and "<html" not in str(refused.value)
+
+
+@pytest.mark.parametrize("page", ["<html>the dashboard</html>", "ok", "[1, 2]", '{"recurringRuns": 3}'])
+def test_a_server_that_is_not_kubeflow(server, cluster, page):
+    server.failing = [(200, page)]
+    with pytest.raises(UserError, match="not as Kubeflow Pipelines does.*/pipeline"):
+        cluster.recurring_runs()
+
+
+def test_a_package_is_not_sent_to_a_login_page(server, cluster, text):
+    cluster.upload("toy", text)
+    server.failing = [(302, "")]
+    with pytest.raises(UserError, match="login page"):
+        cluster.upload("other", text)
+    assert all("dex" not in path for _, path in server.requests)
+
+
+def test_a_namespace_that_is_missing_unknown_or_not_yours(serve, package, text):
+    server = serve(namespaces=("team-a",))
+    with pytest.raises(UserError, match="give the namespace|Give that of your profile"):
+        start(Cluster(client(server.address, {})), package, text, Settings("toys"))
+    with pytest.raises(UserError, match="(?s)--namespace.*namespace: team-b"):
+        start(Cluster(client(server.address, {}), "team-b"), package, text, Settings("toys"))
+    run = start(Cluster(client(server.address, {}), "team-a"), package, text, Settings("toys"))
+    assert server.things["runs"][run.run_id]["namespace"] == "team-a"
+
+
+def test_a_token_from_the_environment_and_from_a_file_that_is_renewed(serve, tmp_path):
+    server, file = serve(token="first"), tmp_path / "token"
+    assert Cluster(client(server.address, {"FULLPASS_KUBEFLOW_TOKEN": "first\n"})).recurring_runs() == []
+    file.write_text("first\n")
+    cluster = Cluster(client(server.address, {"FULLPASS_KUBEFLOW_TOKEN_FILE": str(file)}))
+    assert cluster.recurring_runs() == []
+    server.token = "second"
+    with pytest.raises(UserError, match="does not know who asks"):
+        cluster.recurring_runs()
+    file.write_text("second")
+    assert cluster.recurring_runs() == []
+
+
+def test_the_token_that_kubeflow_mounts_into_pods_is_found(serve, tmp_path):
+    (tmp_path / "token").write_text("mounted")
+    cluster = Cluster(client(serve(token="mounted").address, {"KF_PIPELINES_SA_TOKEN_PATH": str(tmp_path / "token")}))
+    assert cluster.recurring_runs() == []
+
+
+def test_a_cookie(serve, tmp_path):
+    server = serve(cookie="authservice_session=abc")
+    (tmp_path / "cookie").write_text("authservice_session=abc\n")
+    variables = {"FULLPASS_KUBEFLOW_COOKIE_FILE": str(tmp_path / "cookie")}
+    assert Cluster(client(server.address, variables)).recurring_runs() == []
+    with pytest.raises(UserError, match="does not know who asks"):
+        Cluster(client(server.address, {"FULLPASS_KUBEFLOW_COOKIE": "authservice_session=old"})).recurring_runs()
+
+
+def test_secrets_are_in_no_message(serve):
+    server = serve(token="right")
+    with pytest.raises(UserError) as refused:
+        Cluster(client(server.address, {"FULLPASS_KUBEFLOW_TOKEN": "s3cret"})).recurring_runs()
+    assert "s3cret" not in str(refused.value) and "s3cret" not in repr(refused.value.__cause__)
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"FULLPASS_KUBEFLOW_TOKEN_FILE": "/no/such"}, "FULLPASS_KUBEFLOW_TOKEN_FILE: /no/such is no file"),
+        ({"FULLPASS_KUBEFLOW_CA": "/no/such.pem"}, "FULLPASS_KUBEFLOW_CA: /no/such.pem"),
+    ],
+)
+def test_a_file_that_is_not_there(variables, said):
+    with pytest.raises(UserError, match=said):
+        client("https://kubeflow.example", variables)
+
+
+def test_an_empty_token_file(tmp_path):
+    (tmp_path / "token").write_text("\n")
+    with pytest.raises(UserError, match="is empty"):
+        client("https://kubeflow.example", {"FULLPASS_KUBEFLOW_TOKEN_FILE": str(tmp_path / "token")})
+
+
+@pytest.mark.parametrize("host", ["http://kubeflow.example", "http://10.0.0.3:8888"])
+def test_credentials_are_not_sent_where_others_read_them(host):
+    with pytest.raises(UserError, match="Use https://"):
+        client(host, {"FULLPASS_KUBEFLOW_TOKEN": "x"})
+    client(host, {})
+
+
+@pytest.mark.parametrize("host", ["https://k.example", "http://ml-pipeline.kubeflow.svc:8888", "http://[::1]:80"])
+def test_credentials_are_sent_where_they_stay_private(host):
+    client(host, {"FULLPASS_KUBEFLOW_TOKEN": "x"})
+
+
+@pytest.mark.parametrize("host", ["kubeflow.example", "ftp://kubeflow.example", "https://"])
+def test_an_address_that_is_none(host):
+    with pytest.raises(UserError, match="begins with https://"):
+        client(host, {})
+
+
+def test_no_address_at_all():
+    with pytest.raises(UserError, match="--host .*KF_PIPELINES_ENDPOINT.*--port-forward"), connected(Connection(), {}):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b'{"error_message": "broken", "error_details": "d"}', "broken"),
+        ('{"error": "e", "code": 3, "message": "m"}', "m"),
+        ("<HTML><body>x</body></HTML>", ""),
+        ("plain\n text", "plain text"),
+        (None, ""),
+        ("x" * 9000, "x" * 2000),
+    ],
+)
+def test_what_an_answer_says(body, text):
+    assert reason(body) == text

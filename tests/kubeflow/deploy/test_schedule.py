@@ -1,0 +1,151 @@
+"""Schedules: created, left alone, replaced, paused, deleted; and cron lines in Kubeflow's form."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubeflow.deploy import schedule
+from kubeflow.deploy.cron import six_fields
+from kubeflow.deploy.schedule import Wanted
+from kubeflow.deploy.submit import Settings
+from kubeflow.package import to_yaml
+from pipeline.cron import cron_problem
+from preprocessing.errors import UserError
+from tests.kubeflow.deploy.server import is_robfig_cron
+
+
+@pytest.fixture
+def wanted(text) -> Wanted:
+    return Wanted("toy", "0 0 3 * * *", text, Settings("toys"))
+
+
+def applied(cluster, wanted) -> schedule.Plan:
+    planned = schedule.plan(cluster, wanted)
+    schedule.apply(cluster, wanted, planned)
+    return planned
+
+
+def jobs(server) -> list[dict]:
+    return list(server.things["recurringruns"].values())
+
+
+def test_a_new_schedule_runs_one_at_a_time_and_catches_up_on_nothing(cluster, server, wanted):
+    planned = applied(cluster, wanted)
+    (job,) = jobs(server)
+    assert planned.lines(wanted) == ["toy: will be created (0 0 3 * * *)"]
+    assert job["trigger"] == {"cron_schedule": {"cron": "0 0 3 * * *"}}
+    assert (job["max_concurrency"], job["no_catchup"], job["status"]) == ("1", True, "ENABLED")
+    assert job["runtime_config"] == {"parameters": {}}
+    assert job["pipeline_version_reference"]["pipeline_version_id"] in server.versions
+
+
+def test_an_unchanged_schedule_is_left(cluster, server, wanted):
+    applied(cluster, wanted)
+    before, asked = jobs(server), len(server.requests)
+    planned = applied(cluster, wanted)
+    assert planned.lines(wanted) == ["toy: is as it should be (0 0 3 * * *)"]
+    assert jobs(server) == before and {command for command, _ in server.requests[asked:]} == {"GET"}
+
+
+def test_a_plan_changes_nothing(cluster, server, wanted):
+    schedule.plan(cluster, wanted)
+    assert {command for command, _ in server.requests} == {"GET"}
+
+
+def changed_package(package):
+    package.pipeline["sdkVersion"] = "other"
+    return to_yaml(package)
+
+
+def test_a_changed_schedule_is_replaced_and_says_why(cluster, server, wanted, package):
+    applied(cluster, wanted)
+    (old,) = jobs(server)
+    other = Wanted("toy", "0 0 4 * * *", changed_package(package), Settings("toys", None, {"push": False}))
+    lines = applied(cluster, other).lines(other)
+    (new,) = jobs(server)
+    assert lines[0] == "toy: will be replaced (0 0 4 * * *)"
+    assert lines[1] == "  cron: 0 0 3 * * * -> 0 0 4 * * *"
+    assert lines[2].startswith("  package: another version -> sha256-")
+    assert lines[3] == "  parameters: {} -> {'push': False}"
+    assert len(lines) == 4 and new["recurring_run_id"] != old["recurring_run_id"]
+    assert new["runtime_config"]["parameters"] == {"push": False} and len(server.versions) == 2
+
+
+def test_a_paused_schedule_stays_paused_when_it_is_replaced(cluster, server, wanted):
+    applied(cluster, wanted)
+    schedule.pause(cluster, "toy", paused=True)
+    assert applied(cluster, wanted).lines(wanted) == ["toy: is as it should be (0 0 3 * * *), paused"]
+    other = Wanted("toy", "0 0 4 * * *", wanted.package, wanted.settings)
+    assert "paused" in applied(cluster, other).lines(other)[0]
+    assert [(job["trigger"]["cron_schedule"]["cron"], job["status"]) for job in jobs(server)] == [
+        ("0 0 4 * * *", "DISABLED")
+    ]
+    schedule.pause(cluster, "toy", paused=False)
+    assert jobs(server)[0]["status"] == "ENABLED"
+
+
+def test_more_of_the_same_name_are_cleared_up(cluster, server, wanted):
+    for _ in range(5):
+        schedule.apply(cluster, wanted, schedule.Plan("create"))
+    planned = applied(cluster, wanted)
+    assert planned.lines(wanted)[1] == "  4 more of this name will be deleted" and len(jobs(server)) == 1
+
+
+def test_a_refusal_leaves_the_old_schedule(cluster, server, wanted):
+    applied(cluster, wanted)
+    before = jobs(server)
+    other = Wanted("toy", "0 0 25 * * *", wanted.package, wanted.settings)
+    with pytest.raises(UserError, match="creating recurring run toy.*not a supported format"):
+        applied(cluster, other)
+    assert jobs(server) == before
+
+
+def test_the_schedules_of_others_are_left(cluster, server, wanted):
+    applied(cluster, Wanted("other", "0 0 1 * * *", wanted.package, wanted.settings))
+    applied(cluster, wanted)
+    assert schedule.delete(cluster, "toy") == 1
+    assert [job["display_name"] for job in jobs(server)] == ["other"]
+    with pytest.raises(UserError, match="toy has no schedule.*There are: other.*schedule apply"):
+        schedule.delete(cluster, "toy")
+
+
+def test_a_parameter_that_the_pipeline_lacks_is_refused(cluster, wanted):
+    other = Wanted("toy", wanted.cron, wanted.package, Settings("toys", None, {"run_date": "[[ScheduledTime]]"}))
+    with pytest.raises(UserError, match="not required by pipeline.*run_date"):
+        applied(cluster, other)
+
+
+def test_the_list_shows_what_is_there(cluster, wanted):
+    applied(cluster, wanted)
+    head, line = schedule.table(cluster.recurring_runs()).splitlines()
+    assert head.split() == ["name", "cron", "state", "created", "(UTC)", "id"]
+    assert line.startswith("toy   0 0 3 * * *  enabled  2026-01-02 03:04")
+
+
+@pytest.mark.parametrize(
+    ("five", "six"),
+    [
+        ("0 3 * * *", "0 0 3 * * *"),
+        ("*/15 1,13 1-7 jan-mar mon", "0 */15 1,13 1-7 jan-mar mon"),
+        ("0 3 * * 7", "0 0 3 * * 0"),
+        ("0 3 * * 5-7", "0 0 3 * * 0,5,6"),
+        ("0 3 * * 0-7", "0 0 3 * * 0,1,2,3,4,5,6"),
+        ("0 3 * * 1-7/2", "0 0 3 * * 0,1,3,5"),
+        ("0 3 * * mon,7", "0 0 3 * * 0,1"),
+    ],
+)
+def test_cron_lines_get_six_fields(five, six):
+    assert cron_problem(five) is None and six_fields(five) == six and is_robfig_cron(six)
+
+
+@given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)).map(sorted), min_size=1, max_size=3))
+def test_the_days_of_a_week_stay_the_same(ranges):
+    five = "0 3 * * " + ",".join(f"{low}-{high}" for low, high in ranges)
+    line = six_fields(five)
+    assert cron_problem(five) is None and is_robfig_cron(line)
+    read = {day for item in line.split()[5].split(",") for day in days(*item.split("-"))}
+    assert read == {day % 7 for low, high in ranges for day in range(low, high + 1)}
+
+
+def days(low: str, high: str | None = None) -> range:
+    return range(int(low), int(high or low) + 1)
