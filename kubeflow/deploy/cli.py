@@ -35,7 +35,8 @@ _Account = Annotated[
     str | None, typer.Option(help="Kubernetes service account of the pods.", show_default="the installation's")
 ]
 _Parameters = Annotated[
-    list[str] | None, typer.Option("--param", metavar="NAME=VALUE", help="A parameter of the run, such as push=false.")
+    list[str] | None,
+    typer.Option("--param", metavar="NAME=VALUE", help="A parameter of the run, such as data_path=PATH."),
 ]
 _Experiment = Annotated[str | None, typer.Option(help="Where runs are listed.", show_default="name of the pipeline")]
 

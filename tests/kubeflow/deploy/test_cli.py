@@ -31,12 +31,12 @@ def fullpass(*arguments: str, **variables: str):
 def test_from_a_pipeline_file_to_a_schedule_that_is_paused_and_deleted(files, server):
     at = {"KF_PIPELINES_ENDPOINT": server.address}
     server.progress = [{"state": "SUCCEEDED"}]
-    submitted = fullpass("submit", *files, "--param", "push=false", **at)
+    submitted = fullpass("submit", *files, "--param", "data_path=gs://rows/*.csv", **at)
     assert submitted.exit_code == 0, submitted
     (run,) = server.things["runs"].values()
     link = f"{server.address}/#/runs/details/{run['run_id']}"
     assert submitted.stdout.splitlines() == [f"run {run['run_id']}: {link}", f"run {run['run_id']}: succeeded"]
-    assert run["runtime_config"]["parameters"] == {"push": False}
+    assert run["runtime_config"]["parameters"] == {"data_path": "gs://rows/*.csv"}
 
     assert "will be created (0 0 3 * * 0)" in fullpass("schedule", "apply", *files, "--dry-run", **at).stdout
     assert not server.things["recurringruns"]
