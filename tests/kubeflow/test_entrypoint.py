@@ -1,0 +1,186 @@
+"""The container of a node: artifacts in and out, and how it ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from kubeflow import termination
+from kubeflow.entrypoint import run_node
+from kubeflow.executor_input import ABSENT, name_values, parse, write_output
+from preprocessing.errors import UserError
+
+pytestmark = pytest.mark.integration
+
+MODULE = """
+    from tfx.dsl.components.base import base_executor
+    SEEN = {}
+
+    class Writes(base_executor.BaseExecutor):
+        def Do(self, input_dict, output_dict, exec_properties):
+            SEEN.update(inputs=input_dict, properties=exec_properties)
+            [model] = output_dict["model"]
+            with open(model.uri + "/file", "w") as file:
+                file.write("x")
+            model.set_string_custom_property("made_from", model.uri + "/file")
+            model.set_string_custom_property("elsewhere", "/other/place")
+            for examples in input_dict.get("examples", []):
+                model.set_string_custom_property("examples", examples.uri)
+                model.set_int_custom_property("rows", examples.get_int_custom_property("rows_train"))
+                model.set_string_custom_property("splits", examples.split_names)
+
+    class Forgets(base_executor.BaseExecutor):
+        def Do(self, input_dict, output_dict, exec_properties):
+            pass
+"""
+
+
+@pytest.fixture
+def node(tmp_path, monkeypatch):
+    """Returns `node(executor, absent=..., empty=...)`: runs a toy executor; gives its answer and what it saw."""
+    (tmp_path / "pipeline").mkdir()
+    (tmp_path / "pipeline" / "toy_executors.py").write_text(textwrap.dedent(MODULE))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+
+    def run(executor="Writes", *, examples="file", artifacts="copied", root="minio://bucket/root"):
+        sys.modules.pop("toy_executors", None)
+        local = tmp_path / "local"
+        (local / "examples").mkdir(parents=True)
+        if examples:
+            (local / "examples" / examples).write_text("x")
+        metadata = {"rows_train": 3.0, "split_names": '["train"]', "span": 7.0, "note": None, "display_name": "x"}
+        message = {
+            "inputs": {
+                "parameterValues": {"keep": 3.0, "target": "a", "unknown": 1},
+                "artifacts": {"examples": {"artifacts": [
+                    {"name": "12", "uri": f"{root}/examples", "type": {"instanceSchema": ""},
+                     "metadata": metadata if examples else {}}]}},
+            },
+            "outputs": {
+                "artifacts": {"model": {"artifacts": [{"name": "model", "uri": f"{root}/model"}]},
+                              "executor-logs": {"artifacts": [{"uri": f"{root}/executor-logs"}]}},
+                "outputFile": str(tmp_path / "kfp_outputs" / "output_metadata.json"),
+            },
+        }  # fmt: skip
+        plan = {
+            "node": "Toy", "executor": f"toy_executors.{executor}", "parameters": {"keep": "int", "target": "str"},
+            "inputs": {"examples": "tfx.types.standard_artifacts.Examples"},
+            "outputs": {"model": "tfx.types.standard_artifacts.Model"}, "beam": None,
+            "folder": str(tmp_path / "pipeline"), "artifacts": artifacts, "uris": ["model"],
+        }  # fmt: skip
+        paths = {"examples": str(local / "examples")}, {"model": str(local / "model")}
+        run_node(plan, parse(json.dumps(message), *paths))
+        answer = json.loads((tmp_path / "kfp_outputs" / "output_metadata.json").read_text())
+        return answer, sys.modules["toy_executors"].SEEN
+
+    return run
+
+
+def test_types_parameters_and_addresses_are_restored(node):
+    answer, seen = node()
+    assert seen["properties"] == {"keep": 3, "target": "a"} and type(seen["properties"]["keep"]) is int
+    [examples] = seen["inputs"]["examples"]
+    assert examples.type_name == "Examples" and examples.span == 7 and examples.id == 12
+    assert set(answer["artifacts"]) == {"model"}, "executor-logs is the launcher's"
+    [model] = answer["artifacts"]["model"]["artifacts"]
+    assert model["uri"] == "minio://bucket/root/model" and model["name"] == "model"
+    assert model["metadata"] == {
+        "made_from": "minio://bucket/root/model/file",
+        "elsewhere": "/other/place",
+        "examples": "minio://bucket/root/examples",
+        "rows": 3,
+        "splits": '["train"]',
+    }
+    assert answer["parameterValues"] == {"model_uri": "minio://bucket/root/model"}
+
+
+def test_an_absent_input_is_no_input(node):
+    answer, seen = node(examples=ABSENT)
+    assert seen["inputs"] == {} and "examples" not in answer["artifacts"]["model"]["artifacts"][0]["metadata"]
+
+
+def test_an_input_without_files_is_named(node):
+    with pytest.raises(UserError, match="input 'examples': minio://bucket/root/examples holds no files"):
+        node(examples="")
+
+
+def test_an_output_that_is_declared_and_not_written_is_named(node):
+    with pytest.raises(UserError, match="output 'model': the executor neither wrote"):
+        node("Forgets")
+
+
+def test_direct_artifacts_are_read_and_written_where_they_are(node, tmp_path):
+    store = tmp_path / "store"
+    (store / "model").mkdir(parents=True)
+    answer, seen = node(artifacts="direct", root=str(store))
+    assert seen["inputs"]["examples"][0].uri == f"{store}/examples"
+    assert (store / "model" / "file").read_text() == "x" and not (tmp_path / "local" / "model").exists()
+    assert answer["artifacts"]["model"]["artifacts"][0]["uri"] == f"{store}/model"
+
+
+def test_an_answer_replaces_the_one_before_it_whole(tmp_path):
+    file = tmp_path / "a" / "output.json"
+    for value in (1, 2):
+        write_output(file, {}, {"n": value})
+    assert json.loads(file.read_text()) == {"artifacts": {}, "parameterValues": {"n": 2}}
+    assert [path.name for path in file.parent.iterdir()] == ["output.json"]
+
+
+def test_placeholders_that_were_not_filled_in_are_no_paths():
+    assert name_values(["a=/x=y", "b={{$.inputs.artifacts['b'].path}}"]) == {"a": "/x=y"}
+
+
+def ends(code: str, log: Path, *, stop: bool = False) -> subprocess.CompletedProcess:
+    """Runs `work` in a process that ends as a container does."""
+    log.touch()
+    program = (
+        "import atexit, os, sys, time\n"
+        "from kubeflow.termination import run_to_end\n"
+        "from preprocessing.errors import UserError\n"
+        f"def work():\n{textwrap.indent(textwrap.dedent(code), '    ')}\n"
+        "run_to_end('Toy', work)\n"
+    )
+    environment = {**os.environ, termination.LOG_VARIABLE: str(log)}
+    process = subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=-1, stderr=-1, text=True)
+    if stop:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    return subprocess.CompletedProcess(program, process.returncode, out, err)
+
+
+def test_an_abort_at_interpreter_exit_does_not_count(tmp_path):
+    done = ends("atexit.register(os.abort); print('done')", tmp_path / "log")
+    assert (done.returncode, done.stdout, (tmp_path / "log").read_text()) == (0, "done\n", "")
+
+
+def test_the_cause_of_a_failure_is_the_termination_message(tmp_path):
+    done = ends("raise UserError('row 3: bad date')", tmp_path / "log")
+    assert done.returncode == 1 and (tmp_path / "log").read_text() == "Toy: row 3: bad date"
+    assert "Traceback" in done.stderr, "the log has the whole of it"
+
+
+def test_a_long_cause_is_cut_where_kubernetes_cuts_it(tmp_path):
+    ends("raise UserError('x' * 9000)", tmp_path / "log")
+    assert len((tmp_path / "log").read_bytes()) == 4096
+
+
+def test_the_signal_to_stop_runs_what_cleans_up(tmp_path):
+    code = f"""
+        try:
+            print('ready', flush=True)
+            time.sleep(60)
+        finally:
+            open({str(tmp_path / "cleaned")!r}, 'w').close()
+    """
+    began = time.monotonic()
+    done = ends(code, tmp_path / "log", stop=True)
+    assert done.returncode == 143 and time.monotonic() - began < 30
+    assert (tmp_path / "cleaned").exists() and "asked to end" in (tmp_path / "log").read_text()
