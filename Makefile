@@ -27,11 +27,14 @@ demo: env  ## trains on the Chicago taxi sample, then predicts three raw trips
 	$(BIN)/fullpass run examples/taxi/pipeline.yaml
 	$(BIN)/fullpass predict examples/taxi/serving examples/taxi/three_trips.jsonl
 
+# As many processes as cores, four at most: a test of TensorFlow takes a gigabyte. Tests of one file share its fixtures.
+PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+
 test: lint types  ## lint, types and every test; ARGS="-k name" goes to pytest
-	$(BIN)/pytest $(ARGS)
+	$(PYTEST) $(ARGS)
 
 test-fast: env  ## the tests that need neither Beam nor a whole pipeline; ARGS as above
-	$(BIN)/pytest -m "not integration and not e2e" $(ARGS)
+	$(PYTEST) -m "not integration and not e2e" $(ARGS)
 
 fuzz: env  ## a real CSV file spoilt in 1,000 ways, every row accounted for; ARGS=10000 for more
 	$(PYTHON) -m tests.components.ingest.corruptions $(ARGS)

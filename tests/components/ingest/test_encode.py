@@ -154,7 +154,11 @@ def _trimmed(text):
     return (text.rstrip("0") if "." in text else text).encode()
 
 
-@pytest.mark.parametrize(("kind", "strategy", "read_as", "expected"), ARROW_TYPES, ids=lambda v: str(v)[:40])
+@pytest.mark.parametrize(
+    ("kind", "strategy", "read_as", "expected"),
+    ARROW_TYPES,
+    ids=[f"{kind}-{read_as}" for kind, _, read_as, _ in ARROW_TYPES],
+)
 @given(data=st.data())
 def test_every_arrow_type_through_tf_example(kind, strategy, read_as, expected, data):
     values = data.draw(st.lists(st.none() | strategy, min_size=1, max_size=10))
