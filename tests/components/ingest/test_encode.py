@@ -155,9 +155,7 @@ def _trimmed(text):
 
 
 @pytest.mark.parametrize(
-    ("kind", "strategy", "read_as", "expected"),
-    ARROW_TYPES,
-    ids=[f"{kind}-{read_as}" for kind, _, read_as, _ in ARROW_TYPES],
+    ("kind", "strategy", "read_as", "expected"), ARROW_TYPES, ids=[f"{case[0]}-{case[2]}" for case in ARROW_TYPES]
 )
 @given(data=st.data())
 def test_every_arrow_type_through_tf_example(kind, strategy, read_as, expected, data):
