@@ -28,7 +28,7 @@ from components.ingest.hash_runs import Run, RunWriter
 from components.ingest.overlap import Overlap, check_overlaps, count_overlaps
 from components.ingest.pace import Pace
 from components.ingest.portions import Portion, spread
-from components.ingest.reading import WHOLE, BadRow, Reading, Rows
+from components.ingest.reading import WHOLE, BadRow, Reading, Rows, cell_text
 from components.ingest.rows import convert_columns, place_rows, read_rows, reading_of
 from components.ingest.shards import Layout, Piece
 from components.ingest.spans import MOST_SPANS
@@ -289,7 +289,7 @@ def _write_rows(
     places = place_rows(ingest, ingest.first_file + index, reading.file, rows, arrays)
     for row in np.flatnonzero(good & (places == NO_SPLIT)):
         column = split_column(ingest.config.split)
-        text = str(rows.table.column(column)[int(row)].as_py()) if column else ""
+        text = cell_text(rows.table.column(column)[int(row)].as_py()) if column else ""
         reading.add_bad(int(rows.numbers[row]), column, "fits no split", text)
     row_ids = (ingest.first_file + index << ROW_BITS) + rows.numbers
     features = entries({column.name: arrays[column.name] for column in ingest.columns})

@@ -101,6 +101,13 @@ class Reading:
         return [first[row] for row in sorted(first)]
 
 
+def cell_text(cell: Any) -> str:
+    """Returns a cell as a person would read it: bytes as text, a list of one value, as tf.Examples hold it, as that."""
+    if isinstance(cell, list) and len(cell) == 1:
+        return cell_text(cell[0])
+    return cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)
+
+
 class Reader(Protocol):
     """Reads one source file of one format."""
 

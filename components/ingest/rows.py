@@ -10,7 +10,7 @@ from components.ingest.config import IngestConfig, StratifiedSplit
 from components.ingest.content import contents, hashes
 from components.ingest.files import SourceFile
 from components.ingest.read import read
-from components.ingest.reading import Part, Reading, Rows
+from components.ingest.reading import Part, Reading, Rows, cell_text
 from components.ingest.span_column import of_span, without_span
 from components.ingest.split import assign, reads_whole_rows, split_columns
 from components.ingest.strata import Cuts, classes_of, places
@@ -81,9 +81,7 @@ def convert_columns(plan: Plan, reading: Reading, rows: Rows) -> tuple[dict[str,
         arrays[raw.name] = converted.flat
         bad = converted.bad
         for row in np.flatnonzero(bad).tolist():
-            cell = column[row].as_py()
-            written = cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)
-            reading.add_bad(int(rows.numbers[row]), raw.name, converted.reason_of(row), written)
+            reading.add_bad(int(rows.numbers[row]), raw.name, converted.reason_of(row), cell_text(column[row].as_py()))
         good &= ~bad
     return arrays, good
 
