@@ -183,7 +183,7 @@ def compile_(
     output: Annotated[Path, typer.Option("--output", "-o", help="The package to write.")] = Path("package.yaml"),
 ) -> None:
     """Compile the pipeline to a package for Kubeflow Pipelines, checked against the rules of its release."""
-    loaded = _checked(file)
+    loaded = _checked(file, runs_here=False)
     # Found by name, as at the end of this file.
     import_module("kubeflow.cli").compile_to(loaded, env, output)
 
@@ -265,7 +265,7 @@ def version() -> None:
     typer.echo(f"python {sys.version.split()[0]}")
 
 
-def _checked(file: Path) -> "Loaded":
+def _checked(file: Path, *, runs_here: bool = True) -> "Loaded":
     from pipeline.loading.checked import load_checked
 
     return load_checked(file)

@@ -4,6 +4,7 @@ A check takes the loaded file and yields findings; it imports neither TensorFlow
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from pipeline.checks import data, evaluation, features, label, places, run, source, tuning
 from pipeline.checks.findings import Finding
@@ -49,18 +50,36 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def check(loaded: Loaded) -> tuple[Problem, ...]:
-    """Returns everything that is wrong or doubtful across sections, in file order."""
-    return in_file_order(finding.problem(loaded) for rule in CHECKS for finding in rule(loaded))
+_OF_THIS_MACHINE: tuple[Check, ...] = (source.check_source, source.check_credentials)
 
 
-def require(loaded: Loaded) -> tuple[Problem, ...]:
+def check(loaded: Loaded, *, runs_here: bool = True) -> tuple[Problem, ...]:
+    """Returns everything that is wrong or doubtful across sections, in file order.
+
+    Args:
+        loaded: the file.
+        runs_here: whether the pipeline is to run on this machine; if not, data that is not here is only doubtful.
+    """
+    problems = []
+    for rule in CHECKS:
+        found = [finding.problem(loaded) for finding in rule(loaded)]
+        if not runs_here and rule in _OF_THIS_MACHINE:
+            found = [replace(problem, severity="warning") for problem in found]
+        problems += found
+    return in_file_order(problems)
+
+
+def require(loaded: Loaded, *, runs_here: bool = True) -> tuple[Problem, ...]:
     """Returns the warnings of a file that can be run.
+
+    Args:
+        loaded: the file.
+        runs_here: as of `check`.
 
     Raises:
         ConfigError: A check found an error; the error holds the warnings too.
     """
-    problems = check(loaded)
+    problems = check(loaded, runs_here=runs_here)
     if any(problem.severity == "error" for problem in problems):
         raise ConfigError(loaded.file, problems)
     return problems

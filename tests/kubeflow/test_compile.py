@@ -12,6 +12,9 @@ from kfp.pipeline_spec import pipeline_spec_pb2
 import kubeflow
 from kubeflow.package import from_yaml, to_yaml
 from kubeflow.parts import task_name
+from pipeline.checks.check import require
+from pipeline.loading.load import load
+from pipeline.loading.problems import ConfigError
 from preprocessing.errors import UserError
 from tests.kubeflow.conftest import ENVIRONMENT, REPOSITORY
 
@@ -137,6 +140,17 @@ def test_spans_are_refused_by_name(compile_taxi):
     path = "package:tfx/examples/chicago_taxi_pipeline/data/simple/data.csv"
     with pytest.raises(UserError, match="data.source has spans"):
         compile_taxi(edit={path: "trips/{SPAN}.csv"})
+
+
+def test_data_that_is_only_on_the_cluster_is_no_error_when_compiled(tmp_path):
+    text = (REPOSITORY / "examples" / "taxi" / "pipeline.yaml").read_text()
+    path = "package:tfx/examples/chicago_taxi_pipeline/data/simple/data.csv"
+    (tmp_path / "pipeline.yaml").write_text(text.replace(path, "trips.csv"))
+    loaded = load(tmp_path / "pipeline.yaml")
+    [warning] = require(loaded, runs_here=False)
+    assert warning.path == "data.source.path" and warning.severity == "warning" and "no file" in warning.message
+    with pytest.raises(ConfigError):
+        require(loaded)
 
 
 def test_a_tag_that_moves_is_a_warning(compile_taxi):
