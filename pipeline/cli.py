@@ -268,7 +268,7 @@ def version() -> None:
 def _checked(file: Path, *, runs_here: bool = True) -> "Loaded":
     from pipeline.loading.checked import load_checked
 
-    return load_checked(file)
+    return load_checked(file, runs_here=runs_here)
 
 
 def _pushed_to(target: Path) -> Path:

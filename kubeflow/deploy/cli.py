@@ -69,7 +69,7 @@ def submit(
     ] = None,
 ) -> None:
     """Compile the pipeline, upload it to Kubeflow Pipelines, and run it there once."""
-    loaded = load_checked(file)
+    loaded = load_checked(file, runs_here=False)
     compiled = _compiled(loaded, env)
     from kubeflow.deploy import submit as verb
     from kubeflow.package import to_yaml
@@ -104,7 +104,7 @@ def apply(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")] = False,
 ) -> None:
     """Have Kubeflow run the pipeline by the YAML's schedule. Unchanged, it is left; changed, it is replaced."""
-    loaded = load_checked(file)
+    loaded = load_checked(file, runs_here=False)
     asked = loaded.config.schedule
     if asked is None:
         raise UserError(f'{file}: schedule is missing. For every day at three: schedule: {{cron: "0 3 * * *"}}.')
@@ -140,7 +140,7 @@ def list_(
     """List the schedules that Kubeflow runs by."""
     from kubeflow.deploy import schedule
 
-    name = load_checked(file).config.name if file else None
+    name = load_checked(file, runs_here=False).config.name if file else None
     with _cluster(Connection(host, forward, context, namespace)) as cluster:
         typer.echo(schedule.table(cluster.recurring_runs(name)))
 
@@ -155,7 +155,7 @@ def pause(
     """Have Kubeflow start no more runs by the schedule, until it is resumed."""
     from kubeflow.deploy import schedule
 
-    name = load_checked(file).config.name
+    name = load_checked(file, runs_here=False).config.name
     with _cluster(Connection(host, forward, context, namespace)) as cluster:
         schedule.pause(cluster, name, paused=True)
     typer.echo(f"{name}: paused")
@@ -171,7 +171,7 @@ def resume(
     """Have Kubeflow start runs by a paused schedule again."""
     from kubeflow.deploy import schedule
 
-    name = load_checked(file).config.name
+    name = load_checked(file, runs_here=False).config.name
     with _cluster(Connection(host, forward, context, namespace)) as cluster:
         schedule.pause(cluster, name, paused=False)
     typer.echo(f"{name}: runs by its schedule")
@@ -187,7 +187,7 @@ def delete(
     """Delete the schedule from Kubeflow. Runs that it started remain."""
     from kubeflow.deploy import schedule
 
-    name = load_checked(file).config.name
+    name = load_checked(file, runs_here=False).config.name
     with _cluster(Connection(host, forward, context, namespace)) as cluster:
         schedule.delete(cluster, name)
     typer.echo(f"{name}: its schedule is deleted")

@@ -7,8 +7,12 @@ import typer
 from pipeline.loading.load import Loaded, load
 
 
-def load_checked(file: Path) -> Loaded:
+def load_checked(file: Path, *, runs_here: bool = True) -> Loaded:
     """Returns a pipeline file without errors; its warnings go to standard error.
+
+    Args:
+        file: the pipeline file.
+        runs_here: whether the pipeline is to run on this machine; if not, data that is not here is only doubtful.
 
     Raises:
         ConfigError: With every problem of the file.
@@ -16,6 +20,6 @@ def load_checked(file: Path) -> Loaded:
     from pipeline.checks.check import require
 
     loaded = load(file)
-    for problem in require(loaded):
+    for problem in require(loaded, runs_here=runs_here):
         typer.echo(problem.located(file), err=True)
     return loaded

@@ -71,6 +71,15 @@ def test_a_file_without_a_schedule_is_not_scheduled(files, server):
     assert "schedule is missing" in str(refused.exception) and not server.requests
 
 
+def test_data_that_is_only_on_the_cluster_is_a_warning(files, server):
+    text = Path(files[0]).read_text()
+    Path(files[0]).write_text(
+        text.replace("package:tfx/examples/chicago_taxi_pipeline/data/simple/data.csv", "gone/*.csv")
+    )
+    listed = fullpass("schedule", "list", files[0], "--host", server.address)
+    assert listed.exit_code == 0 and "gone/*.csv" in listed.stderr
+
+
 def test_a_schedule_that_waits_for_a_file_is_not_taken_for_one_that_does(files, server):
     text = Path(files[0]).read_text().replace('{cron: "0 3 * * 7"}', '{cron: "0 3 * * 7", wait_for: "x/{YYYY}"}')
     Path(files[0]).write_text(text)
