@@ -191,16 +191,48 @@ def compile_(
 @app.command()
 def diagnose(
     file: _File,
-    places: Annotated[
-        bool, typer.Option("--places", help="Compare computing features in transform, input and model.")
+    root: Annotated[Path | None, typer.Option(help="Folder of the run, instead of root of the YAML.")] = None,
+    seconds: Annotated[float, typer.Option(min=10, help="Time for all measurements.")] = 60.0,
+    apply: Annotated[bool, typer.Option("--apply", help="Write the settings that help into the YAML.")] = False,
+    batch_size: Annotated[
+        bool, typer.Option("--batch-size", help="With --apply: training.batch_size too, which changes the model.")
     ] = False,
-    rows: Annotated[int, typer.Option("--rows", min=100, help="Rows of the data to measure on.")] = 20_000,
+    places: Annotated[
+        bool, typer.Option("--places", help="Compare computing features in transform, input and model instead.")
+    ] = False,
+    rows: Annotated[int, typer.Option("--rows", min=100, help="Rows to measure on, with --places.")] = 20_000,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Measure a pipeline on a sample of its data, and say what the figures advise."""
-    if not places:
-        raise typer.BadParameter("say what to measure. Possible: --places.")
+    """Measure each stage of the newest run's input and its model: input-bound or compute-bound, and what to set."""
     loaded = _checked(file)
+    if places:
+        if apply or batch_size:
+            raise typer.BadParameter("--places only compares. Write `input: {place: ...}` yourself.")
+        _compare_places(loaded, rows=rows, as_json=as_json)
+        return
+    if batch_size and not apply:
+        raise typer.BadParameter("--batch-size goes with --apply.")
+    from pipeline.diagnose.input import diagnose as diagnose_input
+
+    found = diagnose_input(
+        loaded,
+        root=root,
+        seconds=seconds,
+        apply=apply,
+        batch_size=batch_size,
+        say=lambda text: typer.echo(f"measuring {text}", err=True),
+    )
+    from pipeline.diagnose.report import dumped, table
+
+    if as_json:
+        typer.echo(dumped(found.diagnosis, {"page": str(found.page), "applied": found.changes}))
+        return
+    typer.echo(f"{table(found.diagnosis)}\nChart: {found.page}")
+    if apply:
+        typer.echo(f"\n{found.diff}" if found.diff else f"\nNothing to write into {file}.")
+
+
+def _compare_places(loaded: "Loaded", *, rows: int, as_json: bool) -> None:
     from pipeline.diagnose.cost import report_json, table
     from pipeline.execution.noise import noise_to
 

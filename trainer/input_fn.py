@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import tensorflow as tf
 import tensorflow_transform as tft
 
+from preprocessing.columns import RawColumn
 from preprocessing.errors import UserError
 from preprocessing.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
 from preprocessing.places import raw_name
@@ -67,23 +68,69 @@ def list_files(patterns: Sequence[str], split: str) -> tuple[str, ...]:
     return tuple(files)
 
 
+def open_records(file: tf.Tensor) -> tf.data.Dataset:
+    """Returns the serialized records of one TFRecord file; a name that ends in .gz is read as gzip."""
+    compression = tf.where(tf.strings.regex_full_match(file, r".*\.gz"), "GZIP", "")
+    return tf.data.TFRecordDataset(file, compression_type=compression, buffer_size=_READ_BUFFER_BYTES)
+
+
 @tf.autograph.experimental.do_not_convert
 def read_records(files: tf.data.Dataset, readers: int) -> tf.data.Dataset:
     """Returns the serialized records of TFRecord files, `readers` files at a time, in an order that is always the same.
 
     Args:
-        files: string [] elements; a name that ends in .gz is read as gzip.
+        files: string [] elements, see `open_records`.
         readers: files open at the same time.
     """
 
-    def open_file(file: tf.Tensor) -> tf.data.Dataset:
-        compression = tf.where(tf.strings.regex_full_match(file, r".*\.gz"), "GZIP", "")
-        return tf.data.TFRecordDataset(file, compression_type=compression, buffer_size=_READ_BUFFER_BYTES)
-
-    return files.interleave(open_file, cycle_length=readers, block_length=_READ_RUN, num_parallel_calls=readers)
+    return files.interleave(open_records, cycle_length=readers, block_length=_READ_RUN, num_parallel_calls=readers)
 
 
-def decoder(tft_output: tft.TFTransformOutput, placement: Placement, names: Sequence[str], classes: int = 0) -> Decode:
+@dataclass(frozen=True, eq=False)
+class Decoder:
+    """Serialized examples to rows: what they hold is parsed, and what they do not is made with the transform graph.
+
+    Attributes:
+        stored: parse specs of the transformed features that the records hold.
+        keys: raw column -> its name in the records, for those that are parsed.
+        raw: parse specs of the raw columns.
+        part: the part of the transform graph that makes what is not stored; None where all is.
+        in_model: raw columns that the model makes features of.
+        classes: of a multilabel label that is given as ids; 0 for any other.
+    """
+
+    stored: Mapping[str, object]
+    keys: Mapping[str, str]
+    raw: Mapping[str, object]
+    part: Callable[[Mapping[str, object]], Mapping[str, object]] | None
+    in_model: Mapping[str, RawColumn]
+    classes: int
+
+    def __call__(self, serialized: tf.Tensor) -> Block:
+        """Returns the rows of serialized examples, string [rows]."""
+        return self.make(self.parse(serialized))
+
+    def parse(self, serialized: tf.Tensor) -> Mapping[str, object]:
+        """Returns what the records hold, by its name there."""
+        spec = {**self.stored, **{key: self.raw[name] for name, key in self.keys.items()}}
+        return tf.io.parse_example(serialized, spec)
+
+    def make(self, parsed: Mapping[str, object]) -> Block:
+        """Returns rows of what was parsed."""
+        return with_dense_label(self.transform(parsed), self.classes)
+
+    def transform(self, parsed: Mapping[str, object]) -> Block:
+        """Returns rows of what was parsed, with the label as it is written to transformed examples."""
+        columns = {name: parsed[key] for name, key in self.keys.items()}
+        block = {name: parsed[name] for name in self.stored}
+        if self.part is not None:
+            block |= {name: without_gaps(value) for name, value in self.part(columns).items()}
+        for name, column in self.in_model.items():
+            block[raw_name(name)] = to_dense(columns[name], column)
+        return block
+
+
+def decoder(tft_output: tft.TFTransformOutput, placement: Placement, names: Sequence[str], classes: int = 0) -> Decoder:
     """Returns how to parse records, and to make what they do not hold with the transform graph, loaded once.
 
     Args:
@@ -96,23 +143,15 @@ def decoder(tft_output: tft.TFTransformOutput, placement: Placement, names: Sequ
     held = {*placement.stored, LABEL, EXAMPLE_WEIGHT, ROW_ID} if placement.materialized else set()
     made = [name for name in wanted if name not in held]
     transformed = tft_output.transformed_feature_spec()
-    stored = {name: as_ragged(transformed[name]) for name in wanted if name in held}
     raw = tft_output.raw_feature_spec()
-    keys = {name: raw_name(name) if placement.materialized else name for name in _columns(placement, raw, made)}
-    spec = {**stored, **{key: raw[name] for name, key in keys.items()}}
-    part = TransformGraph(tft_output.transform_savedmodel_dir).part(made) if made else None
-
-    def decode(serialized: tf.Tensor) -> Block:
-        parsed = tf.io.parse_example(serialized, spec)
-        columns = {name: parsed[key] for name, key in keys.items()}
-        block = {name: parsed[name] for name in stored}
-        if part is not None:
-            block |= {name: without_gaps(value) for name, value in part(columns).items()}
-        for name, column in placement.columns_in_model.items():
-            block[raw_name(name)] = to_dense(columns[name], column)
-        return with_dense_label(block, classes)
-
-    return decode
+    return Decoder(
+        stored={name: as_ragged(transformed[name]) for name in wanted if name in held},
+        keys={name: raw_name(name) if placement.materialized else name for name in _columns(placement, raw, made)},
+        raw=raw,
+        part=TransformGraph(tft_output.transform_savedmodel_dir).part(made) if made else None,
+        in_model=placement.columns_in_model,
+        classes=classes,
+    )
 
 
 def _columns(placement: Placement, raw: Mapping[str, object], made: Sequence[str]) -> list[str]:
@@ -146,10 +185,10 @@ def with_dense_label(block: Block, classes: int) -> Block:
 
 
 @tf.autograph.experimental.do_not_convert
-def read_blocks(files: Sequence[str], decode: Decode, readers: int) -> tf.data.Dataset:
-    """Returns all rows in the order of the files, decoded in large blocks, in parallel."""
+def read_blocks(files: Sequence[str], decode: Decode, readers: int, rows: int = BLOCK_ROWS) -> tf.data.Dataset:
+    """Returns all rows in the order of the files, decoded in large blocks of `rows`, in parallel."""
     records = read_records(tf.data.Dataset.from_tensor_slices(list(files)), readers)
-    blocks = records.batch(BLOCK_ROWS).map(decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    blocks = records.batch(rows).map(decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     return blocks.prefetch(tf.data.AUTOTUNE)
 
 

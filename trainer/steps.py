@@ -70,7 +70,9 @@ class Steps:
             data, found = gradients(features, label, weight, mass)
             # The optimizer adds up the gradients of all replicas.
             self.optimizer.apply(found, self.model.trainable_variables)
-            return {"loss": data, "weight": tf.reduce_sum(weight)}
+            # The loss is there before the gradient; a step has ended when its weights are.
+            with tf.control_dependencies([tf.convert_to_tensor(v.value) for v in self.model.trainable_variables]):
+                return {"loss": tf.identity(data), "weight": tf.reduce_sum(weight)}
 
         return self._loop(update, {"loss": (), "weight": ()})
 

@@ -71,8 +71,20 @@ def outputs(result: RunResult, node_id: str) -> dict[str, list[Artifact]]:
         KeyError: No such node in the run.
     """
     result.node(node_id)
-    with LockedMetadata(result.metadata_path) as handle:
-        executions = _executions(handle, result.pipeline_name, result.run_id, node_id)
+    return outputs_in(result.metadata_path, result.pipeline_name, result.run_id, node_id)
+
+
+def outputs_in(path: Path, pipeline_name: str, run_id: str, node_id: str) -> dict[str, list[Artifact]]:
+    """Returns the output artifacts of a node in a run, by output name; none where it was not part of it.
+
+    Args:
+        path: of the metadata.
+        pipeline_name: in the metadata.
+        run_id: of the run.
+        node_id: of the node.
+    """
+    with LockedMetadata(path) as handle:
+        executions = _executions(handle, pipeline_name, run_id, node_id)
         found: dict[str, list[Artifact]] = {}
         for execution in executions:
             for name, artifacts in execution_lib.get_output_artifacts(handle, execution.id).items():

@@ -1,0 +1,190 @@
+"""A diagnosis for people, for programs, and as a page with a chart."""
+
+import html
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from trainer.diagnosis.candidates import BATCH_SIZE
+from trainer.diagnosis.diagnosis import Diagnosis, Trial
+from trainer.diagnosis.stages import BATCH, COPY, DECOMPRESS, MODEL, ONCE, OPEN, PARSE, READ, TRANSFORM, Stage
+
+WHAT = {
+    OPEN: "opening files",
+    READ: "reading bytes",
+    DECOMPRESS: "decompressing gzip",
+    PARSE: "parsing examples",
+    TRANSFORM: "computing features in the input function",
+    BATCH: "shuffling and batching rows",
+    COPY: "copying batches to the device",
+    MODEL: "the model's update",
+}
+_KEPT = {
+    "memory": "rows are kept in memory after they were read once",
+    "disk": "rows are kept in blocks on disk after they were read once",
+    "files": "rows are read from the files in every epoch",
+}
+_HEAD = ("stage", "examples/s", "ms per step", "share", "cores", "MB")
+
+
+def table(diagnosis: Diagnosis) -> str:
+    """Returns the diagnosis as lines for people."""
+    return "\n".join([*_about(diagnosis), "", *_stages(diagnosis), "", *_trials(diagnosis), "", *verdict(diagnosis)])
+
+
+def verdict(diagnosis: Diagnosis) -> Iterator[str]:
+    """Yields what is wrong and what to do about it."""
+    d, stage = diagnosis, diagnosis.stage
+    share = stage.step_seconds / sum(each.step_seconds for each in d.stages)
+    most = "Most" if d.bound == "compute-bound" else "Of the input, most"
+    yield (
+        f"Verdict: {d.bound}. The model waits for input during {d.written.wait:.0%} of the training; if input cost "
+        f"nothing, a step would take {1000 * d.model_seconds:.3g} ms instead of {1000 * d.step_seconds:.3g}. "
+        f"{most} time goes to {stage.name} ({WHAT[stage.name]}): "
+        f"{1000 * stage.step_seconds:.3g} ms per step, {share:.0%} of the stages' sum."
+    )
+    if d.best is not None:
+        yield f"Do: {d.best.candidate.text}. {_gain(d, d.best)}; {d.best.candidate.why}. `--apply` writes it."
+        if any(
+            path.startswith(("data.records.", "features.")) or path.endswith(".place")
+            for path in d.best.candidate.changes
+        ):
+            yield "Then `fullpass run`: the records are written anew."
+    elif d.bound == "compute-bound":
+        yield "Do: nothing about the input; no setting of it makes this training faster by a tenth."
+    else:
+        yield "Do: leave the settings as they are; none that was tried makes this training faster by a tenth."
+    if d.best_batch_size is not None:
+        yield (
+            f"Larger batches: {d.best_batch_size.candidate.text}. {_gain(d, d.best_batch_size)}; but updates are "
+            "fewer, which changes what is learned. `--apply --batch-size` writes it; then try another learning_rate."
+        )
+
+
+def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Returns the diagnosis for programs; times in seconds, memory in bytes."""
+    d = diagnosis
+    return {
+        "bound": d.bound,
+        "stage": d.stage.name,
+        "wait_share": d.written.wait,
+        "lost_share": d.lost,
+        "step_seconds": d.step_seconds,
+        "examples_per_second": d.written.per_second,
+        "batch_size": d.setting.batch_size,
+        "readers": d.setting.readers,
+        "kept": d.setting.kept,
+        "epochs": d.epochs,
+        "data": {"rows": d.rows, "files": d.files, "bytes": d.bytes, "sampled": d.sampled},
+        "machine": {"device": d.devices, "cores": d.cores},
+        "stages": [_stage_json(stage) for stage in d.stages],
+        "trials": [_trial_json(trial) for trial in d.trials],
+        "untried": [dict(candidate.changes) for candidate in d.untried],
+        "recommended": dict(d.best.candidate.changes) if d.best else {},
+        "recommended_batch_size": d.best_batch_size.candidate.changes[BATCH_SIZE] if d.best_batch_size else None,
+    }
+
+
+def write_page(diagnosis: Diagnosis, path: Path) -> None:
+    """Writes the diagnosis as HTML with a bar per stage, whole or not at all."""
+    from components.report.charts import bar_chart
+
+    bars: Mapping[str, float] = {
+        **{stage.name: 1000 * stage.step_seconds for stage in diagnosis.stages},
+        "all together": 1000 * diagnosis.step_seconds,
+    }
+    chart = bar_chart(bars, unit="ms", label="milliseconds of each stage per step")
+    text = html.escape(table(diagnosis))
+    page = (
+        '<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>Diagnosis</title>'
+        "<style>body{font:14px sans-serif;margin:2em}svg text{font-size:12px}</style>"
+        f"<h1>Where the time of a training step goes</h1>{chart}<pre>{text}</pre></html>\n"
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.write_text(page, encoding="utf-8")
+    temporary.replace(path)
+
+
+def _about(d: Diagnosis) -> Iterator[str]:
+    yield (
+        f"{d.rows:,} examples in {d.files:,} file{'s' * (d.files != 1)} of {d.bytes / 1e6:,.1f} MB in all; batches of "
+        f"{d.setting.batch_size:,}, {d.epochs} epoch{'s' * (d.epochs != 1)}, {d.setting.readers} "
+        f"reader{'s' * (d.setting.readers != 1)}; one {d.devices}, {d.cores} cores."
+    )
+    spread = "" if d.setting.kept == "files" else f": what reading them costs is spread over {d.epochs} epochs"
+    yield f"{_KEPT[d.setting.kept].capitalize()}{spread}."
+
+
+def _stages(d: Diagnosis) -> Iterator[str]:
+    total = sum(stage.step_seconds for stage in d.stages)
+    rows: list[tuple[str, ...]] = [_HEAD]
+    for stage in d.stages:
+        rows.append((stage.name, *_figures(stage, stage.step_seconds / total)))
+    together = d.epoch_rate
+    wait = f"{d.written.wait:.0%} wait"
+    memory = f"{together.memory_bytes / 1e6:,.0f}"
+    step = f"{1000 * d.step_seconds:.3g}"
+    rows.append(("together", f"{d.written.per_second:,.0f}", step, wait, f"{together.cores:.1f}", memory))
+    return _aligned(rows)
+
+
+def _figures(stage: Stage, share: float) -> tuple[str, ...]:
+    rate = stage.rate
+    return (
+        f"{rate.per_second:,.0f}",
+        f"{1000 * stage.step_seconds:.3g}",
+        f"{share:.0%}",
+        f"{rate.cores:.1f}",
+        f"{rate.memory_bytes / 1e6:,.0f}",
+    )
+
+
+def _trials(d: Diagnosis) -> Iterator[str]:
+    rows = [("tried", "examples/s", "times", "wait")]
+    rows += [
+        (trial.candidate.text, f"{trial.per_second:,.0f}", f"{trial.gain:.2f}", f"{trial.wait:.0%}")
+        for trial in (d.written, *d.trials)
+    ]
+    yield from _aligned(rows)
+    if d.untried:
+        yield f"Not tried for lack of time (--seconds): {'; '.join(candidate.text for candidate in d.untried)}."
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for first, *others in rows:
+        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
+        yield "  ".join(cells)
+
+
+def _gain(d: Diagnosis, trial: Trial) -> str:
+    return f"{d.written.per_second:,.0f} -> {trial.per_second:,.0f} examples/s, {trial.gain:.1f} times, as tried"
+
+
+def _stage_json(stage: Stage) -> dict[str, Any]:
+    rate = stage.rate
+    return {
+        "name": stage.name,
+        "in_every_epoch": stage.name not in ONCE,
+        "examples_per_second": rate.per_second,
+        "step_seconds": stage.step_seconds,
+        "cores": rate.cores,
+        "memory_bytes": rate.memory_bytes,
+    }
+
+
+def _trial_json(trial: Trial) -> dict[str, Any]:
+    return {
+        "changes": dict(trial.candidate.changes),
+        "why": trial.candidate.why,
+        "examples_per_second": trial.per_second,
+        "gain": trial.gain,
+        "wait_share": trial.wait,
+    }
+
+
+def dumped(diagnosis: Diagnosis, others: Mapping[str, Any]) -> str:
+    """Returns the diagnosis as JSON text, with what else there is to say."""
+    return json.dumps({**to_json(diagnosis), **others}, indent=2)

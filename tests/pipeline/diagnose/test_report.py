@@ -1,0 +1,107 @@
+"""What is made of measured figures: verdict, table, JSON, page."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+pytestmark = pytest.mark.integration
+
+
+def diagnosis(*, wait: float, gains: dict[str, float], stages: dict[str, float]):
+    from trainer.diagnosis.candidates import Candidate
+    from trainer.diagnosis.diagnosis import Diagnosis, Trial
+    from trainer.diagnosis.rates import Rate
+    from trainer.diagnosis.stages import Stage
+
+    rate = Rate(rows=1000, seconds=2.0, cpu_seconds=3.0, memory_bytes=5_000_000)
+    trials = [
+        Trial(Candidate({key: 1}, "it helps"), 2000 * gain, gain, wait / 2, gain, 3) for key, gain in gains.items()
+    ]
+    return Diagnosis(
+        rows=10_000,
+        files=1,
+        bytes=8_000_000,
+        sampled=1000,
+        setting=SimpleNamespace(batch_size=100, readers=2, kept="files"),
+        epochs=5,
+        devices="CPU",
+        cores=2,
+        stages=tuple(Stage(name, rate, seconds) for name, seconds in stages.items()),
+        written=Trial(Candidate({}, "as written"), 2000.0, 1.0, wait, 1.0, 3),
+        epoch_rate=rate,
+        trials=tuple(trials),
+        untried=(Candidate({"input.readers": 16}, "more"),),
+    )
+
+
+STAGES = {"read": 0.01, "parse": 0.03, "model": 0.02}
+
+
+@pytest.mark.parametrize(
+    ("wait", "bound", "stage"),
+    [(0.2, "input-bound", "parse"), (0.19, "partly input-bound", "parse"), (0.04, "compute-bound", "model")],
+)
+def test_the_wait_decides_between_the_slowest_stage_of_the_input_and_the_model(wait, bound, stage):
+    found = diagnosis(wait=wait, gains={}, stages=STAGES)
+    assert (found.bound, found.stage.name) == (bound, stage)
+    assert found.best is None
+
+
+def test_what_the_model_itself_takes_is_not_lost_to_input():
+    # A step takes 50 ms, and 49 of them without any input.
+    found = diagnosis(wait=0.5, gains={}, stages={"read": 0.01, "model": 0.049})
+    assert found.lost == pytest.approx(0.02)
+    assert (found.bound, found.stage.name) == ("compute-bound", "model")
+
+
+def test_the_best_setting_is_recommended_and_batch_sizes_apart():
+    from pipeline.diagnose.report import table
+
+    gains = {"input.cache": 1.5, "input.readers": 1.09, "training.batch_size": 3.0}
+    found = diagnosis(wait=0.5, gains=gains, stages=STAGES)
+    assert dict(found.best.candidate.changes) == {"input.cache": 1}
+    assert dict(found.best_batch_size.candidate.changes) == {"training.batch_size": 1}
+    text = table(found)
+    assert "Verdict: input-bound. The model waits for input during 50% of the training; if input cost nothing," in text
+    assert "a step would take 20 ms instead of 50. Of the input, most time goes to parse" in text
+    assert "parse (parsing examples): 30 ms per step, 50% of the stages' sum." in text
+    assert "Do: input.cache: 1. 2,000 -> 3,000 examples/s, 1.5 times, as tried; it helps. `--apply` writes it." in text
+    assert "Larger batches: training.batch_size: 1. 2,000 -> 6,000 examples/s" in text
+    assert "Not tried for lack of time (--seconds): input.readers: 16." in text
+    parse = next(line for line in text.splitlines() if line.startswith("parse"))
+    assert parse.split() == ["parse", "500", "30", "50%", "1.5", "5"]
+
+
+@pytest.mark.parametrize(
+    ("gain", "least", "rounds", "worth"),
+    [(1.5, 1.2, 3, True), (1.5, 0.9, 3, False), (1.05, 1.01, 3, False), (1.5, 1.5, 1, False), (2.5, 2.5, 1, True)],
+)
+def test_a_gain_that_may_be_chance_is_none(gain, least, rounds, worth):
+    from trainer.diagnosis.candidates import Candidate
+    from trainer.diagnosis.diagnosis import Trial
+
+    assert Trial(Candidate({}, ""), 1.0, gain, 0.0, least, rounds).worth_it is worth
+
+
+def test_records_to_be_written_anew_are_said_so():
+    from pipeline.diagnose.report import table
+
+    found = diagnosis(wait=0.5, gains={"data.records.compression": 2.0}, stages=STAGES)
+    assert "Then `fullpass run`: the records are written anew." in table(found)
+
+
+def test_json_and_page_hold_the_same(tmp_path):
+    from pipeline.diagnose.report import dumped, write_page
+
+    found = diagnosis(wait=0.5, gains={"input.cache": 1.5, "training.batch_size": 1.2}, stages=STAGES)
+    said = json.loads(dumped(found, {"applied": {}}))
+    assert (said["bound"], said["stage"], said["recommended"]) == ("input-bound", "parse", {"input.cache": 1})
+    assert said["step_seconds"] == pytest.approx(0.05)
+    assert [stage["name"] for stage in said["stages"]] == ["read", "parse", "model"]
+    assert said["recommended_batch_size"] == 1 and said["applied"] == {}
+    page = tmp_path / "logs" / "diagnose.html"
+    write_page(found, page)
+    html = page.read_text()
+    assert "all together" in html and html.count("<rect") == 4 and "Verdict: input-bound" in html
+    assert [path.name for path in page.parent.iterdir()] == ["diagnose.html"]

@@ -1,0 +1,148 @@
+"""How fast something is, how many cores it keeps busy and how much memory it takes."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import psutil
+import tensorflow as tf
+
+from trainer.steps import Loop
+
+_SAMPLE_SECONDS = 0.02
+_CALL_SECONDS = 0.1
+_MOST_STEPS = 1000
+_SETTLE = 0.25
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Work done in some time.
+
+    Attributes:
+        rows: examples done.
+        seconds: in which.
+        cpu_seconds: that all threads of this process took meanwhile.
+        memory_bytes: by which this process grew meanwhile, at most.
+        waited: seconds of these in which the model waited for its next batch; 0 without a model.
+    """
+
+    rows: float
+    seconds: float
+    cpu_seconds: float
+    memory_bytes: int
+    waited: float = 0.0
+
+    @property
+    def per_second(self) -> float:
+        """Examples per second."""
+        return self.rows / self.seconds
+
+    @property
+    def seconds_per_row(self) -> float:
+        """Seconds per example."""
+        return self.seconds / self.rows
+
+    @property
+    def cores(self) -> float:
+        """Cores kept busy, on average."""
+        return self.cpu_seconds / self.seconds
+
+
+class Meter:
+    """Measures what happens within a `with`."""
+
+    def __enter__(self) -> Self:
+        self._process = psutil.Process()
+        self._before = self._peak = self._process.memory_info().rss
+        self._done = threading.Event()
+        self._watch = threading.Thread(target=self._sample, daemon=True)
+        self._watch.start()
+        self._cpu, self._start = time.process_time(), time.perf_counter()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.seconds = time.perf_counter() - self._start
+        self.cpu_seconds = time.process_time() - self._cpu
+        self._done.set()
+        self._watch.join()
+
+    def rate(self, rows: float, waited: float = 0.0) -> Rate:
+        """Returns the rate at which `rows` were done."""
+        return Rate(rows, self.seconds, self.cpu_seconds, self._peak - self._before, waited)
+
+    def _sample(self) -> None:
+        while not self._done.wait(_SAMPLE_SECONDS):
+            self._peak = max(self._peak, self._process.memory_info().rss)
+
+
+def drain_endless(dataset: tf.data.Dataset, rows_of: Callable[[Any], int], seconds: float) -> Rate:
+    """Takes elements of an endless dataset as fast as they come for about `seconds`, after one that starts it up.
+
+    Args:
+        dataset: endless.
+        rows_of: examples in an element.
+        seconds: after which to stop.
+    """
+    elements = iter(dataset)
+    next(elements)
+    rows, deadline = 0, time.perf_counter() + seconds
+    with Meter() as meter:
+        while not rows or time.perf_counter() < deadline:
+            rows += rows_of(next(elements))
+    return meter.rate(rows)
+
+
+def drain(dataset: tf.data.Dataset, rows_of: Callable[[Any], int], seconds: float) -> Rate:
+    """Takes elements as fast as they come, over and over, for about `seconds`; at least one is taken.
+
+    Args:
+        dataset: not empty.
+        rows_of: examples in an element.
+        seconds: after which to stop.
+    """
+    rows, deadline = 0, time.perf_counter() + seconds
+    with Meter() as meter:
+        while not rows or time.perf_counter() < deadline:
+            for element in dataset:
+                rows += rows_of(element)
+                if time.perf_counter() >= deadline:
+                    break
+    return meter.rate(rows)
+
+
+def train(loop: Loop, dataset: tf.data.Dataset, batch_size: int, seconds: float) -> Rate:
+    """Makes updates on the batches of an endless dataset for about `seconds`, and at least two.
+
+    Tracing, and what was prefetched meanwhile, does not count.
+
+    Args:
+        loop: makes updates.
+        dataset: of batches.
+        batch_size: examples in each.
+        seconds: after which to stop.
+    """
+    batches = iter(dataset)
+    loop(batches, 1)
+    started = time.perf_counter()
+    loop(batches, 1)
+    settled, count = started + _SETTLE * seconds, 1
+    while True:
+        spent = time.perf_counter() - started
+        if time.perf_counter() >= settled:
+            break
+        loop(batches, count)
+        count = _steps_per_call((time.perf_counter() - started - spent) / count)
+    done, waited, deadline = 0, 0.0, time.perf_counter() + (1 - _SETTLE) * seconds
+    with Meter() as meter:
+        while not done or time.perf_counter() < deadline:
+            waited += loop(batches, count).waited
+            done += count
+    return meter.rate(done * batch_size, waited)
+
+
+def _steps_per_call(seconds: float) -> int:
+    """Returns how many updates to make before the clock is looked at again, of `seconds` each."""
+    return max(1, min(_MOST_STEPS, int(_CALL_SECONDS / max(seconds, 1e-6))))

@@ -1,0 +1,169 @@
+"""What each stage of the input costs alone, with what comes before it ready in memory."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import tensorflow as tf
+
+from trainer import input_fn
+from trainer.diagnosis.rates import Meter, Rate, drain, drain_endless, train
+from trainer.diagnosis.settings import Kept, Setting, batches
+from trainer.diagnosis.subject import Subject
+from trainer.order import Order
+
+_CHUNK_BYTES = 8 << 20
+_BLOCKS = 16
+
+OPEN, READ, DECOMPRESS, PARSE = "open", "read", "decompress", "parse"
+TRANSFORM, BATCH, COPY, MODEL = "transform", "batch", "copy", "model"
+ONCE = (OPEN, READ, DECOMPRESS, PARSE, TRANSFORM)
+"""Stages that rows pass when they are read from files: once, or in every epoch where they are not kept."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What one stage costs alone.
+
+    Attributes:
+        name: open, read, decompress, parse, transform, batch, copy or model.
+        rate: of the stage alone.
+        step_seconds: that it takes per update, where files are read once its part of that.
+    """
+
+    name: str
+    rate: Rate
+    step_seconds: float
+
+
+def stages(subject: Subject, setting: Setting, seconds: float) -> list[Stage]:
+    """Measures every stage that rows pass, for about `seconds` in all, in the order of their way.
+
+    Args:
+        subject: what is diagnosed.
+        setting: how rows reach the model.
+        seconds: for all stages together.
+    """
+    epochs = subject.training.config.training.epochs
+    passes = (epochs + 1) / epochs if setting.kept == "files" else 1 / epochs
+    each = seconds / 8
+    found = []
+    for name, rate in _measured(subject, setting, each):
+        factor = passes if name in ONCE else 1.0
+        found.append(Stage(name, rate, factor * rate.seconds_per_row * setting.batch_size))
+    return found
+
+
+def _measured(subject: Subject, setting: Setting, seconds: float) -> Iterator[tuple[str, Rate]]:
+    source = setting.source
+    yield from _files(subject, setting, seconds)
+    serialized = _sampled_blocks(subject, setting)
+    parse, make = source.decode.parse, source.decode.make
+    yield PARSE, drain(_mapped(serialized, parse), _rows_of, seconds)
+    if source.decode.part is not None or source.decode.in_model:
+        yield TRANSFORM, drain(_mapped(_ready(_mapped(serialized, parse)), make), _rows_of, seconds)
+    yield BATCH, drain_endless(_input(subject, setting), _batch_rows, seconds)
+    batch = next(iter(_input(subject, setting)))
+    device = next(iter(tf.config.list_logical_devices("GPU")), None)
+    if device is not None:
+        yield COPY, _copy(batch, device.name, seconds)
+    yield MODEL, train(subject.update, tf.data.Dataset.from_tensors(batch).repeat(), _batch_rows(batch), seconds)
+
+
+def _files(subject: Subject, setting: Setting, seconds: float) -> Iterator[tuple[str, Rate]]:
+    """Measures opening, reading and decompressing, of which the last two are done as one."""
+    files = list(setting.source.files)
+    names = tf.data.Dataset.from_tensor_slices(files)
+    firsts = names.interleave(
+        lambda file: input_fn.open_records(file).take(1),
+        cycle_length=setting.readers,
+        num_parallel_calls=setting.readers,
+    )
+    rows_per_file = subject.training.rows / len(files)
+    opened = drain(firsts, lambda _: 1, seconds)
+    opened = _scaled(opened, rows_per_file)
+    yield OPEN, opened
+    block = max(1, min(1000, setting.source.block_rows))
+    read = drain(
+        input_fn.read_records(names, setting.readers).batch(block), lambda records: int(records.shape[0]), seconds
+    )
+    read = _less(read, opened)
+    if not any(file.endswith(".gz") for file in files):
+        yield READ, read
+        return
+    raw = _raw(files, seconds, subject.training.rows / subject.bytes)
+    yield READ, raw
+    yield DECOMPRESS, _less(read, raw)
+
+
+def _raw(files: list[str], seconds: float, rows_per_byte: float) -> Rate:
+    """Reads the bytes of files as they lie there."""
+    done, deadline = 0, time.perf_counter() + seconds
+    with Meter() as meter:
+        while not done or time.perf_counter() < deadline:
+            for file in files:
+                with tf.io.gfile.GFile(file, "rb") as opened:
+                    while time.perf_counter() < deadline or not done:
+                        chunk = opened.read(_CHUNK_BYTES)
+                        if not chunk:
+                            break
+                        done += len(chunk)
+    return meter.rate(done * rows_per_byte)
+
+
+def _less(rate: Rate, part: Rate) -> Rate:
+    """Returns what remains of a rate without a part of its work, which is measured by itself."""
+    seconds = max(1e-9, rate.seconds - part.seconds_per_row * rate.rows)
+    cpu = max(0.0, rate.cpu_seconds - part.cpu_seconds / part.rows * rate.rows)
+    return Rate(rate.rows, seconds, min(cpu, seconds * rate.cores * 2), rate.memory_bytes)
+
+
+def _scaled(rate: Rate, rows: float) -> Rate:
+    return Rate(rate.rows * rows, rate.seconds, rate.cpu_seconds, rate.memory_bytes)
+
+
+def _sampled_blocks(subject: Subject, setting: Setting) -> tf.data.Dataset:
+    """Returns some blocks of serialized records, from memory."""
+    files = tf.data.Dataset.from_tensor_slices(list(setting.source.sample))
+    return _ready(input_fn.read_records(files, readers=1).batch(setting.source.block_rows).take(_BLOCKS))
+
+
+def _mapped(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
+    return dataset.map(tf.autograph.experimental.do_not_convert(function), num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def _ready(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Returns the same elements from memory."""
+    kept = dataset.cache()
+    for _ in kept:
+        pass
+    return kept
+
+
+def _input(subject: Subject, setting: Setting) -> tf.data.Dataset:
+    """Returns batches of rows that are in memory or on disk, whatever it takes to get them there."""
+    kept: Kept = "disk" if setting.kept == "disk" else "memory"
+    order = Order(batch_size=setting.batch_size, shuffle=setting.shuffle, seed=subject.training.config.training.seed)
+    return batches(subject, replace(setting, kept=kept), order)
+
+
+def _copy(batch: Any, device: str, seconds: float) -> Rate:
+    """Copies a batch to a device, over and over; text stays on the host."""
+    tensors = [tensor for tensor in tf.nest.flatten(batch) if tensor.dtype != tf.string]
+    done, deadline = 0, time.perf_counter() + seconds
+    with Meter() as meter, tf.device(device):
+        while time.perf_counter() < deadline:
+            copies = [tf.identity(tensor) for tensor in tensors]
+            tf.reduce_sum(tf.cast(tf.reshape(copies[-1], [-1])[:1], tf.float32)).numpy()
+            done += 1
+    return meter.rate(done * _batch_rows(batch))
+
+
+def _batch_rows(batch: Any) -> int:
+    return int(batch[2].shape[0])
+
+
+def _rows_of(block: Mapping[str, Any]) -> int:
+    value = next(iter(block.values()))
+    return int(value.shape[0] or 0)

@@ -1,0 +1,282 @@
+"""What is diagnosed: the records of a training, a sample of them, and the model's update."""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+import tensorflow_transform as tft
+
+from preprocessing.config import PreprocessingConfig
+from preprocessing.errors import UserError
+from preprocessing.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
+from trainer.block_cache import CachePlan
+from trainer.blocks import Block, join
+from trainer.config import TrainerConfig
+from trainer.diagnosis.rates import Meter
+from trainer.input_fn import BLOCK_ROWS, Decoder, decoder, read_records
+from trainer.inputs import model_inputs, transformed_outputs
+from trainer.labels import class_factors, class_names
+from trainer.models.build import build_model
+from trainer.optimizer import make_optimizer
+from trainer.placement import InModel, Placement, placement_of, with_preprocessing
+from trainer.split import Split, load_split
+from trainer.steps import Loop, Steps
+from trainer.strategy import precision
+from trainer.tasks import logit_columns, loss_of, with_head
+
+MOST_SAMPLED = 100_000
+_BLOCK_SECONDS = 0.05
+_LEAST_BLOCK = 16
+_PILOT_ROWS = 64
+_PILOT_CALLS = 3
+_MOST_REPEATS = 200
+_UPDATES = 10_000
+"""Over which the learning rate falls; what an update costs does not depend on it."""
+_FILE_BYTES = 10 << 20
+_MOST_FILES = 10
+
+
+@dataclass(frozen=True)
+class Records:
+    """How `data.records` has TFRecord files written: shard_mb and readers as there."""
+
+    shard_mb: int = 128
+    readers: int = 1
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training whose input is looked at.
+
+    Attributes:
+        files: of the train split, sorted: transformed examples, or raw ones where nothing is written.
+        rows: in them.
+        preprocessing: decides the features and the label.
+        config: the sections of the trainer.
+        records: how such files are written.
+        tft_output: the transform graph's output.
+    """
+
+    files: tuple[str, ...]
+    rows: int
+    preprocessing: PreprocessingConfig
+    config: TrainerConfig
+    records: Records
+    tft_output: tft.TFTransformOutput
+
+
+@dataclass(frozen=True)
+class Source:
+    """Files, and how their records become rows.
+
+    Attributes:
+        files: TFRecord files; a name may come several times, to make a sample as long as what it stands for.
+        decode: their records.
+        sample: uncompressed files of the first records, each once.
+        block_rows: records that are decoded in about a twentieth of a second, and so measured at once.
+    """
+
+    files: tuple[str, ...]
+    decode: Decoder
+    sample: tuple[str, ...]
+    block_rows: int
+
+
+class Subject:
+    """A training made ready to be measured: a sample of its records in `folder`, and its update."""
+
+    def __init__(self, training: Training, folder: Path, seconds: float):
+        """Reads and writes the sample.
+
+        Args:
+            training: what is diagnosed.
+            folder: empty; for samples and caches.
+            seconds: that reading the sample may take.
+
+        Raises:
+            UserError: The examples are not those of the YAML.
+        """
+        self.training, self._folder = training, folder
+        config, label = training.preprocessing, training.preprocessing.label
+        self._features = transformed_outputs(config, training.tft_output)
+        self.placement = placement_of(config, self._features)
+        self.names = class_names(label, training.tft_output)
+        self.in_model = InModel(self.placement, training.tft_output) if self.placement.in_model else None
+        self.bytes = sum(tf.io.gfile.stat(file).length for file in training.files)
+        self._check()
+        decode = self._decoder(self.placement)
+        block_rows = _rows_in(_BLOCK_SECONDS, decode, training.files)
+        self.sampled, sample = self._write_sample(block_rows, seconds)
+        self.source = Source(training.files, decode, sample, block_rows)
+        self._splits: dict[tuple[Decoder, str], Split] = {}
+
+    @cached_property
+    def repacked(self) -> Source:
+        """The sample in the place of all files: uncompressed, and in as few files as Ingest and Transform write."""
+        return replace(self.source, files=self._as_long(self.source.sample))
+
+    @cached_property
+    def transformed(self) -> Source:
+        """The sample as Transform would write it if all features were its own, in the place of all files."""
+        config = _all_written(self.training.preprocessing)
+        placement = placement_of(config, self._features)
+        decode = self._decoder(placement)
+        written = self._write_transformed(placement)
+        return Source(self._as_long(written), decode, written, _rows_in(_BLOCK_SECONDS, decode, written))
+
+    def split(self, source: Source, kept: str) -> Split:
+        """Returns the sample as a split that is read as training would read it.
+
+        Args:
+            source: of the rows.
+            kept: memory, disk, or files, from which it is then streamed: from all of `source.files`.
+        """
+        key = (source.decode, "memory" if kept == "files" else kept)
+        if key not in self._splits:
+            self._splits[key] = self._repeated(self._load(source, kept))
+        found = self._splits[key]
+        if kept != "files":
+            return found
+        return replace(found, files=source.files, in_memory=None, on_disk=None)
+
+    @cached_property
+    def row_bytes(self) -> int:
+        """What a row takes in memory, on average."""
+        return self.split(self.source, "memory").row_bytes
+
+    @cached_property
+    def update(self) -> Loop:
+        """The training's update of its model, on one device."""
+        training, config = self.training, self.training.config
+        label, counts = training.preprocessing.label, self.split(self.source, "memory").counts
+        deviation = counts.label_deviation if label.task == "regression" else 1.0
+        factors = class_factors(label, self.names, counts)
+        keras.utils.set_random_seed(config.training.seed)
+        with precision(config.training) as policy:
+            inputs = model_inputs(self._features, training.tft_output)
+            columns = logit_columns(label.task, len(self.names))
+            network = build_model(inputs, task=label.task, classes=columns, config=config.model)
+            network = with_head(network, label.task, counts, factors)
+            model = with_preprocessing(network, self.in_model)
+            optimizer = make_optimizer(config.training, _UPDATES, policy)
+            optimizer.build(model.trainable_variables)
+        loss = loss_of(label.task, label_smoothing=config.training.label_smoothing, label_deviation=deviation)
+        steps = Steps(model, optimizer, loss, label.task, tf.distribute.get_strategy(), config.training.accumulate)
+        return steps.training()
+
+    def _check(self) -> None:
+        known = set(self.training.tft_output.transformed_feature_spec())
+        unknown = sorted({*self.placement.read, *self.placement.in_model} - known)
+        if unknown:
+            raise UserError(
+                f"the newest run knows no transformed feature {unknown[0]!r}: the YAML has changed since. Write the "
+                "examples again: `fullpass run FILE --to Transform`."
+            )
+
+    def _decoder(self, placement: Placement) -> Decoder:
+        return decoder(self.training.tft_output, placement, placement.read, len(self.names))
+
+    def _load(self, source: Source, kept: str) -> Split:
+        plan = CachePlan(self._folder / "cache", "train", {"files": list(source.sample)}) if kept == "disk" else None
+        return load_split(
+            "train",
+            source.sample,
+            source.decode,
+            task=self.training.preprocessing.label.task,
+            classes=len(self.names),
+            complete=self.in_model.complete if self.in_model else lambda block: block,
+            readers=1,
+            memory_limit=0 if kept == "disk" else sys.maxsize,
+            cache=plan,
+        )
+
+    def _repeated(self, split: Split) -> Split:
+        """Returns a sample in memory as long as the split it stands for, so that epochs begin as often as there."""
+        if split.in_memory is None:
+            return split
+        times = max(1, min(self.training.rows, MOST_SAMPLED) // split.counts.rows)
+        return replace(split, in_memory=join([split.in_memory] * times))
+
+    def _write_sample(self, block_rows: int, seconds: float) -> tuple[int, tuple[str, ...]]:
+        """Copies the first records, uncompressed, into as many files as all of them would be written in."""
+        count = max(1, min(_MOST_FILES, self.bytes // _FILE_BYTES))
+        paths = [str(self._folder / f"sample-{i:02d}.tfrecord") for i in range(count)]
+        writers = [tf.io.TFRecordWriter(path) for path in paths]
+        files = tf.data.Dataset.from_tensor_slices(list(self.training.files))
+        rows, deadline = 0, time.perf_counter() + seconds
+        # A thousand at a time at most: of a slow disk the deadline is looked at often enough.
+        for i, block in enumerate(read_records(files, readers=len(paths)).batch(min(1000, block_rows))):
+            for record in block.numpy():
+                writers[i % count].write(record)
+            rows += len(block)
+            if rows >= MOST_SAMPLED or time.perf_counter() > deadline:
+                break
+        for writer in writers:
+            writer.close()
+        if not rows:
+            raise UserError("the train split is empty: there is nothing to measure.")
+        return rows, tuple(path for path in paths if tf.io.gfile.stat(path).length)
+
+    def _as_long(self, sample: Sequence[str]) -> tuple[str, ...]:
+        return tuple(sample) * max(1, min(_MOST_REPEATS, self.training.rows // self.sampled))
+
+    def _write_transformed(self, placement: Placement) -> tuple[str, ...]:
+        """Writes the sample with all features in it, as Transform does."""
+        training = self.training
+        names = [*placement.stored, ROW_ID]
+        every = decoder(training.tft_output, self.placement, names)
+        wanted = {*names, LABEL, EXAMPLE_WEIGHT}
+        schema = training.tft_output.transformed_metadata.schema
+        coder = tft.coders.ExampleProtoCoder(schema)
+        path = str(self._folder / "transformed.tfrecord")
+        records = read_records(tf.data.Dataset.from_tensor_slices(list(self.source.sample)), readers=1)
+        with tf.io.TFRecordWriter(path) as writer:
+            for serialized in records.batch(self.source.block_rows):
+                block = every.transform(every.parse(serialized))
+                columns = {name: _cells(value) for name, value in block.items() if name in wanted}
+                for row in range(len(serialized)):
+                    writer.write(coder.encode({name: cells[row] for name, cells in columns.items()}))
+        return (path,)
+
+
+def _all_written(config: PreprocessingConfig) -> PreprocessingConfig:
+    """Returns the config with every feature at place: transform."""
+    features = {name: feature.model_copy(update={"place": None}) for name, feature in config.features.items()}
+    return config.model_copy(update={"features": features, "place": "transform"})
+
+
+def _cells(value: tf.Tensor | tf.RaggedTensor) -> Sequence[object]:
+    if isinstance(value, tf.RaggedTensor):
+        values, splits = value.values.numpy(), value.row_splits.numpy()
+        return [values[splits[i] : splits[i + 1]] for i in range(len(splits) - 1)]
+    return value.numpy()
+
+
+def _rows_in(seconds: float, decode: Callable[[tf.Tensor], Block], files: Sequence[str]) -> int:
+    """Returns how many records are read and decoded in so many seconds: a power of two, BLOCK_ROWS at most."""
+    blocks = iter(read_records(tf.data.Dataset.from_tensor_slices(list(files)), readers=1).batch(_PILOT_ROWS))
+    # Before the first block files are opened and buffers filled, which is no matter of how many rows there are.
+    first = next(blocks, None)
+    if first is None:
+        return BLOCK_ROWS
+    read, deadline = 0, time.perf_counter() + seconds
+    with Meter() as reading:
+        while time.perf_counter() < deadline and (block := next(blocks, None)) is not None:
+            read += len(block)
+    call = tf.function(decode, autograph=False)
+    call(first)
+    # The least of some: what else the machine does only adds to it.
+    decoding = min(_timed(lambda: call(first)) for _ in range(_PILOT_CALLS)) / len(first)
+    rows = seconds / (decoding + (reading.seconds / read if read else 0.0))
+    return min(BLOCK_ROWS, 1 << (max(_LEAST_BLOCK, int(rows)).bit_length() - 1))
+
+
+def _timed(call: Callable[[], object]) -> float:
+    with Meter() as meter:
+        call()
+    return meter.seconds
