@@ -83,7 +83,7 @@ def check_schedule(loaded: Loaded) -> Iterator[Finding]:
     if loaded.config.schedule is not None:
         yield warning(
             ("schedule",),
-            "this version checks the schedule and starts nothing by it; let cron call `fullpass run`.",
+            "here nothing starts by it; let cron call `fullpass run`. On Kubeflow: `fullpass schedule apply`.",
         )
 
 
