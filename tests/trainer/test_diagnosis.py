@@ -1,0 +1,172 @@
+"""Inputs made slow in one known way each: the diagnosis names the stage.
+
+Slowness is by sleeping where that can be, so that a busy machine does not hide it; nothing is held against a clock.
+"""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from trainer.config import TrainerConfig
+
+pytestmark = pytest.mark.integration
+
+ROWS = 6000
+SECONDS = 25.0
+
+
+@pytest.fixture(scope="module")
+def prepared(planted):
+    return planted("binary")
+
+
+def training(prepared, files, *, place: str = "transform", epochs: int = 4, shard_mb: int = 128, **sections):
+    from preprocessing.config import PreprocessingConfig
+    from trainer.diagnosis.subject import Records, Training
+
+    config = {"model": "linear", "training": {"epochs": epochs, "batch_size": 512, **sections.pop("training", {})}}
+    return Training(
+        files=tuple(files),
+        rows=ROWS,
+        preprocessing=PreprocessingConfig.model_validate({**prepared.preprocessing, "place": place}),
+        config=TrainerConfig.model_validate(
+            {**config, **sections, "input": {"place": place, **sections.get("input", {})}}
+        ),
+        records=Records(shard_mb=shard_mb),
+        tft_output=prepared.tft_output,
+    )
+
+
+def diagnosed(given, seconds: float = SECONDS):
+    from trainer.diagnosis.diagnosis import diagnose_training
+
+    found = diagnose_training(given, seconds=seconds)
+    for stage in found.stages:
+        print(stage.name, f"{1000 * stage.step_seconds:.3f} ms")
+    for trial in (found.written, *found.trials):
+        print(trial.candidate.text, f"{trial.per_second:.0f}/s, {trial.gain:.2f} times, {trial.wait:.0%} wait")
+    return found
+
+
+def records_of(prepared, kind: str = "transformed") -> list[bytes]:
+    """Returns ROWS serialized examples, those of the train split over and over."""
+    import tensorflow as tf
+
+    found = []
+    for file in prepared.files(kind, "train"):
+        found += list(tf.data.TFRecordDataset(file, "GZIP" if file.endswith(".gz") else "").as_numpy_iterator())
+    return [found[i % len(found)] for i in range(ROWS)]
+
+
+def write(folder: Path, records: list[bytes], shards: int, *, gzip: bool = False) -> list[str]:
+    import tensorflow as tf
+
+    paths = [f"{folder}/data-{i:05d}.tfrecord{'.gz' if gzip else ''}" for i in range(shards)]
+    for i, path in enumerate(paths):
+        with tf.io.TFRecordWriter(path, "GZIP" if gzip else "") as writer:
+            for record in records[i::shards]:
+                writer.write(record)
+    return paths
+
+
+def gain_of(found, key: str) -> float:
+    return max(trial.gain for trial in found.trials if key in trial.candidate.changes)
+
+
+@pytest.fixture
+def slow_files(monkeypatch):
+    """Files that give a record every 0.25 ms, each of them, however many are read at once."""
+    from tensorflow.python.data.experimental.ops import testing
+
+    from trainer import input_fn
+
+    opened = input_fn.open_records
+    monkeypatch.setattr(input_fn, "open_records", lambda file: opened(file).apply(testing.sleep(250)))
+
+
+def test_a_slow_function_of_a_feature(tmp_path: Path, monkeypatch):
+    import tensorflow as tf
+
+    from tests.trainer import conftest
+
+    usual = conftest.transform
+
+    def slow(columns, task, tables):
+        def wait(x):
+            time.sleep(1e-4 * len(x))
+            return x
+
+        made = usual(columns, task, tables)
+        return {**made, "x_xf": tf.ensure_shape(tf.py_function(wait, [made["x_xf"]], tf.float32), [None])}
+
+    monkeypatch.setattr(conftest, "transform", slow)
+    prepared = conftest.prepare_by_hand(
+        tmp_path / "slow", "binary", conftest.planted_rows(ROWS, 1), conftest.planted_rows(50, 2)
+    )
+    found = diagnosed(training(prepared, prepared.files("raw", "train"), place="input", input={"cache": "none"}))
+    assert (found.bound, found.stage.name) == ("input-bound", "transform")
+    assert gain_of(found, "input.place") > 1.5
+    assert {"input.place", "input.cache"} & set(found.best.candidate.changes)
+
+
+def test_one_large_file_of_gzip(prepared, tmp_path: Path):
+    import tensorflow as tf
+
+    def with_ballast(record):
+        example = tf.train.Example.FromString(record)
+        example.features.feature["ballast"].bytes_list.value.append(bytes(range(256)) * 100)
+        return example.SerializeToString()
+
+    files = write(tmp_path, list(map(with_ballast, records_of(prepared))), 1, gzip=True)
+    found = diagnosed(training(prepared, files, input={"cache": "none"}))
+    assert (found.bound, found.stage.name) == ("input-bound", "decompress")
+
+
+def test_hundreds_of_tiny_files(prepared, tmp_path: Path):
+    files = write(tmp_path, records_of(prepared), 2000)
+    found = diagnosed(training(prepared, files, shard_mb=1, input={"cache": "none"}))
+    assert (found.bound, found.stage.name) == ("input-bound", "open")
+
+
+def test_files_read_one_after_the_other(prepared, tmp_path: Path, slow_files):
+    files = write(tmp_path, records_of(prepared), 8)
+    found = diagnosed(training(prepared, files, input={"cache": "none", "readers": 1}), seconds=35)
+    assert (found.bound, found.stage.name) == ("input-bound", "read")
+
+
+def test_a_slow_disk_and_its_remedy(prepared, tmp_path: Path, slow_files):
+    files = write(tmp_path, records_of(prepared), 1)
+    found = diagnosed(training(prepared, files, input={"cache": "none"}))
+    assert (found.bound, found.stage.name) == ("input-bound", "read")
+    assert dict(found.best.candidate.changes) == {"input.cache": "auto"}
+    # What is read once instead of five times in four epochs: about so much faster, as nothing else counts.
+    assert 3.5 < found.best.gain < 5.5
+
+
+def test_a_heavy_model(prepared, tmp_path: Path):
+    files = write(tmp_path, records_of(prepared), 1)
+    model = {"kind": "mlp", "hidden": [1500, 1500]}
+    found = diagnosed(training(prepared, files, model=model, epochs=20))
+    assert (found.bound, found.stage.name) == ("compute-bound", "model")
+    assert found.best is None
+
+
+def test_examples_of_another_yaml_are_refused(prepared, tmp_path: Path):
+    from preprocessing.errors import UserError
+
+    files = write(tmp_path, records_of(prepared)[:50], 1)
+    changed = {**prepared.preprocessing, "features": {**prepared.preprocessing["features"], "new": "number"}}
+    given = training(type(prepared)(prepared.directory, changed, prepared.rows), files)
+    with pytest.raises(UserError, match="'new_xf': the YAML has changed since.*--to Transform"):
+        diagnosed(given)
+
+
+def test_an_example_takes_its_part_of_the_first_reading():
+    from trainer.diagnosis.rates import Rate
+    from trainer.diagnosis.settings import Speed
+
+    speed = Speed(first=Rate(100, 10.0, 0.0, 0), epochs=Rate(1000, 20.0, 0.0, 0, waited=5.0))
+    # 20 ms of an update, of which 5 ms wait, and 100 ms of reading over 5 epochs.
+    assert speed.per_second(5) == pytest.approx(1 / (0.020 + 0.020))
+    assert speed.wait(5) == pytest.approx((0.005 + 0.020) / 0.040)
