@@ -209,6 +209,14 @@ class TrainingConfig(Spec):
         return self
 
 
+class BadRecords(Spec):
+    """Records of the train split that are damaged. The eval split, which models are judged by, must be whole."""
+
+    max_records: NonNegative = 0
+    """Damaged records that each trainer leaves out, named in its log and counted in training.json; with one more it
+    fails. 0 fails at the first."""
+
+
 class InputConfig(Spec):
     """How examples reach the model."""
 
@@ -228,6 +236,8 @@ class InputConfig(Spec):
     Of examples in memory all are shuffled, whatever the number."""
     readers: Literal["auto"] | Count = "auto"
     """Files read at the same time."""
+    bad_records: BadRecords = BadRecords()
+    """What is done about damaged records; by default they fail the run."""
 
     @model_validator(mode="after")
     def _local_cache(self) -> "InputConfig":

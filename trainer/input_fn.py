@@ -13,8 +13,8 @@ Choices, and what was measured for them (320,000 examples of 16 features, 2 core
   is; the last, smaller batch is kept.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import tensorflow as tf
@@ -39,6 +39,7 @@ BLOCK_ROWS = 8192
 STREAM_SHUFFLE_ROWS = 100_000
 _READ_BUFFER_BYTES = 8 << 20
 _READ_RUN = 64
+_SHARD = re.compile(r"(?P<before>.*)-(?P<number>\d{5,})-of-(?P<of>\d{5,})(?P<after>[^/]*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -60,12 +61,34 @@ def list_files(patterns: Sequence[str], split: str) -> tuple[str, ...]:
     """Returns the files that match any of `patterns`, sorted.
 
     Raises:
-        UserError: There is none.
+        UserError: There is none; a shard of those that the names count is not there, or is empty beside others.
     """
     files = sorted(file for pattern in patterns for file in tf.io.gfile.glob(pattern))
     if not files:
         raise UserError(f"split {split!r} has no files. Looked for: {', '.join(patterns) or 'nothing'}.")
+    _check_shards(files, split)
     return tuple(files)
+
+
+def _check_shards(files: Sequence[str], split: str) -> None:
+    counted: dict[tuple[str, ...], set[int]] = {}
+    for file in files:
+        if name := _SHARD.fullmatch(file):
+            counted.setdefault((name["before"], name["of"], name["after"]), set()).add(int(name["number"]))
+    gone = [
+        f"{before}-{number:0{len(of)}d}-of-{of}{after}"
+        for (before, of, after), there in counted.items()
+        for number in sorted(set(range(int(of))) - there)
+    ]
+    # Those who write shards here give every one of them rows.
+    empty = [file for file in files if not tf.io.gfile.stat(file).length] if len(files) > 1 else []
+    for what, bad in (("are not there", gone), ("are empty", empty)):
+        if bad:
+            named = ", ".join(bad[:5]) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
+            raise UserError(
+                f"split {split!r}: of its files, {len(bad)} {what}: {named}. They were removed, or not copied whole. "
+                "Restore them, or delete the run that wrote them and run the pipeline again."
+            )
 
 
 def open_records(file: tf.Tensor) -> tf.data.Dataset:
@@ -253,31 +276,3 @@ def to_batch(block: Block, class_weights: Sequence[float] = ()) -> Batch:
 
 def _padded(value: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
     return value.to_tensor() if isinstance(value, tf.RaggedTensor) else value
-
-
-@contextmanager
-def naming_damaged_files(files: Sequence[str], decode: Decode) -> Iterator[None]:
-    """Turns a failure to read or parse records into an error that names the file and the record.
-
-    Raises:
-        UserError: A record of one of `files` is damaged, or no serialized example.
-    """
-    try:
-        yield
-    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
-        for file in files:
-            _check_file(file, decode)
-        raise error
-
-
-def _check_file(file: str, decode: Decode) -> None:
-    read = 0
-    try:
-        for record in read_records(tf.data.Dataset.from_tensors(file), readers=1).batch(1):
-            decode(record)
-            read += 1
-    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
-        raise UserError(
-            f"{file}: record {read + 1} cannot be read: {error.message.splitlines()[0]}. The file is damaged, cut "
-            "short or was written by something else. Delete the run that wrote it and run the pipeline again."
-        ) from error

@@ -32,13 +32,20 @@ def plan_reading(config: InputConfig, split: str, files: Sequence[str], key: Map
     allowed = int(available_memory() * config.memory_fraction)
     limits = {"none": 0, "disk": 0, "memory": sys.maxsize, "auto": allowed}
     window = max(_SMALLEST_WINDOW, min(_LARGEST_WINDOW, allowed // 8))
+    bad_records = config.bad_records.max_records if split == "train" else 0
     cache = None
     if config.cache in ("auto", "disk"):
         root = config.cache_dir or os.path.join(tempfile.gettempdir(), "fullpass-input-cache")
-        content = {"files": fingerprint_of(files), **key}
+        content = {"files": fingerprint_of(files), "bad records": bad_records, **key}
         cache = CachePlan(Path(root), split, content, min(_LARGEST_POOL, window), scatter=split == "train")
     readers = min(len(files), MOST_READERS, os.cpu_count() or 1) if config.readers == "auto" else config.readers
-    return {"readers": readers, "memory_limit": limits[config.cache], "cache": cache, "window_bytes": window}
+    return {
+        "readers": readers,
+        "memory_limit": limits[config.cache],
+        "cache": cache,
+        "window_bytes": window,
+        "bad_records": bad_records,
+    }
 
 
 def graph_digest(tft_output: tft.TFTransformOutput) -> str:

@@ -23,6 +23,7 @@ from preprocessing.raw_text import RawText
 from trainer.checkpoints import folder_for, prune, remove
 from trainer.config import InputConfig, TrainerConfig, TrainingConfig
 from trainer.curves import Curves
+from trainer.damage import check_features
 from trainer.export import export_model
 from trainer.fit import Batches, Fit, Fitted, OnEpoch, Report
 from trainer.input_fn import STREAM_SHUFFLE_ROWS, Block, Decode, decoder, list_files
@@ -192,6 +193,8 @@ def load_data(
     label = preprocessing.label
     names = class_names(label, tft_output)
     placement = placement_of(preprocessing, transformed_outputs(preprocessing, tft_output))
+    for name, patterns in (("train", train_files), ("eval", eval_files)):
+        check_features(list_files(patterns, name), placement, tft_output)
     in_model = InModel(placement, tft_output) if placement.in_model else None
     decode = decoder(tft_output, placement, placement.read, len(names))
     options: dict[str, Any] = {
@@ -230,8 +233,12 @@ def sized(data: Data, training: TrainingConfig) -> Data:
     """Returns the same data in the batches of a section `training:`."""
     workers = data.train.workers
     replicas = workers.count * workers.replicas
-    per_replica = replica_batch_size(training, data.train.counts.used, replicas)
-    return replace(data, batch_size=per_replica * replicas, replica_batch_size=per_replica)
+    used = data.train.counts.used
+    per_replica = replica_batch_size(training, used, replicas)
+    size = per_replica * replicas
+    if used < size:
+        _LOG.warning("input: split train has %d rows, not one batch of %d: an epoch is one update", used, size)
+    return replace(data, batch_size=size, replica_batch_size=per_replica)
 
 
 def tuned(fn_args: "FnArgs") -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
@@ -355,6 +362,7 @@ def training_record(data: Data, trained: Trained, seconds: Mapping[str, float]) 
     return {
         "rows": {"train": counts.rows, "eval": data.evaluation.counts.rows},
         "rows_without_weight": {"train": counts.weightless, "eval": data.evaluation.counts.weightless},
+        "rows_damaged": {"train": counts.damaged},
         "classes": dict(zip(data.names, counts.class_rows.tolist(), strict=True)),
         "class_weights": dict(zip(data.names, data.factors.tolist(), strict=False)),
         "in_memory": data.train.split.in_memory is not None,

@@ -123,16 +123,17 @@ def _own_files(files: Sequence[str], workers: Workers) -> tuple[str, ...] | None
 
 
 def _together(own: Counts, workers: Workers, classes: int) -> Counts:
-    scalars = [own.rows, own.weightless, own.weight, own.label_sum, own.label_squares]
+    scalars = [own.rows, own.weightless, own.damaged, own.weight, own.label_sum, own.label_squares]
     table = workers.table([*scalars, *own.class_rows, *own.class_weight]).sum(axis=0)
-    rows, weightless, weight, label_sum, label_squares = table[:5].tolist()
+    rows, weightless, damaged, weight, label_sum, label_squares = table[:6].tolist()
     return Counts(
         rows=int(rows),
         weightless=int(weightless),
-        class_rows=table[5 : 5 + classes].round().astype(np.int64),
-        class_weight=table[5 + classes :],
+        class_rows=table[6 : 6 + classes].round().astype(np.int64),
+        class_weight=table[6 + classes :],
         weight=weight,
         label_sum=label_sum,
         label_squares=label_squares,
         not_finite={},
+        damaged=int(damaged),
     )

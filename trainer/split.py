@@ -1,7 +1,7 @@
 """One split of transformed examples: read once, counted, and kept in memory where it fits."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
@@ -13,12 +13,12 @@ from preprocessing.label import Task
 from preprocessing.outputs import EXAMPLE_WEIGHT, LABEL
 from trainer.block_cache import BlockCache, CacheFailed, CachePlan, CacheWriter, find_cache
 from trainer.blocks import Block, Layout, Packed, join_and_free, layout_of, memory_bytes
+from trainer.damage import Damages, Readable, without_damage
 from trainer.epochs import batches_of, windows_from_cache, windows_in_memory
 from trainer.input_fn import (
     BLOCK_ROWS,
     Decode,
     Streamed,
-    naming_damaged_files,
     read_blocks,
     to_batch,
     windows_from_files,
@@ -40,6 +40,7 @@ class Counts:
         label_sum: of the weighted labels, for regression.
         label_squares: of the weighted squared labels, for regression.
         not_finite: transformed feature (or label) -> rows with a NaN or an infinity in it.
+        damaged: records that could not be read, and were left out (`input.bad_records`); in no other count.
     """
 
     rows: int
@@ -50,6 +51,7 @@ class Counts:
     label_sum: float
     label_squares: float
     not_finite: Mapping[str, int]
+    damaged: int = 0
 
     @property
     def used(self) -> int:
@@ -84,7 +86,7 @@ class Split:
 
     Attributes:
         name: of the split.
-        files: TFRecord files.
+        source: TFRecord files.
         decode: how to parse their records.
         readers: files read at the same time.
         layout: of its rows.
@@ -97,7 +99,7 @@ class Split:
     """
 
     name: str
-    files: tuple[str, ...]
+    source: Readable
     decode: Decode
     readers: int
     layout: Layout
@@ -107,6 +109,11 @@ class Split:
     kept: str
     row_bytes: int
     window_bytes: int
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """TFRecord files that can be read."""
+        return self.source.files
 
     def batches(self, order: Order, class_weights: Sequence[float] = ()) -> tf.data.Dataset:
         """Returns an endless sequence of batches, (features, label, weight).
@@ -150,6 +157,7 @@ def load_split(
     memory_limit: int,
     cache: CachePlan | None = None,
     window_bytes: int = 256 << 20,
+    bad_records: int = 0,
 ) -> Split:
     """Reads a split once: counts it, and keeps its rows in memory while they fit, else on disk where there is a plan.
 
@@ -164,27 +172,38 @@ def load_split(
         memory_limit: bytes the rows may take in memory.
         cache: where rows beyond that are kept, and may be found; None streams them from the files.
         window_bytes: of the rows that are shuffled together while they stream, at most.
+        bad_records: damaged records that may be left out.
 
     Raises:
-        UserError: A file is damaged; the split has no rows, or none with a weight above 0; a feature or label
+        UserError: More records are damaged; the split has no rows, or none with a weight above 0; a feature or label
             holds NaN or infinity.
     """
     found, why = find_cache(cache) if cache else (None, "")
     if found is not None:
         counts = Counts.from_json(found.about)
         rows = found.read() if found.bytes <= memory_limit else None
-        kept = f"{'in memory, read from' if rows else 'on'} disk: {why}"
-        reading = (files, decode, readers, found.layout, rows, None if rows else found, counts, kept)
+        kept = f"{'in memory, read from' if rows else 'on'} disk: {why}{_left_out(counts)}"
+        reading = (Readable(files), decode, readers, found.layout, rows, None if rows else found, counts, kept)
         return Split(name, *reading, found.bytes // found.rows, window_bytes)
-    counts = _no_rows(classes)
-    with _Keeper(memory_limit, cache, why) as keeper, naming_damaged_files(files, decode):
-        for block in read_blocks(files, decode, readers):
-            used = with_weight(block)
-            counts = _add(counts, _count(len(block[EXAMPLE_WEIGHT]), complete(used), task, classes))
-            keeper.add(used)
-        check_rows(name, counts)
-        in_memory, on_disk = keeper.finish(counts)
-    reading = (files, decode, readers, keeper.layout, in_memory, on_disk, counts, keeper.said)
+    source = Readable(files)
+
+    def read() -> tuple[Counts, _Keeper, Packed | None, BlockCache | None]:
+        counts = replace(_no_rows(classes), damaged=len(source.damages))
+        with _Keeper(memory_limit, cache, why) as keeper:
+            for block in read_blocks(source.files, decode, readers):
+                used = with_weight(block)
+                counts = _add(counts, _count(len(block[EXAMPLE_WEIGHT]), complete(used), task, classes))
+                keeper.add(used)
+            check_rows(name, counts)
+            return counts, keeper, *keeper.finish(counts)
+
+    try:
+        counts, keeper, in_memory, on_disk = read()
+    except Damages:
+        source = without_damage(files, decode, name, bad_records)
+        counts, keeper, in_memory, on_disk = read()
+    kept = keeper.said + _left_out(counts)
+    reading = (source, decode, readers, keeper.layout, in_memory, on_disk, counts, kept)
     return Split(name, *reading, keeper.taken // counts.used, window_bytes)
 
 
@@ -258,6 +277,10 @@ class _Keeper:
         self.said = f"streamed from the files, without a cache: {error}"
 
 
+def _left_out(counts: Counts) -> str:
+    return f"; {counts.damaged:,} damaged records are left out" if counts.damaged else ""
+
+
 def check_rows(name: str, counts: Counts) -> None:
     """Raises UserError for a split that nothing can be learned or measured on."""
     if counts.rows == 0:
@@ -329,4 +352,5 @@ def _add(one: Counts, other: Counts) -> Counts:
             name: one.not_finite.get(name, 0) + other.not_finite.get(name, 0)
             for name in {*one.not_finite, *other.not_finite}
         },
+        damaged=one.damaged + other.damaged,
     )

@@ -1,6 +1,5 @@
 """From TFRecord files to batches: every row once, in a known order, in memory and streamed."""
 
-import gzip
 from pathlib import Path
 
 import numpy as np
@@ -226,37 +225,19 @@ def test_rows_of_weight_0_are_left_out(binary):
     assert kept["tags_xf"].nrows() == len(kept["row_id"])
 
 
-def damaged(binary, tmp_path: Path, change) -> list[str]:
-    files = []
-    for number, file in enumerate(binary.files("transformed", "train")):
-        data = gzip.decompress(Path(file).read_bytes()) if file.endswith(".gz") else Path(file).read_bytes()
-        files.append(str(tmp_path / f"part-{number}"))
-        Path(files[-1]).write_bytes(change(data) if number == 1 else data)
-    return files
+def test_a_shard_that_is_not_there_is_named(tmp_path: Path):
+    from trainer.input_fn import list_files
+
+    for number in (0, 2):
+        (tmp_path / f"data-0000{number}-of-00004.gz").write_bytes(b"x")
+    with pytest.raises(UserError, match=r"2 are not there: .*data-00001-of-00004.gz, .*data-00003-of-00004.gz"):
+        list_files([str(tmp_path / "*")], "train")
 
 
-def flip(data: bytes) -> bytes:
-    return data[:5000] + bytes([data[5000] ^ 0xFF]) + data[5001:]
+def test_an_empty_shard_among_others_is_named(tmp_path: Path):
+    from trainer.input_fn import list_files
 
-
-@pytest.mark.parametrize("change", [flip, lambda data: data[:-7]], ids=["flipped", "cut short"])
-def test_a_damaged_file_is_named(binary, tmp_path: Path, change):
-    from trainer.input_fn import naming_damaged_files, read_blocks
-
-    files = damaged(binary, tmp_path, change)
-    with pytest.raises(UserError, match=rf"{files[1]}: record \d+ cannot be read"):
-        with naming_damaged_files(files, decode(binary)):
-            list(read_blocks(files, decode(binary), readers=2))
-
-
-def test_records_that_are_no_examples_are_named(binary, tmp_path: Path):
-    import tensorflow as tf
-
-    from trainer.input_fn import naming_damaged_files, read_blocks
-
-    file = str(tmp_path / "other")
-    with tf.io.TFRecordWriter(file) as writer:
-        writer.write(b"no example")
-    with pytest.raises(UserError, match=f"{file}: record 1 cannot be read"):
-        with naming_damaged_files([file], decode(binary)):
-            list(read_blocks([file], decode(binary), readers=1))
+    (tmp_path / "data-00000-of-00002").write_bytes(b"x")
+    (tmp_path / "data-00001-of-00002").write_bytes(b"")
+    with pytest.raises(UserError, match="split 'eval': of its files, 1 are empty: .*data-00001-of-00002"):
+        list_files([str(tmp_path / "*")], "eval")
