@@ -71,14 +71,14 @@ def list_files(patterns: Sequence[str], split: str) -> tuple[str, ...]:
 
 
 def _check_shards(files: Sequence[str], split: str) -> None:
-    counted: dict[tuple[str, ...], set[int]] = {}
+    counted: dict[tuple[str, str], dict[int, str]] = {}
     for file in files:
         if name := _SHARD.fullmatch(file):
-            counted.setdefault((name["before"], name["of"], name["after"]), set()).add(int(name["number"]))
+            counted.setdefault((name["before"], name["of"]), {})[int(name["number"])] = name["after"]
     gone = [
-        f"{before}-{number:0{len(of)}d}-of-{of}{after}"
-        for (before, of, after), there in counted.items()
-        for number in sorted(set(range(int(of))) - there)
+        f"{before}-{number:0{len(of)}d}-of-{of}{there[min(there)]}"
+        for (before, of), there in counted.items()
+        for number in sorted(set(range(int(of))) - set(there))
     ]
     # Those who write shards here give every one of them rows.
     empty = [file for file in files if not tf.io.gfile.stat(file).length] if len(files) > 1 else []
