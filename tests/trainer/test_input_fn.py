@@ -234,10 +234,15 @@ def test_a_shard_that_is_not_there_is_named(tmp_path: Path):
         list_files([str(tmp_path / "*")], "train")
 
 
-def test_an_empty_shard_among_others_is_named(tmp_path: Path):
+@pytest.mark.parametrize(("suffix", "compression"), [("", ""), (".gz", "GZIP")])
+def test_an_empty_shard_among_others_is_named(tmp_path: Path, suffix, compression):
+    import tensorflow as tf
+
     from trainer.input_fn import list_files
 
-    (tmp_path / "data-00000-of-00002").write_bytes(b"x")
-    (tmp_path / "data-00001-of-00002").write_bytes(b"")
+    for number in range(2):
+        with tf.io.TFRecordWriter(str(tmp_path / f"data-0000{number}-of-00002{suffix}"), compression) as writer:
+            for _ in range(1 - number):
+                writer.write(b"")
     with pytest.raises(UserError, match="split 'eval': of its files, 1 are empty: .*data-00001-of-00002"):
         list_files([str(tmp_path / "*")], "eval")
