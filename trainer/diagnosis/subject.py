@@ -17,6 +17,7 @@ from preprocessing.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
 from trainer.block_cache import CachePlan
 from trainer.blocks import Block, join
 from trainer.config import TrainerConfig
+from trainer.damage import Readable
 from trainer.diagnosis.rates import Meter
 from trainer.input_fn import BLOCK_ROWS, Decoder, decoder, read_records
 from trainer.inputs import model_inputs, transformed_outputs
@@ -142,7 +143,7 @@ class Subject:
         found = self._splits[key]
         if kept != "files":
             return found
-        return replace(found, files=source.files, in_memory=None, on_disk=None)
+        return replace(found, source=Readable(tuple(source.files)), in_memory=None, on_disk=None)
 
     @cached_property
     def row_bytes(self) -> int:
