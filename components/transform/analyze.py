@@ -52,9 +52,11 @@ def analyze(
         read: makes what reads files.
     """
     specs = TensorAdapter(adapter).OriginalTypeSpecs()
-    wanted = analysis_graph_builder.get_analysis_cache_entry_keys(function, specs, {_KNOWN}, False)
-    entries = {span.fingerprint: _wanted(cache.read(span.fingerprint), wanted) for span in spans}
-    hit = [span for span in spans if len(entries[span.fingerprint]) == len(wanted)]
+    found = {span.fingerprint: cache.read(span.fingerprint) for span in spans}
+    # The keys cost a trace of the function, and tell nothing where nothing is known.
+    wanted = _keys(function, specs) if any(found.values()) else frozenset()
+    entries = {fingerprint: _wanted(of_span, wanted) for fingerprint, of_span in found.items()}
+    hit = [span for span in spans if wanted and len(entries[span.fingerprint]) == len(wanted)]
     missed = [span for span in spans if span not in hit]
     joined = {_KNOWN: _joined([entries[span.fingerprint] for span in hit])} if hit else {}
     joined |= {DatasetKey(span.fingerprint): entries[span.fingerprint] for span in missed}
@@ -70,6 +72,11 @@ def analyze(
     _write(cache, made, {span.fingerprint: entries[span.fingerprint] for span in missed})
     whys = {span.label: _why(len(entries[span.fingerprint]), len(wanted)) for span in missed}
     return transform_fn, Analysis(tuple(span.label for span in hit), whys, bool(hit) and _KNOWN in needed)
+
+
+def _keys(function: Callable[[Any], Any], specs: Mapping[str, Any]) -> frozenset[bytes]:
+    """Returns the keys of all analyzers of the function."""
+    return frozenset(analysis_graph_builder.get_analysis_cache_entry_keys(function, specs, {_KNOWN}, False))
 
 
 def _wanted(entries: Entries, wanted: Collection[bytes]) -> Entries:

@@ -191,3 +191,15 @@ def test_the_analysis_survives_as_text():
     analysis = Analysis(("2013-01-05",), {"2013-01-06": "not analysed before"}, every=True)
     assert read_analysis(analysis.to_json()) == analysis
     assert json.loads(analysis.to_json())["every"] is True
+
+
+def test_features_that_need_no_analysis(analyse, records, tmp_path):
+    cache = str(tmp_path / "cache")
+    plain = {"features": {"fare": {"type": "number", "missing": 0.0}}, "label": CONFIG["label"]}
+    first, _ = analyse([records(1)], cache, plain)
+    analyse([records(1)], cache)
+    again, analysis = analyse([records(1)], cache, plain)
+    assert analysis.hit == ()
+    expected = [0.0 if fare is None else fare for fare in rows(1)["fare"]]
+    for output in (first, again):
+        assert np.array_equal(transformed(output, 1)["fare"], np.float32(expected))

@@ -44,6 +44,16 @@ def test_numbers_strings_and_row_ids():
     assert read.row_id.numpy().tolist() == [7, -1, -1, -1]
 
 
+def test_every_value_finds_its_cell_however_many_are_missing():
+    random = np.random.default_rng(5)
+    table = np.where(random.random((7, 40)) < 0.5, random.normal(size=(7, 40)), np.nan).astype(np.float32)
+    table[2], table[5] = np.nan, 1.0
+    names = [f"n{i}" for i in range(len(table))]
+    rows = [{n: float(v) for n, v in zip(names, row, strict=True) if not np.isnan(v)} for row in table.T]
+    read = columns(dict.fromkeys(names, "number"), rows)
+    assert np.array_equal([read.number(name) for name in names], table, equal_nan=True)
+
+
 def test_numbers_as_text_are_short_and_exact():
     values = [7.0, -0.0, 0.1, 1 / 3, 123456.78, 16777216.0, 1e20, 1.1754944e-38, -2.5]
     read = columns({"n": "category"}, [*({"n": v} for v in values), {}], types={"n": "number"})
