@@ -202,4 +202,4 @@ def test_features_that_need_no_analysis(analyse, records, tmp_path):
     assert analysis.hit == ()
     expected = [0.0 if fare is None else fare for fare in rows(1)["fare"]]
     for output in (first, again):
-        assert np.array_equal(transformed(output, 1)["fare"], np.float32(expected))
+        assert np.array_equal(transformed(output, 1)["fare_xf"], np.float32(expected))
