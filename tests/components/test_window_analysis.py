@@ -195,7 +195,7 @@ def test_the_analysis_survives_as_text():
 
 def test_features_that_need_no_analysis(analyse, records, tmp_path):
     cache = str(tmp_path / "cache")
-    plain = {"features": {"fare": {"type": "number", "missing": 0.0}}, "label": CONFIG["label"]}
+    plain = {"features": {"fare": {"type": "number", "missing": 0.0}}, "label": CONFIG["label"], "slices": ["zone"]}
     first, _ = analyse([records(1)], cache, plain)
     analyse([records(1)], cache)
     again, analysis = analyse([records(1)], cache, plain)
