@@ -77,7 +77,7 @@ class Cpu(Spec):
     request: Cores | None = None
     """Reserved for it, such as 2 or 500m, in quotes."""
     limit: Cores | None = None
-    """Most it may use. `beam.workers: auto` of the pipeline counts the cores of the machine, not these: give it this number."""
+    """Most it may use. `beam.workers: auto` counts the cores of the machine instead: set it to this number."""
 
 
 class Memory(Spec):
