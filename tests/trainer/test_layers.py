@@ -90,4 +90,4 @@ def test_a_cross_layer_is_x0_times_an_affine_map_of_x_plus_x(rank):
     layer = Cross(rank)
     found = layer(first, x).numpy()
     kernel = layer.kernel.numpy() if rank is None else layer.down.numpy() @ layer.kernel.numpy()
-    np.testing.assert_allclose(found, first * (x @ kernel + layer.bias.numpy()) + x, rtol=1e-5)
+    np.testing.assert_allclose(found, first * (x @ kernel + layer.bias.numpy()) + x, rtol=1e-5, atol=1e-6)

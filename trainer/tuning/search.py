@@ -19,7 +19,7 @@ from preprocessing.errors import UserError
 from preprocessing.progress import report
 from trainer.checkpoints import folder_for, prune, remove
 from trainer.config import CheckpointConfig, TrainerConfig
-from trainer.run_fn import Data, input_files, load_data, sized, train
+from trainer.run_fn import Data, input_files, load_data, sized, train, write_json
 from trainer.strategy import choose_strategy
 from trainer.tuning.config import Choices, Range, TuningConfig
 from trainer.tuning.space import LARGER_IS_BETTER, OBJECTIVES, decode, encode, with_values
@@ -149,6 +149,11 @@ class Search(base_tuner.BaseTuner):
         super().__init__(_oracle(trials), directory=trials.work, project_name="search", overwrite=False)
         self._began = _began(f"{trials.work}/{_CLOCK}")
 
+    def save(self) -> None:
+        """Saves the search, whole or not at all."""
+        self.oracle.save()
+        write_json(self._get_tuner_fname(), self.get_state())
+
     def search(self, *args: Any, **kwargs: Any) -> None:
         """Runs trials until there are enough of them, or the time is over.
 
@@ -192,6 +197,28 @@ class Search(base_tuner.BaseTuner):
         return create_trial
 
 
+class _SavedWhole(oracle.Oracle):
+    """KerasTuner writes its files in place; killed meanwhile, it would leave half a file and no way to go on."""
+
+    def save(self) -> None:
+        write_json(self._get_oracle_fname(), self.get_state())
+
+    def _save_trial(self, trial: trial.Trial) -> None:
+        write_json(os.path.join(self._get_trial_dir(trial.trial_id), "trial.json"), trial.get_state())
+
+
+class _Random(_SavedWhole, keras_tuner.oracles.RandomSearchOracle):
+    pass
+
+
+class _Bayesian(_SavedWhole, keras_tuner.oracles.BayesianOptimizationOracle):
+    pass
+
+
+class _Hyperband(_SavedWhole, keras_tuner.oracles.HyperbandOracle):
+    pass
+
+
 def _oracle(trials: Trials) -> oracle.Oracle:
     tuning = trials.tuning
     direction = "max" if trials.objective in LARGER_IS_BETTER else "min"
@@ -206,11 +233,11 @@ def _oracle(trials: Trials) -> oracle.Oracle:
         "max_consecutive_failed_trials": _MOST_FAILURES,
     }
     if tuning.algorithm == "random":
-        return keras_tuner.oracles.RandomSearchOracle(max_trials=tuning.max_trials, **common)
+        return _Random(max_trials=tuning.max_trials, **common)
     if tuning.algorithm == "bayesian":
-        return keras_tuner.oracles.BayesianOptimizationOracle(max_trials=tuning.max_trials, **common)
+        return _Bayesian(max_trials=tuning.max_trials, **common)
     # As often as trials allow: what counts is max_trials.
-    return keras_tuner.oracles.HyperbandOracle(max_epochs=trials.epochs, hyperband_iterations=1000, **common)
+    return _Hyperband(max_epochs=trials.epochs, hyperband_iterations=1000, **common)
 
 
 def _declare(space: keras_tuner.HyperParameters, path: str, spec: Range | Choices) -> None:
@@ -235,8 +262,6 @@ def _folder(fn_args: "FnArgs", tuning: TuningConfig) -> str:
 def _began(path: str) -> float:
     """Returns when the search began, in seconds since 1970, noting it where it begins now."""
     if not tf.io.gfile.exists(path):
-        tf.io.gfile.makedirs(os.path.dirname(path))
-        with tf.io.gfile.GFile(path, "w") as file:
-            file.write(json.dumps({"began": time.time()}))
+        write_json(path, {"began": time.time()})
     with tf.io.gfile.GFile(path) as file:
         return float(json.loads(file.read())["began"])

@@ -18,6 +18,7 @@ from pathlib import Path
 from components.ingest.config import BadRows, HashSplit, IngestConfig, RandomSplit, RecordsConfig
 from components.ingest.files import find_files, resolve_path
 from components.ingest.ingest import Ingest, ingest_portion
+from components.ingest.pace import Pace
 from components.ingest.portions import Portion
 from components.ingest.read import parts_of
 from components.ingest.sources import CsvSource
@@ -126,9 +127,9 @@ def ingested(data: bytes, ending: str, folder: Path, seed: int) -> Outcome:
     ingest = Ingest(config, find_files(str(path), str), ("train", "eval"), COLUMNS, str(folder / "out"), False)
     try:
         parts = parts_of(ingest.files[0], source)
-        results = [
-            ingest_portion(ingest, Portion(((0, part),), i, last=i == len(parts) - 1)) for i, part in enumerate(parts)
-        ]
+        pace = Pace(ingest.files)
+        portions = [Portion(((0, part),), i, last=i == len(parts) - 1) for i, part in enumerate(parts)]
+        results = [ingest_portion(ingest, portion, pace) for portion in portions]
     except UserError as error:
         if str(path) not in str(error):
             raise AssertionError(f"the message does not name the file: {error}") from error

@@ -32,7 +32,7 @@ def ingest(folder, source, columns=(NUMBER, TEXT), bad_rows=0.0):
     files = find_inputs(source, lambda path: resolve_path(path, folder))
     ingestion = Ingest(config, files, ("train", "eval"), tuple(columns), str(folder / "out"), False)
     with beam.Pipeline() as pipeline:
-        run(ingestion, pipeline)
+        run([ingestion], pipeline)
     return finish(ingestion)
 
 
