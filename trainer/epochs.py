@@ -2,7 +2,7 @@
 
 A window is as many rows as are shuffled together; windows are cut into batches, and what is left of one begins the
 next. Rows are shuffled before epochs are repeated: every row comes once before any comes twice. Its cost is that an
-epoch's pipeline is built up anew, 1 to 20 ms, which the prefetched batches cover.
+epoch's pipeline is built up anew, which the prefetched batches cover.
 """
 
 from collections.abc import Callable
