@@ -140,8 +140,8 @@ def test_a_slow_disk_and_its_remedy(prepared, tmp_path: Path, slow_files):
     found = diagnosed(training(prepared, files, input={"cache": "none"}))
     assert (found.bound, found.stage.name) == ("input-bound", "read")
     assert dict(found.best.candidate.changes) == {"input.cache": "auto"}
-    # What is read once instead of five times in four epochs: about so much faster, as nothing else counts.
-    assert 3.5 < found.best.gain < 5.5
+    # Read once instead of five times in four epochs: five times faster, less what the machine spends on all else.
+    assert 2 < found.best.gain < 5.5
 
 
 def test_a_heavy_model(prepared, tmp_path: Path):
