@@ -11,6 +11,8 @@ import pytest
 
 from preprocessing import progress
 
+LIMIT_SECONDS = 60
+
 
 @pytest.fixture
 def progress_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -75,27 +77,31 @@ def test_a_vanished_directory_does_not_fail_the_node(tmp_path: Path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
+def write_reports() -> None:
+    for i in range(200):
+        progress.report(i, i, "rows", note="x" * (i % 50))
+
+
 def test_readers_never_see_half_a_report_from_threads_and_processes(progress_file: Path):
     """Every report is a final one (done == total), so none is held back by the rate limit."""
-
-    def write() -> None:
-        for i in range(200):
-            progress.report(i, i, "rows", note="x" * (i % 50))
-
-    writers = [threading.Thread(target=write) for _ in range(2)]
-    writers += [multiprocessing.get_context("fork").Process(target=write) for _ in range(2)]
-    for writer in writers:
+    spawn = multiprocessing.get_context("spawn")
+    threads = [threading.Thread(target=write_reports, daemon=True) for _ in range(2)]
+    processes = [spawn.Process(target=write_reports, daemon=True) for _ in range(2)]
+    for writer in [*processes, *threads]:
         writer.start()
-    while any(writer.is_alive() for writer in writers):
+    deadline = time.monotonic() + LIMIT_SECONDS
+    while any(writer.is_alive() for writer in [*processes, *threads]):
         found = progress.read(progress_file)
         assert found is None or len(found.note) == found.done % 50
-    for writer in writers:
-        writer.join()
+        assert time.monotonic() < deadline
+    assert [process.exitcode for process in processes] == [0, 0]
     assert progress.read(progress_file).done == 199
     assert list(progress_file.parent.iterdir()) == [progress_file]
 
 
 def test_importing_it_brings_no_heavy_library():
     code = "import preprocessing.progress, sys; print(*sys.modules)"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=LIMIT_SECONDS
+    )
     assert not {"tensorflow", "tfx", "apache_beam", "numpy"} & set(out.stdout.split())

@@ -10,7 +10,9 @@ import pytest
 from pipeline.execution import locks
 from preprocessing.errors import UserError
 
-fork = multiprocessing.get_context("fork")
+# Fresh processes: a fork of this one would inherit the locks of whatever threads earlier tests started.
+spawn = multiprocessing.get_context("spawn")
+LIMIT_SECONDS = 60
 
 
 def hold(root: Path, connection) -> None:
@@ -19,16 +21,50 @@ def hold(root: Path, connection) -> None:
         connection.recv()
 
 
+def wait_for_it(root: Path, connection) -> None:
+    connection.send("waiting")
+    with locks.run_lock(root, wait=True):
+        connection.send("got it")
+
+
+def add(folder: Path) -> None:
+    """Reads, waits and writes a counter 10 times."""
+    counter = folder / "counter"
+    for _ in range(10):
+        with locks.exclusive(folder / "lock"):
+            value = int(counter.read_text())
+            time.sleep(0.001)
+            counter.write_text(str(value + 1))
+
+
+def begin(target, root: Path):
+    """Starts `target(root, connection)` in a process; returns that and our end of the connection."""
+    ours, theirs = spawn.Pipe()
+    process = spawn.Process(target=target, args=(root, theirs), daemon=True)
+    process.start()
+    theirs.close()
+    return process, ours
+
+
+def hear(connection) -> str:
+    assert connection.poll(LIMIT_SECONDS)
+    return connection.recv()
+
+
+def end(process) -> int | None:
+    """Returns the exit code; None where it did not end in time."""
+    process.join(LIMIT_SECONDS)
+    return process.exitcode
+
+
 @pytest.fixture
 def other_run(tmp_path: Path):
     """A process that holds the root until it is sent something or killed."""
-    ours, theirs = fork.Pipe()
-    process = fork.Process(target=hold, args=(tmp_path, theirs))
-    process.start()
-    assert ours.recv() == "held"
-    yield process, ours
+    process, connection = begin(hold, tmp_path)
+    assert hear(connection) == "held"
+    yield process, connection
     process.kill()
-    process.join(5)
+    assert end(process) is not None
 
 
 def test_a_second_run_is_refused_and_told_who_holds_the_root(tmp_path: Path, other_run):
@@ -40,25 +76,19 @@ def test_a_second_run_is_refused_and_told_who_holds_the_root(tmp_path: Path, oth
 
 
 def test_a_run_that_waits_gets_the_root_when_it_is_free(tmp_path: Path, other_run):
-    _, connection = other_run
-    got = fork.Event()
-
-    def wait_for_it() -> None:
-        with locks.run_lock(tmp_path, wait=True):
-            got.set()
-
-    waiting = fork.Process(target=wait_for_it)
-    waiting.start()
-    assert not got.wait(0.3)
-    connection.send("release")
-    assert got.wait(5)
-    waiting.join()
+    _, held = other_run
+    waiting, connection = begin(wait_for_it, tmp_path)
+    assert hear(connection) == "waiting"
+    assert not connection.poll(0.3)
+    held.send("release")
+    assert hear(connection) == "got it"
+    assert end(waiting) == 0
 
 
 def test_the_lock_of_a_killed_run_is_gone(tmp_path: Path, other_run):
     process, _ = other_run
     os.kill(process.pid, signal.SIGKILL)
-    process.join()
+    assert end(process) == -signal.SIGKILL
     with locks.run_lock(tmp_path):
         pass
 
@@ -76,20 +106,10 @@ def test_a_missing_root_is_created(tmp_path: Path):
 
 
 def test_exclusive_sections_of_two_processes_do_not_overlap(tmp_path: Path):
-    """Four processes each read, wait and write a counter 10 times: no increment is lost."""
-    counter = tmp_path / "counter"
-    counter.write_text("0")
-
-    def add() -> None:
-        for _ in range(10):
-            with locks.exclusive(tmp_path / "lock"):
-                value = int(counter.read_text())
-                time.sleep(0.001)
-                counter.write_text(str(value + 1))
-
-    processes = [fork.Process(target=add) for _ in range(4)]
+    """Four processes each increment a counter 10 times: no increment is lost."""
+    (tmp_path / "counter").write_text("0")
+    processes = [spawn.Process(target=add, args=(tmp_path,), daemon=True) for _ in range(4)]
     for process in processes:
         process.start()
-    for process in processes:
-        process.join()
-    assert counter.read_text() == "40"
+    assert [end(process) for process in processes] == [0, 0, 0, 0]
+    assert (tmp_path / "counter").read_text() == "40"

@@ -257,7 +257,7 @@ time.sleep(60)
     node = int(wait_for(tmp_path / "pid"))
     assert is_alive(node)
     runner.kill()
-    runner.wait()
+    runner.wait(60)
     assert until_gone(node)
 
 

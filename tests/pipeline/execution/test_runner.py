@@ -35,6 +35,7 @@ from tests.pipeline import toys
 
 pytestmark = pytest.mark.integration
 RUN_FIRST = True
+LIMIT_SECONDS = 120
 
 
 @pytest.fixture
@@ -358,7 +359,7 @@ def test_a_signal_interrupts_the_run_and_the_next_is_fine(run, tmp_path: Path, n
     started = time.monotonic()
     sender.start()
     result = run(*nodes(60.0))
-    sender.join()
+    sender.join(LIMIT_SECONDS)
     assert time.monotonic() - started < 10
     assert result.interrupted
     assert not result.ok
@@ -386,7 +387,7 @@ def test_a_node_stopped_from_outside_is_a_failure(run, tmp_path: Path):
     killer.start()
     count = toys.Count(to=2)
     result = run(count, toys.Sleep(source=count.outputs["data"], running=str(running), seconds=60.0))
-    killer.join()
+    killer.join(LIMIT_SECONDS)
     assert not result.interrupted
     assert statuses(result)["Sleep"] == "failed"
     assert "signal" in result.node("Sleep").error
@@ -426,7 +427,8 @@ def test_the_run_after_a_killed_run_is_fine(run, tmp_path: Path):
     runner_process.start()
     toys.wait_until(running)
     runner_process.kill()
-    runner_process.join()
+    runner_process.join(LIMIT_SECONDS)
+    assert runner_process.exitcode == -signal.SIGKILL
     result = run(*nodes(0.0), wait=True)
     assert result.ok
     assert statuses(result) == {"Count": "cached", "Sleep": "ok"}
@@ -447,7 +449,12 @@ except RuntimeError as error:
     print(error)
 """
     out = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[3],
+        timeout=LIMIT_SECONDS,
     )
     assert out.stdout.startswith("TensorFlow has already computed something in this process")
 
@@ -466,7 +473,12 @@ result = runner.run(pipeline, log_dir=root / "logs")
 print(result.ok, len(os.listdir("/proc/self/task")) - before)
 """
     out = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[3],
+        timeout=LIMIT_SECONDS,
     )
     ok, more_threads = out.stdout.split()
     assert ok == "True"
