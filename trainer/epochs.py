@@ -10,7 +10,8 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from preprocessing.outputs import EXAMPLE_WEIGHT
-from trainer.block_cache import BlockCache, unpack_bytes
+from trainer.block_bytes import unpack_bytes
+from trainer.block_cache import BlockCache
 from trainer.blocks import Block, Layout, Packed, Rows, join, memory_bytes, row_count, shuffle
 from trainer.data_options import data_options
 from trainer.order import Order, ordered, seed_of

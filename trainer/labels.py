@@ -8,7 +8,7 @@ import tensorflow_transform as tft
 from preprocessing.errors import UserError, did_you_mean
 from preprocessing.label import Label
 from preprocessing.outputs import LABEL_VOCABULARY
-from trainer.split import Counts
+from trainer.counts import Counts
 
 _LOG = logging.getLogger(__name__)
 

@@ -8,9 +8,10 @@ import numpy as np
 import tensorflow as tf
 
 from preprocessing.errors import UserError
+from trainer.counts import Counts
 from trainer.fit import Batches
 from trainer.order import Order
-from trainer.split import Counts, Split
+from trainer.split import Split
 from trainer.workers import Workers
 
 # The largest share of the files may hold so many times the bytes of the mean one; else all workers read all files.

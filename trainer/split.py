@@ -1,18 +1,16 @@
 """One split of transformed examples: read once, counted, and kept in memory where it fits."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
 
-import numpy as np
 import tensorflow as tf
 
-from preprocessing.errors import UserError
 from preprocessing.label import Task
-from preprocessing.outputs import EXAMPLE_WEIGHT, LABEL
-from trainer.block_cache import BlockCache, CacheFailed, CachePlan, CacheWriter, find_cache
-from trainer.blocks import Block, Layout, Packed, join_and_free, layout_of, memory_bytes
+from preprocessing.outputs import EXAMPLE_WEIGHT
+from trainer.block_cache import BlockCache, CachePlan, find_cache
+from trainer.blocks import Block, Layout, Packed
+from trainer.counts import Counts, add_counts, check_rows, count_rows, no_rows
 from trainer.damage import Damages, Readable, without_damage
 from trainer.epochs import batches_of, windows_from_cache, windows_in_memory
 from trainer.input_fn import (
@@ -24,60 +22,8 @@ from trainer.input_fn import (
     windows_from_files,
     with_weight,
 )
+from trainer.keeper import Keeper
 from trainer.order import Order
-
-
-@dataclass(frozen=True)
-class Counts:
-    """What one pass over a split found. Rows of weight 0 count in `rows` and `weightless` only.
-
-    Attributes:
-        rows: all rows.
-        weightless: rows of weight 0; without a weight column these are the rows without a usable label.
-        class_rows: int64 [classes], rows per class; empty for regression.
-        class_weight: float64 [classes], their weight; empty for regression.
-        weight: total weight.
-        label_sum: of the weighted labels, for regression.
-        label_squares: of the weighted squared labels, for regression.
-        not_finite: transformed feature (or label) -> rows with a NaN or an infinity in it.
-        damaged: records that could not be read, and were left out (`input.bad_records`); in no other count.
-    """
-
-    rows: int
-    weightless: int
-    class_rows: np.ndarray
-    class_weight: np.ndarray
-    weight: float
-    label_sum: float
-    label_squares: float
-    not_finite: Mapping[str, int]
-    damaged: int = 0
-
-    @property
-    def used(self) -> int:
-        """Rows that take part in training or metrics."""
-        return self.rows - self.weightless
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns what `from_json` takes."""
-        arrays = {"class_rows": self.class_rows.tolist(), "class_weight": self.class_weight.tolist()}
-        return {**vars(self), **arrays, "not_finite": dict(self.not_finite)}
-
-    @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> "Counts":
-        """Returns the counts that `to_json` gave."""
-        rows, weight = np.array(content["class_rows"], np.int64), np.array(content["class_weight"], np.float64)
-        return cls(**{**content, "class_rows": rows, "class_weight": weight})
-
-    @property
-    def label_mean(self) -> float:
-        """Weighted mean of the labels of a regression."""
-        return self.label_sum / self.weight
-
-    @property
-    def label_deviation(self) -> float:
-        """Weighted standard deviation of the labels of a regression."""
-        return float(np.sqrt(max(0.0, self.label_squares / self.weight - self.label_mean**2)))
 
 
 @dataclass(frozen=True)
@@ -187,12 +133,12 @@ def load_split(
         return Split(name, *reading, found.bytes // found.rows, window_bytes)
     source = Readable(files)
 
-    def read() -> tuple[Counts, _Keeper, Packed | None, BlockCache | None]:
-        counts = replace(_no_rows(classes), damaged=len(source.damages))
-        with _Keeper(memory_limit, cache, why) as keeper:
+    def read() -> tuple[Counts, Keeper, Packed | None, BlockCache | None]:
+        counts = replace(no_rows(classes), damaged=len(source.damages))
+        with Keeper(memory_limit, cache, why) as keeper:
             for block in read_blocks(source.files, decode, readers):
                 used = with_weight(block)
-                counts = _add(counts, _count(len(block[EXAMPLE_WEIGHT]), complete(used), task, classes))
+                counts = add_counts(counts, count_rows(len(block[EXAMPLE_WEIGHT]), complete(used), task, classes))
                 keeper.add(used)
             check_rows(name, counts)
             return counts, keeper, *keeper.finish(counts)
@@ -207,150 +153,5 @@ def load_split(
     return Split(name, *reading, keeper.taken // counts.used, window_bytes)
 
 
-class _Keeper:
-    """Keeps rows in memory up to a limit, and moves them to disk beyond it; where that fails, keeps none."""
-
-    def __init__(self, memory_limit: int, cache: CachePlan | None, miss: str):
-        self.layout = Layout(())
-        self.taken = 0
-        self.said = ""
-        self._limit, self._cache, self._miss = memory_limit, cache, miss
-        self._in_memory: list[Packed] | None = []
-        self._writer: CacheWriter | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._writer is not None:
-            self._writer.__exit__(*error)
-
-    def add(self, used: Block) -> None:
-        if not self.layout.columns:
-            self.layout = layout_of(used)
-        packed = self.layout.pack(used)
-        self.taken += memory_bytes(packed)
-        pieces = [packed]
-        if self._in_memory is not None:
-            self._in_memory.append(packed)
-            if self.taken <= self._limit:
-                return
-            pieces, self._in_memory = self._in_memory, None
-            self._begin()
-        for piece in pieces:
-            self._write(piece)
-
-    def finish(self, counts: Counts) -> tuple[Packed | None, BlockCache | None]:
-        if self._in_memory is not None:
-            self.said = f"in memory: {self.taken:,} bytes, {self._limit:,} allowed"
-            return join_and_free(self._in_memory), None
-        if self._writer is not None:
-            try:
-                written = self._writer.finish(counts.to_json())
-            except CacheFailed as error:
-                self._fail(error)
-            else:
-                self.said = f"on disk: written to {written.folder}, since {self._miss}"
-                return None, written
-        return None, None
-
-    def _begin(self) -> None:
-        if self._cache is None:
-            self.said = f"streamed from the files: more than {self._limit:,} bytes, and no cache on disk"
-            return
-        try:
-            self._writer = CacheWriter(self._cache, self.layout)
-        except CacheFailed as error:
-            self._fail(error)
-
-    def _write(self, piece: Packed) -> None:
-        if self._writer is not None:
-            try:
-                self._writer.add(piece)
-            except CacheFailed as error:
-                self._fail(error)
-
-    def _fail(self, error: CacheFailed) -> None:
-        if self._writer is not None:
-            self._writer.__exit__()
-        self._writer = None
-        self.said = f"streamed from the files, without a cache: {error}"
-
-
 def _left_out(counts: Counts) -> str:
     return f"; {counts.damaged:,} damaged records are left out" if counts.damaged else ""
-
-
-def check_rows(name: str, counts: Counts) -> None:
-    """Raises UserError for a split that nothing can be learned or measured on."""
-    if counts.rows == 0:
-        raise UserError(f"split {name!r} is empty. Give it rows: see data.split, and whether the source has any.")
-    if counts.used == 0:
-        raise UserError(
-            f"all {counts.rows:,} rows of split {name!r} weigh 0: their label is missing or no known class, or the "
-            "weight column is 0. See label.name, label.positive, label.classes and label.weight."
-        )
-    if counts.not_finite:
-        found = ", ".join(f"{feature} in {rows:,} rows" for feature, rows in sorted(counts.not_finite.items()))
-        raise UserError(
-            f"split {name!r} holds NaN or infinity after the transforms: {found}. A model cannot learn from these; "
-            "see what the function or transform that makes them does with missing and extreme values."
-        )
-
-
-def _no_rows(classes: int) -> Counts:
-    return Counts(0, 0, np.zeros(classes, np.int64), np.zeros(classes), 0.0, 0.0, 0.0, {})
-
-
-def _count(rows: int, used: Block, task: Task, classes: int) -> Counts:
-    label = used[LABEL].numpy()
-    weight = used[EXAMPLE_WEIGHT].numpy().astype(np.float64)
-    class_rows, class_weight = _per_class(label, weight, task, classes)
-    numbers = label.astype(np.float64) if task == "regression" else np.zeros_like(weight)
-    return Counts(
-        rows=rows,
-        weightless=rows - len(weight),
-        class_rows=class_rows,
-        class_weight=class_weight,
-        weight=float(weight.sum()),
-        label_sum=float(weight @ numbers),
-        label_squares=float(weight @ numbers**2),
-        not_finite=_not_finite(used),
-    )
-
-
-def _per_class(label: np.ndarray, weight: np.ndarray, task: Task, classes: int) -> tuple[np.ndarray, np.ndarray]:
-    if task == "regression":
-        return np.zeros(0, np.int64), np.zeros(0)
-    if task == "multilabel":
-        return (label > 0).sum(axis=0), weight @ label
-    ids = label.astype(np.int64)
-    return np.bincount(ids, minlength=classes), np.bincount(ids, weight, minlength=classes)
-
-
-def _not_finite(block: Block) -> dict[str, int]:
-    found = {}
-    for name, value in block.items():
-        flat = value.flat_values if isinstance(value, tf.RaggedTensor) else value
-        if flat.dtype.is_floating:
-            bad = ~np.isfinite(flat.numpy())
-            if bad.any():
-                found[name] = int(bad.reshape(len(bad), -1).any(axis=1).sum())
-    return found
-
-
-def _add(one: Counts, other: Counts) -> Counts:
-    return Counts(
-        rows=one.rows + other.rows,
-        weightless=one.weightless + other.weightless,
-        class_rows=one.class_rows + other.class_rows,
-        class_weight=one.class_weight + other.class_weight,
-        weight=one.weight + other.weight,
-        label_sum=one.label_sum + other.label_sum,
-        label_squares=one.label_squares + other.label_squares,
-        not_finite={
-            name: one.not_finite.get(name, 0) + other.not_finite.get(name, 0)
-            for name in {*one.not_finite, *other.not_finite}
-        },
-        damaged=one.damaged + other.damaged,
-    )

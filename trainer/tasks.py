@@ -7,8 +7,8 @@ import numpy as np
 import tensorflow as tf
 
 from preprocessing.label import Task
+from trainer.counts import Counts
 from trainer.layers import Affine
-from trainer.split import Counts
 
 Loss = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 """(label, logits) -> float32 [batch]."""

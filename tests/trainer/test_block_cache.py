@@ -44,8 +44,8 @@ def block_of(numbers):
 
 
 def write(plan, rows=ROWS, piece=1000):
-    from trainer.block_cache import CacheWriter
     from trainer.blocks import layout_of
+    from trainer.cache_writer import CacheWriter
 
     layout = layout_of(block_of(range(4)))
     with CacheWriter(plan, layout) as writer:
@@ -172,7 +172,7 @@ def test_an_interrupted_write_is_never_read_and_is_cleared_away(tmp_path):
         "import os, sys; sys.path.insert(0, os.getcwd())\n"
         "from pathlib import Path\n"
         "from tests.trainer.test_block_cache import plan_in, block_of\n"
-        "from trainer.block_cache import CacheWriter\n"
+        "from trainer.cache_writer import CacheWriter\n"
         "from trainer.blocks import layout_of\n"
         "layout = layout_of(block_of(range(4)))\n"
         f"writer = CacheWriter(plan_in(Path({str(tmp_path)!r})), layout)\n"
@@ -193,8 +193,8 @@ def test_an_interrupted_write_is_never_read_and_is_cleared_away(tmp_path):
 
 def test_two_writers_do_not_clash(tmp_path):
     """The second finds the first one's cache in place, uses it, and leaves nothing of its own."""
-    from trainer.block_cache import CacheWriter
     from trainer.blocks import layout_of
+    from trainer.cache_writer import CacheWriter
 
     layout = layout_of(block_of(range(4)))
     with CacheWriter(plan_in(tmp_path), layout) as slow:

@@ -10,7 +10,7 @@ from preprocessing.label import Label
 
 
 def counts(class_rows, *, weightless=0, weight=None):
-    from trainer.split import Counts
+    from trainer.counts import Counts
 
     rows = np.array(class_rows, np.int64)
     used = int(rows.sum())

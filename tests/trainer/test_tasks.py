@@ -63,7 +63,7 @@ def start(task, class_weight, weight, factors=(), mean=0.0, deviation=0.0) -> np
     """Returns what a model whose network gives 0 scores at first."""
     import keras
 
-    from trainer.split import Counts
+    from trainer.counts import Counts
     from trainer.tasks import logit_columns, with_head
 
     columns = logit_columns(task, len(class_weight))

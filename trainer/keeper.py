@@ -1,0 +1,81 @@
+"""Where the rows of a split stay as they are read: in memory while they fit, on disk beyond that."""
+
+from typing import Self
+
+from trainer.block_cache import BlockCache, CachePlan
+from trainer.blocks import Block, Layout, Packed, join_and_free, layout_of, memory_bytes
+from trainer.cache_writer import CacheFailed, CacheWriter
+from trainer.counts import Counts
+
+
+class Keeper:
+    """Keeps rows in memory up to a limit, and moves them to disk beyond it; where that fails, keeps none."""
+
+    def __init__(self, memory_limit: int, cache: CachePlan | None, miss: str):
+        """Args: memory_limit: bytes. cache: on disk; None for none. miss: why no cache was found, in words."""
+        self.layout = Layout(())
+        self.taken = 0
+        self.said = ""
+        self._limit, self._cache, self._miss = memory_limit, cache, miss
+        self._in_memory: list[Packed] | None = []
+        self._writer: CacheWriter | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._writer is not None:
+            self._writer.__exit__(*error)
+
+    def add(self, used: Block) -> None:
+        """Adds rows."""
+        if not self.layout.columns:
+            self.layout = layout_of(used)
+        packed = self.layout.pack(used)
+        self.taken += memory_bytes(packed)
+        pieces = [packed]
+        if self._in_memory is not None:
+            self._in_memory.append(packed)
+            if self.taken <= self._limit:
+                return
+            pieces, self._in_memory = self._in_memory, None
+            self._begin()
+        for piece in pieces:
+            self._write(piece)
+
+    def finish(self, counts: Counts) -> tuple[Packed | None, BlockCache | None]:
+        """Returns the rows in memory or the cache on disk; neither where both failed. `counts` is stored with them."""
+        if self._in_memory is not None:
+            self.said = f"in memory: {self.taken:,} bytes, {self._limit:,} allowed"
+            return join_and_free(self._in_memory), None
+        if self._writer is not None:
+            try:
+                written = self._writer.finish(counts.to_json())
+            except CacheFailed as error:
+                self._fail(error)
+            else:
+                self.said = f"on disk: written to {written.folder}, since {self._miss}"
+                return None, written
+        return None, None
+
+    def _begin(self) -> None:
+        if self._cache is None:
+            self.said = f"streamed from the files: more than {self._limit:,} bytes, and no cache on disk"
+            return
+        try:
+            self._writer = CacheWriter(self._cache, self.layout)
+        except CacheFailed as error:
+            self._fail(error)
+
+    def _write(self, piece: Packed) -> None:
+        if self._writer is not None:
+            try:
+                self._writer.add(piece)
+            except CacheFailed as error:
+                self._fail(error)
+
+    def _fail(self, error: CacheFailed) -> None:
+        if self._writer is not None:
+            self._writer.__exit__()
+        self._writer = None
+        self.said = f"streamed from the files, without a cache: {error}"
