@@ -75,7 +75,9 @@ def evaluate(expression: Expression, columns: Mapping[str, Value]) -> Value:
             f"expression {expression.text!r} cannot be computed: column {', '.join(absent) or 'of any name'} is not "
             f"there. Received: {', '.join(sorted(columns)) or 'no column'}."
         )
-    any_column = next(iter(columns.values()))
+    # By name: what an expression reads is a set, whose order differs from process to process, and the shape is part of
+    # the graph that the keys of the analyzer cache are made of.
+    any_column = columns[min(columns)]
     shape = tf.shape(any_column.values if isinstance(any_column, StringColumn) else any_column)
     result = _evaluate(expression.root, columns)
     if isinstance(result, StringColumn):

@@ -1,6 +1,41 @@
 """Spans that were analysed before are not read again: every analyzer of ours can be cached."""
 
+import os
+import subprocess
+import sys
+
 import pytest
+
+TRACE = """
+import hashlib
+import tensorflow as tf
+from preprocessing.column_tensors import Columns, raw_feature_spec
+from preprocessing.config import PreprocessingConfig
+
+names = [f"n{i}" for i in range(12)]
+config = PreprocessingConfig.model_validate({
+    "derive": {f"sum{i}": f"{one} + {other} * 60" for i, (one, other) in enumerate(zip(names, names[1:]))},
+    "features": {f"sum{i}": {"type": "number"} for i in range(len(names) - 1)},
+    "label": {"name": "y", "task": "regression"},
+})
+with tf.Graph().as_default() as graph:
+    spec = raw_feature_spec(config, serving=False)
+    Columns({name: tf.compat.v1.sparse_placeholder(column.dtype, name=name) for name, column in spec.items()}, config)
+print(hashlib.sha256(graph.as_graph_def().SerializeToString(deterministic=True)).hexdigest())
+"""
+
+
+@pytest.mark.integration
+def test_every_process_traces_the_same_graph():
+    """The keys of the cache are made of the graph, so an order that hashing decides would lose what is known."""
+    digests = set()
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        done = subprocess.run(
+            [sys.executable, "-c", TRACE], env=environment, capture_output=True, text=True, timeout=300, check=True
+        )
+        digests.add(done.stdout.split()[-1])
+    assert len(digests) == 1
 
 
 @pytest.mark.integration
