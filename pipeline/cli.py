@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from pipeline import input_service
 from pipeline.environment import set_environment
 from preprocessing.errors import UserError
 
@@ -34,6 +35,7 @@ app = typer.Typer(
 )
 schedule = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Run the pipeline by the YAML's schedule.")
 app.add_typer(schedule, name="schedule")
+app.add_typer(input_service.app, name="input-service")
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """Packed rows as the bytes of a block on disk, and back: decoded without parsing.
 
-An int64 header holds the number of bytes of each packed tensor; then come these tensors as they are in memory.
+An int64 header holds the number of bytes of each packed tensor; then come these tensors as they are in memory, in the
+order of `Layout.parts`.
 """
 
 from collections.abc import Mapping
@@ -11,9 +12,9 @@ import tensorflow as tf
 from trainer.blocks import Layout, Packed
 
 
-def pack_bytes(rows: Mapping[str, np.ndarray]) -> bytes:
+def pack_bytes(layout: Layout, rows: Mapping[str, np.ndarray]) -> bytes:
     """Returns packed rows as the content of a block."""
-    tensors = [part for value in rows.values() for part in _stored(value)]
+    tensors = [part for key in layout.parts() for part in _stored(rows[key])]
     return np.array([len(tensor) for tensor in tensors], np.int64).tobytes() + b"".join(tensors)
 
 

@@ -111,7 +111,7 @@ class CacheWriter:
 
     def _write(self, pool: Mapping[str, np.ndarray], chosen: np.ndarray) -> None:
         name = f"block-{len(self._blocks):06d}.bin"
-        content = pack_bytes(_rows(pool, chosen))
+        content = pack_bytes(self._layout, _rows(pool, chosen))
         if shutil.disk_usage(self._plan.root).free < _SPARED + len(content):
             raise CacheFailed(f"the disk of {self._plan.root} has less than {_SPARED >> 30} GiB left")
         try:

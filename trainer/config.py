@@ -1,5 +1,6 @@
 """The sections `model:`, `training:` and `input:` of the YAML. Nothing here imports TensorFlow."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -7,6 +8,9 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from preprocessing.feature import Place
 from preprocessing.spec import Count, Flag, Fraction, NonNegative, Spec
+
+ADDRESS = re.compile(r"[^\s:/]+:[0-9]{1,5}|\[[0-9a-fA-F:.]+\]:[0-9]{1,5}")
+"""host:port, or [IPv6 address]:port."""
 
 Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 
@@ -217,6 +221,22 @@ class BadRecords(Spec):
     fails. 0 fails at the first."""
 
 
+class ServiceConfig(Spec):
+    """A tf.data service whose workers parse and transform for the trainer (docs/input.md)."""
+
+    address: str | None = None
+    """host:port of the dispatcher; by default the environment variable FULLPASS_INPUT_SERVICE."""
+    wait_seconds: Positive = 60.0
+    """Seconds in which dispatcher and workers must answer, and then each block of rows must come; else training fails
+    and says so."""
+
+    @model_validator(mode="after")
+    def _host_and_port(self) -> "ServiceConfig":
+        if self.address is not None and not ADDRESS.fullmatch(self.address):
+            raise ValueError(f"address must be host:port of a dispatcher. Received: {self.address}.")
+        return self
+
+
 class InputConfig(Spec):
     """How examples reach the model."""
 
@@ -238,11 +258,22 @@ class InputConfig(Spec):
     """Files read at the same time."""
     bad_records: BadRecords = BadRecords()
     """What is done about damaged records; by default they fail the run."""
+    service: ServiceConfig | None = None
+    """Lets other machines parse and transform; null reads the files in the trainer."""
 
     @model_validator(mode="after")
     def _local_cache(self) -> "InputConfig":
         if self.cache_dir is not None and "://" in self.cache_dir:
             raise ValueError(f"cache_dir must be a folder of the trainer's machine. Received: {self.cache_dir}.")
+        return self
+
+    @model_validator(mode="after")
+    def _kept_once_served(self) -> "InputConfig":
+        if self.service is not None and self.cache == "none":
+            raise ValueError(
+                "service: its rows are sent once and kept by the trainer, which cache: none rules out. Use cache: "
+                "auto, memory or disk, or leave out service."
+            )
         return self
 
 
@@ -265,6 +296,7 @@ __all__ = [
     "ModelConfig",
     "Module",
     "ProfileConfig",
+    "ServiceConfig",
     "TrainerConfig",
     "TrainingConfig",
     "WideDeep",

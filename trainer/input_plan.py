@@ -13,6 +13,7 @@ import tensorflow_transform as tft
 
 from trainer.block_cache import CachePlan, fingerprint_of
 from trainer.config import InputConfig
+from trainer.input_service import find_service
 from trainer.memory import available_memory
 
 MOST_READERS = 16
@@ -33,10 +34,13 @@ def plan_reading(config: InputConfig, split: str, files: Sequence[str], key: Map
     limits = {"none": 0, "disk": 0, "memory": sys.maxsize, "auto": allowed}
     window = max(_SMALLEST_WINDOW, min(_LARGEST_WINDOW, allowed // 8))
     bad_records = config.bad_records.max_records if split == "train" else 0
+    service = find_service(config.service)
     cache = None
     if config.cache in ("auto", "disk"):
         root = config.cache_dir or os.path.join(tempfile.gettempdir(), "fullpass-input-cache")
         content = {"files": fingerprint_of(files), "bad records": bad_records, **key}
+        if service is not None:
+            content["order"] = "by file"
         cache = CachePlan(Path(root), split, content, min(_LARGEST_POOL, window), scatter=split == "train")
     readers = min(len(files), MOST_READERS, os.cpu_count() or 1) if config.readers == "auto" else config.readers
     return {
@@ -45,6 +49,7 @@ def plan_reading(config: InputConfig, split: str, files: Sequence[str], key: Map
         "cache": cache,
         "window_bytes": window,
         "bad_records": bad_records,
+        "service": service,
     }
 
 

@@ -330,13 +330,17 @@ def _evaluation_batches(data: Data, *, fixed: bool) -> Batches:
 def _checkpoint_folder(fn_args: "FnArgs", config: TrainerConfig, data: Data) -> str | None:
     """Returns the folder of this training's checkpoints, or None where nobody named a place for unfinished work.
 
-    When and how often it is saved, traced and looked at decides nothing of a training, and may change before a retry.
+    When and how often it is saved, traced and looked at, and where an input service is, decide nothing of a training,
+    and may change before a retry.
     """
     work = fn_args.custom_config.get("work")
     if work is None:
         return None
-    apart = {"checkpoint", "profile", "steps_per_execution"}
-    custom = {**fn_args.custom_config, "trainer": config.model_dump(mode="json", exclude={"training": apart})}
+    apart: Any = {
+        "training": {"checkpoint", "profile", "steps_per_execution"},
+        "input": {"service": {"address", "wait_seconds"}},
+    }
+    custom = {**fn_args.custom_config, "trainer": config.model_dump(mode="json", exclude=apart)}
     custom["found"] = tuned(fn_args)[0]
     # How much memory there is decides where rows are kept, and with that their order.
     split = data.train.split

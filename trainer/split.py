@@ -1,8 +1,10 @@
 """One split of transformed examples: read once, counted, and kept in memory where it fits."""
 
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 import tensorflow as tf
 
@@ -22,8 +24,10 @@ from trainer.input_fn import (
     windows_from_files,
     with_weight,
 )
+from trainer.input_service import Service
 from trainer.keeper import Keeper
 from trainer.order import Order
+from trainer.served_blocks import blocks_in_file_order
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,7 @@ def load_split(
     cache: CachePlan | None = None,
     window_bytes: int = 256 << 20,
     bad_records: int = 0,
+    service: Service | None = None,
 ) -> Split:
     """Reads a split once: counts it, and keeps its rows in memory while they fit, else on disk where there is a plan.
 
@@ -119,10 +124,11 @@ def load_split(
         cache: where rows beyond that are kept, and may be found; None streams them from the files.
         window_bytes: of the rows that are shuffled together while they stream, at most.
         bad_records: damaged records that may be left out.
+        service: decodes the records; None decodes them here.
 
     Raises:
-        UserError: More records are damaged; the split has no rows, or none with a weight above 0; a feature or label
-            holds NaN or infinity.
+        UserError: The service does not do its part; more records are damaged; the split has no rows, or none with a
+            weight above 0; a feature or label holds NaN or infinity.
     """
     found, why = find_cache(cache) if cache else (None, "")
     if found is not None:
@@ -132,11 +138,17 @@ def load_split(
         reading = (Readable(files), decode, readers, found.layout, rows, None if rows else found, counts, kept)
         return Split(name, *reading, found.bytes // found.rows, window_bytes)
     source = Readable(files)
+    waiting = cache.root if cache else Path(tempfile.gettempdir())
 
-    def read() -> tuple[Counts, Keeper, Packed | None, BlockCache | None]:
+    def blocks(at: Service | None) -> Iterable[Block]:
+        if service is None:
+            return read_blocks(source.files, decode, readers)
+        return blocks_in_file_order(source.files, decode, at, waiting)
+
+    def read(at: Service | None) -> tuple[Counts, Keeper, Packed | None, BlockCache | None]:
         counts = replace(no_rows(classes), damaged=len(source.damages))
         with Keeper(memory_limit, cache, why) as keeper:
-            for block in read_blocks(source.files, decode, readers):
+            for block in blocks(at):
                 used = with_weight(block)
                 counts = add_counts(counts, count_rows(len(block[EXAMPLE_WEIGHT]), complete(used), task, classes))
                 keeper.add(used)
@@ -144,10 +156,11 @@ def load_split(
             return counts, keeper, *keeper.finish(counts)
 
     try:
-        counts, keeper, in_memory, on_disk = read()
+        counts, keeper, in_memory, on_disk = read(service)
     except Damages:
         source = without_damage(files, decode, name, bad_records)
-        counts, keeper, in_memory, on_disk = read()
+        # The copies without the damage are on this machine alone.
+        counts, keeper, in_memory, on_disk = read(None)
     kept = keeper.said + _left_out(counts)
     reading = (source, decode, readers, keeper.layout, in_memory, on_disk, counts, kept)
     return Split(name, *reading, keeper.taken // counts.used, window_bytes)

@@ -119,7 +119,7 @@ def test_version_is_the_installed_one(fullpass):
 def test_help_names_every_command_and_the_exit_codes(fullpass):
     code, out, _ = fullpass("--help")
     assert code == 0
-    for command in ("init", "check", "show", "schema", "run", "predict", "rollback", "version"):
+    for command in ("init", "check", "show", "schema", "run", "predict", "rollback", "version", "input-service"):
         assert f"\n  {command} " in out
     assert "Exit codes: 0 done, 1 a run failed, 2 the YAML or the command line is wrong" in out
 
@@ -210,7 +210,9 @@ def test_the_environment_is_set_before_anything_heavy(monkeypatch):
     assert os.environ["ABSL_MIN_LOG_LEVEL"] == "0", "the user's own choice stays"
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["check", "examples/taxi/pipeline.yaml"], ["schema"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["input-service", "--help"], ["check", "examples/taxi/pipeline.yaml"], ["schema"]]
+)
 def test_light_commands_load_no_framework(arguments):
     code = (
         "import atexit, sys\n"

@@ -26,7 +26,7 @@ def plan_in(folder: Path, **changes):
 
 
 def block_of(numbers):
-    """Rows of a dense number, a vector, an id and a ragged feature that all follow from the row's number."""
+    """Rows of a dense number, a vector, an id and two ragged features that all follow from the row's number."""
     import tensorflow as tf
 
     numbers = np.asarray(numbers, np.int64)
@@ -38,6 +38,7 @@ def block_of(numbers):
         "row_id": tf.constant(numbers),
         "name": tf.constant([f"row {number}" * (number % 3) for number in numbers]),
         "tags": tf.RaggedTensor.from_row_lengths(tf.constant(values, tf.int64), lengths),
+        "tags.weight": tf.RaggedTensor.from_row_lengths(tf.constant(values / 2, tf.float32), lengths),
         "label": tf.constant(numbers % 2, tf.float32),
         "example_weight": tf.ones(len(numbers)),
     }
@@ -77,7 +78,8 @@ def test_rows_come_back_as_they_were(tmp_path):
     assert list(read) == list(wanted)
     for name in ("x", "v", "row_id", "name", "label"):
         np.testing.assert_array_equal(read[name], wanted[name])
-    np.testing.assert_array_equal(read["tags"].to_tensor(-1), wanted["tags"].to_tensor(-1))
+    for name in ("tags", "tags.weight"):
+        np.testing.assert_array_equal(read[name].to_tensor(-1), wanted[name].to_tensor(-1))
 
 
 def test_unshuffled_batches_keep_the_order_of_the_rows(tmp_path):

@@ -1,0 +1,312 @@
+"""A tf.data service of real servers on loopback: every row once, in the order of the files, and no wait without end."""
+
+import os
+import re
+import select
+import socket
+import subprocess
+import sys
+import time
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from preprocessing.errors import UserError
+from trainer.config import InputConfig
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = ["x_xf", "tags_xf", "note_xf", "note.weight_xf", "position_xf", "row_id"]
+pytestmark = pytest.mark.integration
+
+
+@contextmanager
+def server(*arguments: str):
+    """Runs `fullpass input-service ...` and gives its process and the line it says once it is there."""
+    command = [sys.executable, "-m", "pipeline.cli", "input-service", *arguments]
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        ready, _, _ = select.select([process.stdout], [], [], 120)
+        assert ready, f"{arguments} said nothing"
+        yield process, process.stdout.readline().strip()
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(30)
+        process.stdout.close()
+
+
+@contextmanager
+def dispatcher():
+    with server("dispatcher", "--port", "0") as (_, line):
+        yield "127.0.0.1:" + re.fullmatch(r"dispatcher listens at port (\d+)", line)[1]
+
+
+@pytest.fixture(scope="module")
+def address():
+    """Returns the address of a dispatcher with two workers, started as the documentation says."""
+    with dispatcher() as found, server("worker", found), server("worker", found):
+        yield found
+
+
+def service(address: str, seconds: float = 60.0):
+    from trainer.input_service import Service
+
+    return Service(address, seconds)
+
+
+def served(address, files, decode, folder, *, rows=64, seconds=60.0):
+    from trainer.served_blocks import blocks_in_file_order
+
+    return list(blocks_in_file_order(files, decode, service(address, seconds), folder, rows))
+
+
+def rows_by_id(blocks) -> dict[int, list]:
+    """Returns what each row holds, ragged rows as lists."""
+    found = {}
+    for block in blocks:
+        columns = {n: v.to_list() if hasattr(v, "to_list") else v.numpy().tolist() for n, v in block.items()}
+        for place, number in enumerate(columns["row_id"]):
+            assert number not in found
+            found[number] = [columns[name][place] for name in sorted(columns)]
+    return found
+
+
+def row_ids(files) -> list[int]:
+    """Returns the row ids of the files, one after the other, parsed one by one."""
+    import tensorflow as tf
+
+    found = []
+    for file in files:
+        for record in tf.data.TFRecordDataset(file, "GZIP" if file.endswith(".gz") else ""):
+            found += tf.train.Example.FromString(record.numpy()).features.feature["row_id"].int64_list.value
+    return found
+
+
+@pytest.mark.parametrize(("kind", "place"), [("transformed", "transform"), ("raw", "input")])
+def test_every_row_comes_once_with_the_values_it_has_without_the_service(address, planted, tmp_path, kind, place):
+    """Parsed, and made with the transform graph and its vocabularies on the workers."""
+    from trainer.input_fn import decoder, read_blocks
+
+    prepared = planted("binary")
+    decode = decoder(prepared.tft_output, prepared.placement(place), NAMES, 0)
+    files = prepared.files(kind, "train")
+    found = rows_by_id(served(address, files, decode, tmp_path))
+    assert sorted(found) == list(range(1000))
+    assert found == rows_by_id(read_blocks(files, decode, readers=2))
+    assert os.listdir(tmp_path) == []
+
+
+def test_rows_come_in_the_order_of_the_files(address, planted, tmp_path):
+    from trainer.input_fn import decoder
+
+    prepared = planted("binary")
+    decode = decoder(prepared.tft_output, prepared.placement("transform"), NAMES, 0)
+    files = prepared.files("transformed", "train") * 4
+    blocks = served(address, files, decode, tmp_path, rows=50)
+    assert np.concatenate([block["row_id"] for block in blocks]).tolist() == row_ids(files)
+
+
+def load(prepared, files, address, folder, **options):
+    from trainer.block_cache import CachePlan
+    from trainer.input_fn import decoder
+    from trainer.split import load_split
+
+    decode = decoder(prepared.tft_output, prepared.placement("transform"), NAMES, 0)
+    options = {"memory_limit": 10**9, "cache": CachePlan(folder, "train", {}), "bad_records": 0} | options
+    options |= {"task": "binary", "classes": 2, "readers": 2, "complete": lambda block: block}
+    return load_split("train", tuple(files), decode, service=service(address) if address else None, **options)
+
+
+def epoch(split) -> list[int]:
+    from trainer.order import Order
+
+    batches = split.batches(Order(batch_size=64, shuffle=200, seed=3)).take(split.steps(64))
+    return np.concatenate([features["row_id"] for features, _, _ in batches]).tolist()
+
+
+@pytest.mark.parametrize("limit", [10**9, 0], ids=["in memory", "on disk"])
+def test_a_split_that_is_served_has_the_same_counts_and_one_order(address, planted, tmp_path, limit):
+    prepared = planted("binary")
+    files = prepared.files("transformed", "train")
+    first, second = (load(prepared, files, address, tmp_path / str(n), memory_limit=limit) for n in range(2))
+    alone = load(prepared, files, None, tmp_path / "alone", memory_limit=limit)
+    assert first.counts.to_json() == alone.counts.to_json()
+    assert sorted(epoch(first)) == list(range(1000))
+    assert epoch(first) == epoch(second)
+
+
+def test_two_trainers_that_divide_the_files_share_the_workers(address, planted, tmp_path):
+    prepared = planted("binary")
+    one, other = prepared.files("transformed", "train")
+    found = [epoch(load(prepared, [file], address, tmp_path / str(n))) for n, file in enumerate((one, other))]
+    assert sorted(found[0] + found[1]) == list(range(1000))
+
+
+def test_a_damaged_record_is_left_out_within_the_budget(address, planted, tmp_path):
+    prepared = planted("binary")
+    whole = [file for file in prepared.files("transformed", "train") if not file.endswith(".gz")]
+    content = bytearray(Path(whole[0]).read_bytes())
+    content[20] ^= 1
+    damaged = tmp_path / "damaged"
+    damaged.write_bytes(content)
+    split = load(prepared, [str(damaged)], address, tmp_path, bad_records=1)
+    assert (split.counts.rows, split.counts.damaged) == (499, 1)
+    with pytest.raises(UserError, match=f"{damaged}: record 1 cannot be read, at byte 0: .*checksum"):
+        load(prepared, [str(damaged)], address, tmp_path / "other")
+
+
+def test_a_file_that_workers_do_not_see_is_named(address, planted, tmp_path):
+    from trainer.input_fn import decoder
+
+    prepared = planted("binary")
+    decode = decoder(prepared.tft_output, prepared.placement("transform"), NAMES, 0)
+    with pytest.raises(UserError, match=r"worker of the input service at .* cannot read a file: .*nowhere.*mount"):
+        served(address, [str(tmp_path / "nowhere")], decode, tmp_path)
+
+
+SLOW = """
+import sys
+import numpy as np
+import tensorflow as tf
+from trainer.input_service import Service
+from trainer.served_blocks import blocks_in_file_order
+
+def decode(records):
+    slow = tf.linalg.matmul(tf.random.stateless_uniform([400, 400], [1, 2]), tf.ones([400, 400]))
+    return {"x": tf.strings.to_number(records, tf.int64) + 0 * tf.cast(tf.reduce_sum(slow), tf.int64)}
+
+address, folder, *files = sys.argv[1:]
+for block in blocks_in_file_order(files, decode, Service(address, 10.0), __import__("pathlib").Path(folder), 5):
+    print(*block["x"].numpy(), flush=True)
+"""
+
+
+def test_what_a_worker_that_dies_took_along_is_read_by_the_trainer(tmp_path):
+    """The trainer is a process of its own: TensorFlow goes on waiting for the worker until that ends."""
+    import tensorflow as tf
+
+    files = []
+    for number in range(8):
+        files.append(str(tmp_path / f"rows-{number}"))
+        with tf.io.TFRecordWriter(files[-1]) as writer:
+            for row in range(100):
+                writer.write(str(100 * number + row).encode())
+    with dispatcher() as found, server("worker", found) as (dying, _), server("worker", found):
+        command = [sys.executable, "-c", SLOW, found, str(tmp_path / "waiting"), *files]
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as trainer:
+            first = trainer.stdout.readline()
+            dying.kill()
+            rest, log = trainer.communicate(timeout=200)
+    assert trainer.returncode == 0, log
+    assert [int(row) for line in (first, *rest.splitlines()) for row in line.split()] == list(range(800))
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("nobody", "not ready within 1 seconds: nothing answers there"),
+        ("mute", "something listens there, but does not answer"),
+        ("worker", "what answers there is no dispatcher"),
+        ("idle", "its dispatcher knows no worker yet"),
+    ],
+)
+def test_a_service_that_is_not_there_fails_in_words_within_its_time(tmp_path, kind, said):
+    import tensorflow as tf
+
+    from trainer.input_service import wait_for_service
+
+    made = tf.data.experimental.service
+    with closing(socket.socket()) as listening:
+        listening.bind(("127.0.0.1", 0))
+        free = f"127.0.0.1:{listening.getsockname()[1]}"
+        idle = made.DispatchServer(made.DispatcherConfig(port=0))
+        place = {"nobody": free, "mute": free, "idle": idle.target.removeprefix("grpc://")}
+        if kind == "mute":
+            listening.listen()
+        if kind == "worker":
+            of_idle = made.WorkerServer(made.WorkerConfig(place["idle"], port=0))
+            place["worker"] = of_idle._address
+        started = time.monotonic()
+        with pytest.raises(UserError, match=f"{re.escape(place[kind])} .*{said}.*fullpass input-service"):
+            wait_for_service(service(place[kind], seconds=1.0))
+        assert time.monotonic() - started >= 1.0
+
+
+def test_blocks_in_any_order_lost_and_sent_twice_come_out_in_order(tmp_path):
+    import tensorflow as tf
+
+    from trainer.served_blocks import _Turns
+
+    sizes = [3, 0, 2, 4]
+    elements = [(f, p, {"x": tf.constant([10 * f + p])}) for f, size in enumerate(sizes) for p in range(size)]
+    elements += [(f, size, {"x": tf.constant([], tf.int32)}) for f, size in enumerate(sizes)]
+    random = np.random.default_rng(5)
+    for trial in range(30):
+        folder = tmp_path / str(trial)
+        folder.mkdir()
+        turns = _Turns(folder)
+        sent = [elements[i] for i in random.permutation(len(elements))[trial % 5 :]]
+        sent += [sent[i] for i in random.integers(len(sent), size=5)]
+        found = [int(block["x"][0]) for element in sent for block in turns.after(element)]
+        missing = turns.missing(len(sizes))
+        lost = {e[0] for e in elements} - {e[0] for e in elements if all(o in sent for o in elements if o[0] == e[0])}
+        assert set(missing) == lost
+        again = [e for e in elements if e[0] in missing]
+        found += [int(block["x"][0]) for element in again for block in turns.after(element)]
+        assert found == [0, 1, 2, 20, 21, 30, 31, 32, 33] and turns.missing(len(sizes)) == []
+        assert os.listdir(folder) == []
+
+
+def test_a_model_is_trained_from_a_service_that_the_environment_names(address, planted, tmp_path, monkeypatch):
+    import json
+
+    from trainer.run_fn import run_fn
+
+    monkeypatch.setenv("FULLPASS_INPUT_SERVICE", address)
+    arguments = planted("binary").fn_args(tmp_path, training={"epochs": 1}, input={"service": {}})
+    run_fn(arguments)
+    record = json.loads((tmp_path / "model_run" / "training.json").read_text())
+    assert record["rows"] == {"train": 1000, "eval": 300}
+
+
+def test_a_service_without_an_address_is_refused(monkeypatch):
+    from trainer.input_service import find_service
+
+    config = InputConfig.model_validate({"service": {}}).service
+    monkeypatch.delenv("FULLPASS_INPUT_SERVICE", raising=False)
+    with pytest.raises(UserError, match="names no address, and the environment variable FULLPASS_INPUT_SERVICE"):
+        find_service(config)
+    monkeypatch.setenv("FULLPASS_INPUT_SERVICE", "somewhere")
+    with pytest.raises(UserError, match="FULLPASS_INPUT_SERVICE must be host:port. Received: 'somewhere'"):
+        find_service(config)
+    assert find_service(None) is None
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ({"service": {"address": "grpc://host"}}, "address must be host:port"),
+        ({"service": {}, "cache": "none"}, "rows are sent once and kept by the trainer"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(section, said):
+    with pytest.raises(ValueError, match=said):
+        InputConfig.model_validate(section)
+
+
+def test_a_port_that_is_taken_is_named():
+    with closing(socket.socket()) as taken:
+        taken.bind(("0.0.0.0", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        command = [sys.executable, "-m", "pipeline.cli", "input-service", "dispatcher", "--port", port]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert f"the dispatcher cannot start at port {port}" in done.stderr
