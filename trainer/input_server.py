@@ -33,7 +33,7 @@ def run_dispatcher(port: int, say: Say, work_dir: Path | None = None) -> None:
     with _Stop() as stop:
         try:
             server = tf.data.experimental.service.DispatchServer(config)
-        except tf.errors.OpError as error:
+        except (tf.errors.OpError, RuntimeError) as error:
             raise UserError(f"the dispatcher cannot start at port {port}: {_first_line(error)}") from error
         say(f"dispatcher listens at port {server.target.rpartition(':')[2]}")
         stop.wait()
@@ -63,7 +63,7 @@ def run_worker(dispatcher: str, say: Say, host: str | None = None, port: int = 0
         say(f"worker of the dispatcher at {dispatcher}, for trainers at {host}")
         try:
             server.start()
-        except tf.errors.OpError as error:
+        except (tf.errors.OpError, RuntimeError) as error:
             raise UserError(f"the worker cannot start at port {port}: {_first_line(error)}") from error
         stop.wait()
         del server
@@ -92,5 +92,5 @@ def _is_local(address: str) -> bool:
         return False
 
 
-def _first_line(error: tf.errors.OpError) -> str:
-    return str(error.message).splitlines()[0]
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]

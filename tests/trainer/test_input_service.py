@@ -184,7 +184,7 @@ def decode(records):
 
 address, folder, *files = sys.argv[1:]
 for block in blocks_in_file_order(files, decode, Service(address, 10.0), __import__("pathlib").Path(folder), 5):
-    print(*block["x"].numpy(), flush=True)
+    print(*(f"row {row}" for row in block["x"].numpy()), sep=chr(10), flush=True)
 """
 
 
@@ -198,14 +198,24 @@ def test_what_a_worker_that_dies_took_along_is_read_by_the_trainer(tmp_path):
         with tf.io.TFRecordWriter(files[-1]) as writer:
             for row in range(100):
                 writer.write(str(100 * number + row).encode())
-    with dispatcher() as found, server("worker", found) as (dying, _), server("worker", found):
-        command = [sys.executable, "-c", SLOW, found, str(tmp_path / "waiting"), *files]
-        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as trainer:
-            first = trainer.stdout.readline()
+    made = tf.data.experimental.service
+    here = made.DispatchServer(made.DispatcherConfig(port=0))
+    found, log = here.target.removeprefix("grpc://"), tmp_path / "log"
+    living = made.WorkerServer(made.WorkerConfig(found))
+    command = [sys.executable, "-c", SLOW, found, str(tmp_path / "waiting"), *files]
+    with server("worker", found) as (dying, _), log.open("w") as output:
+        trainer = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
+        try:
+            deadline = time.monotonic() + 300
+            while not log.read_text().count("row ") and trainer.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.05)
             dying.kill()
-            rest, log = trainer.communicate(timeout=200)
-    assert trainer.returncode == 0, log
-    assert [int(row) for line in (first, *rest.splitlines()) for row in line.split()] == list(range(800))
+            assert trainer.wait(300) == 0, log.read_text()
+        finally:
+            trainer.kill()
+            trainer.wait(30)
+    assert living._address
+    assert [int(row) for row in re.findall(r"^row (\d+)$", log.read_text(), re.MULTILINE)] == list(range(800))
 
 
 @pytest.mark.parametrize(
