@@ -1,8 +1,21 @@
-"""Where models go: numbered versions in one folder, the highest being served; atomic, bounded, reversible."""
+"""Where models go: numbered versions in one folder, the highest being served; atomic, bounded, reversible.
 
+    serving/1760000000/              a version, named by the second it was pushed in
+    serving/1760086400/              the highest: what TF Serving serves, and every client that takes the newest
+    serving/rolled_back-1760172800/  put aside by a rollback; no number, so that a server does not see it
+    serving/current -> 1760086400    for those who want a path that stays
+
+TF Serving's default policy is to serve the highest of the folders whose names are numbers. So a push and a rollback are
+each a rename, and `current` follows: where a crash comes between the two, the next push or rollback puts it right.
+"""
+
+import contextlib
+import fcntl
 import json
+import os
 import shutil
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +24,9 @@ from preprocessing.errors import UserError
 _ROLLED_BACK = "rolled_back-"
 _PENDING = ".pending-"
 _REMOVED = ".removed-"
+_LOCK = ".lock"
+CURRENT = "current"
+"""Link to the served version."""
 ORIGIN = Path("assets.extra") / "origin.json"
 """In every pushed version: where the model came from."""
 
@@ -57,20 +73,47 @@ def push(model: Path, target: Path, *, keep: int, origin: str) -> Push:
         origin: what identifies the model, its artifact's address.
     """
     target.mkdir(parents=True, exist_ok=True)
-    for version in versions(target) + rolled_back(target):
-        if _origin(target, version) == origin:
-            return Push(version, created=False, removed=())
-    version = max(int(time.time()), *(v + 1 for v in versions(target) + rolled_back(target)), 1)
-    pending = target / f"{_PENDING}{version}"
-    shutil.rmtree(pending, ignore_errors=True)
-    shutil.copytree(model, pending)
-    (pending / ORIGIN).parent.mkdir(exist_ok=True)
-    (pending / ORIGIN).write_text(json.dumps({"model": origin, "version": version}))
-    pending.rename(target / str(version))
-    removed = tuple(versions(target)[:-keep])
-    for old in removed:
-        _remove(target, str(old))
-    return Push(version, created=True, removed=removed)
+    with _changing(target):
+        for version in versions(target) + rolled_back(target):
+            if _origin(target, version) == origin:
+                return Push(version, created=False, removed=())
+        version = max(int(time.time()), *(v + 1 for v in versions(target) + rolled_back(target)), 1)
+        pending = target / f"{_PENDING}{version}"
+        shutil.copytree(model, pending)
+        (pending / ORIGIN).parent.mkdir(exist_ok=True)
+        (pending / ORIGIN).write_text(json.dumps({"model": origin, "version": version}))
+        pending.rename(target / str(version))
+        removed = tuple(versions(target)[:-keep])
+        for old in removed:
+            _remove(target, str(old))
+        return Push(version, created=True, removed=removed)
+
+
+@contextlib.contextmanager
+def _changing(target: Path) -> Iterator[None]:
+    """Keeps other pushes and rollbacks out, clears away what those that were killed left, and sets `current`."""
+    with open(target / _LOCK, "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for name in (_PENDING, _REMOVED):
+            for left in target.glob(f"{name}*"):
+                shutil.rmtree(left)
+        try:
+            yield
+        finally:
+            _point(target)
+
+
+def _point(target: Path) -> None:
+    """Makes `current` the served version; file systems without links do without."""
+    served = served_version(target)
+    link, pending = target / CURRENT, target / f".{CURRENT}"
+    if served is None:
+        link.unlink(missing_ok=True)
+        return
+    with contextlib.suppress(OSError):
+        pending.unlink(missing_ok=True)
+        pending.symlink_to(str(served))
+        os.replace(pending, link)
 
 
 def rollback(target: Path, to: int | None = None) -> int:
@@ -85,18 +128,22 @@ def rollback(target: Path, to: int | None = None) -> int:
     Raises:
         UserError: There is no such version.
     """
-    present, away = versions(target), rolled_back(target)
-    if to is None:
-        if len(present) < 2:
-            raise UserError(f"{target}: no earlier version to go back to. Versions: {_listed(present, away)}.")
-        to = present[-2]
-    if to not in present and to not in away:
-        raise UserError(f"{target}: no version {to}. Versions: {_listed(present, away)}.")
-    if to in away:
-        (target / f"{_ROLLED_BACK}{to}").rename(target / str(to))
-    for newer in (v for v in present if v > to):
-        (target / str(newer)).rename(target / f"{_ROLLED_BACK}{newer}")
-    return to
+    if not target.is_dir():
+        raise UserError(f"{target}: no such folder; nothing has been pushed there.")
+    with _changing(target):
+        present, away = versions(target), rolled_back(target)
+        if to is None:
+            if len(present) < 2:
+                raise UserError(f"{target}: no earlier version to go back to. Versions: {_listed(present, away)}.")
+            to = present[-2]
+        if to not in present and to not in away:
+            raise UserError(f"{target}: no version {to}. Versions: {_listed(present, away)}.")
+        if to in away:
+            (target / f"{_ROLLED_BACK}{to}").rename(target / str(to))
+        # The served one goes last: a server that looks meanwhile sees the old version or the wanted one, no other.
+        for newer in (v for v in present if v > to):
+            (target / str(newer)).rename(target / f"{_ROLLED_BACK}{newer}")
+        return to
 
 
 def _listed(present: list[int], away: list[int]) -> str:

@@ -164,13 +164,16 @@ def run(
     parallel: Annotated[
         int | None, typer.Option(min=1, help="Nodes that run at the same time.", show_default="one per core")
     ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait for another run on the same root, instead of refusing.")
+    ] = False,
 ) -> None:
     """Run the pipeline here, from raw data to a pushed model. Unchanged nodes are not repeated."""
     loaded = _checked(file)
     from pipeline.run import run as run_pipeline
 
     code = run_pipeline(
-        loaded, root=root, from_node=from_node, to_node=to_node, fresh=fresh, span=span, parallel=parallel
+        loaded, root=root, from_node=from_node, to_node=to_node, fresh=fresh, span=span, parallel=parallel, wait=wait
     )
     # Everything is written; taking TFX and TensorFlow apart again would keep the user waiting for seconds.
     sys.stdout.flush()

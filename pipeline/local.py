@@ -28,8 +28,10 @@ def main() -> None:
     from tfx.orchestration.local.local_dag_runner import LocalDagRunner
 
     from components.ingest.spans import find_window
-    from pipeline.build import build
+    from pipeline.build import METADATA, build
     from pipeline.checks.check import require
+    from pipeline.execution.locks import run_lock
+    from pipeline.execution.metadata_store import settle_abandoned
     from pipeline.loading.load import load
     from pipeline.run import add_user_modules, pipeline_root
     from preprocessing.errors import UserError
@@ -41,9 +43,10 @@ def main() -> None:
     require(loaded)
     add_user_modules(loaded)
     root = pipeline_root(loaded)
-    root.mkdir(parents=True, exist_ok=True)
-    window = find_window(loaded.config.data, loaded.resolve, os.environ.get(SPAN_VARIABLE) or None)
-    LocalDagRunner().run(build(loaded, root=root, window=window))
+    with run_lock(root, what="tfx run"):
+        settle_abandoned(root / METADATA, str(root), loaded.config.name)
+        window = find_window(loaded.config.data, loaded.resolve, os.environ.get(SPAN_VARIABLE) or None)
+        LocalDagRunner().run(build(loaded, root=root, window=window))
 
 
 if __name__ == "__main__":

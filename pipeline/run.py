@@ -2,10 +2,12 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
 from components.ingest.spans import find_window
+from pipeline.execution import locks
 from pipeline.execution.events import new_run_id
 from pipeline.execution.noise import noise_to
 from pipeline.loading.load import Loaded
@@ -25,6 +27,7 @@ def run(
     fresh: bool = False,
     span: str | None = None,
     parallel: int | None = None,
+    wait: bool = False,
     console: Console | None = None,
 ) -> int:
     """Runs the pipeline and prints how it goes and what came out.
@@ -36,6 +39,7 @@ def run(
         fresh: repeat every node, though nothing has changed.
         span: the newest span to train on, as a date or number, or A:B; by default the newest there is.
         parallel: nodes at a time; by default the number of cores.
+        wait: wait for another run on the same root, instead of refusing.
         console: where to print.
 
     Returns:
@@ -48,6 +52,21 @@ def run(
     console = console or Console()
     root = root.absolute() if root else pipeline_root(loaded)
     add_user_modules(loaded)
+    # Held from here on: what a run does depends on what earlier ones have left.
+    with locks.run_lock(root, wait=wait, tell=lambda line: console.print(line, soft_wrap=True, highlight=False)):
+        return _run(
+            loaded,
+            root,
+            span=span,
+            console=console,
+            from_node=from_node,
+            to_node=to_node,
+            fresh=fresh,
+            parallel=parallel,
+        )
+
+
+def _run(loaded: Loaded, root: Path, *, span: str | None, fresh: bool, console: Console, **options: Any) -> int:
     window = find_window(loaded.config.data, loaded.resolve, span, index=root / SPAN_INDEX)
     run_id = new_run_id()
     logs = root / "logs" / run_id
@@ -68,11 +87,9 @@ def run(
             pipeline,
             log_dir=logs,
             run_id=run_id,
-            from_node=from_node,
-            to_node=to_node,
             fresh=fresh,
-            parallel=parallel,
             listener=listener,
+            **options,
         )
     with noise_to(start_log):
         summary = summarize(result, lambda node: outputs(result, node), loaded.config)

@@ -9,9 +9,8 @@ from ml_metadata import proto
 from tfx.dsl.compiler import compiler_utils, constants
 from tfx.dsl.io import fileio
 from tfx.orchestration import metadata
-from tfx.orchestration.portable import execution_publish_utils, outputs_utils
+from tfx.orchestration.portable import execution_publish_utils
 from tfx.orchestration.portable.mlmd import execution_lib
-from tfx.proto.orchestration import pipeline_pb2
 
 from components.ingest.component import FINGERPRINT
 from components.ingest.ingest import MANIFEST
@@ -130,29 +129,48 @@ def ingested_spans(path: Path, pipeline_name: str) -> tuple[KnownSpan, ...]:
     )
 
 
-def settle(path: Path, node: pipeline_pb2.PipelineNode, pipeline: pipeline_pb2.Pipeline, run_id: str) -> None:
+def settle(path: Path, root: str, pipeline_name: str, *, run_id: str, node_id: str) -> None:
     """Records as failed what a node that was killed left open, and removes what it had half written.
 
     Does nothing for a node that settled its own affairs.
     """
-    node_id = node.node_info.id
     with LockedMetadata(path) as handle:
-        executions = _executions(handle, pipeline.pipeline_info.id, run_id, node_id)
-        abandoned = [execution for execution in executions if execution_lib.is_execution_active(execution)]
-        for execution in abandoned:
-            execution_publish_utils.publish_failed_execution(handle, contexts=[], execution_id=execution.id)
-    for execution in abandoned:
-        _remove_outputs(node, pipeline, execution.id)
+        _abandon(handle, root, _executions(handle, pipeline_name, run_id, node_id))
 
 
-def _remove_outputs(node: pipeline_pb2.PipelineNode, pipeline: pipeline_pb2.Pipeline, execution_id: int) -> None:
-    resolver = outputs_utils.OutputsResolver(node, pipeline.pipeline_info, pipeline.runtime_spec)
-    written = {
-        name: [artifact for artifact in artifacts if fileio.exists(artifact.uri)]
-        for name, artifacts in resolver.generate_output_artifacts(execution_id).items()
-    }
-    outputs_utils.remove_output_dirs(written)
-    fileio.rmtree(resolver.make_tmp_dir(execution_id))
+def settle_abandoned(path: Path, root: str, pipeline_name: str) -> None:
+    """Does the same for all that killed runs left open. The caller holds the root, so nothing is at work."""
+    if not path.exists():
+        return
+    with LockedMetadata(path) as handle:
+        pipeline = handle.store.get_context_by_type_and_name(constants.PIPELINE_CONTEXT_TYPE_NAME, pipeline_name)
+        if pipeline is not None:
+            _abandon(handle, root, handle.store.get_executions_by_context(pipeline.id))
+
+
+def _abandon(handle: metadata.Metadata, root: str, executions: Sequence[proto.Execution]) -> None:
+    """Removes the files first: an execution that is still open is looked at again, should this be cut short."""
+    for execution in filter(execution_lib.is_execution_active, executions):
+        node_id = _node_of(handle, execution)
+        for folder in execution_folders(root, node_id, execution.id):
+            fileio.rmtree(folder)
+        index = execution.custom_properties["__stateful_working_dir_index__"].string_value
+        working = f"{root}/{node_id}/.system/stateful_working_dir/{index}"
+        if index and fileio.exists(working):
+            fileio.rmtree(working)
+        execution_publish_utils.publish_failed_execution(handle, contexts=[], execution_id=execution.id)
+
+
+def execution_folders(root: str, node_id: str, execution_id: int) -> list[str]:
+    """Returns the folders there are of an execution: of each output, and TFX's own."""
+    own = f"{root}/{node_id}/.system/executor_execution/{execution_id}"
+    return [*fileio.glob(f"{root}/{node_id}/*/{execution_id}"), *([own] if fileio.exists(own) else [])]
+
+
+def _node_of(handle: metadata.Metadata, execution: proto.Execution) -> str:
+    contexts = handle.store.get_contexts_by_execution(execution.id)
+    [node] = [context.name for context in contexts if context.type == constants.NODE_CONTEXT_TYPE_NAME]
+    return str(node.partition(".")[2])
 
 
 def _executions(handle: metadata.Metadata, pipeline_name: str, run_id: str, node_id: str) -> Sequence[proto.Execution]:

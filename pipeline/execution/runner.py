@@ -18,7 +18,7 @@ from tfx.orchestration.pipeline import Pipeline
 from tfx.orchestration.portable import runtime_parameter_utils
 from tfx.proto.orchestration import local_deployment_config_pb2, pipeline_pb2
 
-from pipeline.execution import locks, node_process
+from pipeline.execution import node_process
 from pipeline.execution.events import (
     Listener,
     NodeEnded,
@@ -32,7 +32,7 @@ from pipeline.execution.events import (
     new_run_id,
 )
 from pipeline.execution.launch import launch
-from pipeline.execution.metadata_store import LockedMetadata, settle
+from pipeline.execution.metadata_store import LockedMetadata, settle, settle_abandoned
 from pipeline.execution.node_process import NodeProcess
 from pipeline.execution.selection import Selection, select
 from preprocessing.errors import UserError
@@ -54,10 +54,9 @@ class _Compiled:
     metadata_path: Path
 
     @property
-    def root(self) -> Path:
-        """What the run lock is taken on: the pipeline root, or where the metadata is if the root is remote."""
-        root = self.ir.runtime_spec.pipeline_root.field_value.string_value
-        return self.metadata_path.parent if "://" in root else Path(root)
+    def root(self) -> str:
+        """The pipeline root."""
+        return self.ir.runtime_spec.pipeline_root.field_value.string_value
 
 
 def run(
@@ -69,7 +68,6 @@ def run(
     to_node: str | None = None,
     fresh: bool = False,
     parallel: int | None = None,
-    wait: bool = False,
     listener: Listener = lambda event: None,
 ) -> RunResult:
     """Runs `pipeline` and tells `listener` how it goes.
@@ -77,6 +75,9 @@ def run(
     A node starts when all it depends on has ended well. After a failure nothing new is started and what is
     running may finish; the next run takes up from there where the pipeline has its cache enabled. SIGINT and
     SIGTERM interrupt the nodes; a second one, or 10 s without effect, kills them.
+
+    The caller holds the pipeline root (`locks.run_lock`), from before it builds the pipeline: what is known of earlier
+    runs is part of a pipeline. What a run that was killed left open is closed first.
 
     Args:
         pipeline: A pipeline whose metadata is a SQLite file.
@@ -86,19 +87,18 @@ def run(
         to_node: Start nothing beyond this node.
         fresh: Run every node, though nothing has changed.
         parallel: Most nodes at a time; by default the cores this process may use.
-        wait: Wait for another run on the same root, instead of refusing.
         listener: Called in this thread with every event. It must not start threads: nodes are forked.
 
     Raises:
-        UserError: The root is held by another run, or `from_node` and `to_node` cannot be followed. A node's
-            failure is not raised: it is in the result.
+        UserError: `from_node` and `to_node` cannot be followed. A node's failure is not raised: it is in the result.
         RuntimeError: TensorFlow has computed something in this process, so that a fork of it would hang.
     """
     started = time.monotonic()
     _require_no_tensorflow_runtime()
     compiled = _compile(pipeline, run_id or new_run_id(), fresh=fresh)
     log_dir.mkdir(parents=True, exist_ok=True)
-    with locks.run_lock(compiled.root, wait=wait), tempfile.TemporaryDirectory() as scratch:
+    settle_abandoned(compiled.metadata_path, compiled.root, compiled.ir.pipeline_info.id)
+    with tempfile.TemporaryDirectory() as scratch:
         selection = select(compiled.ir, from_node=from_node, to_node=to_node, metadata_path=compiled.metadata_path)
         listener(
             RunStarted(
@@ -228,7 +228,8 @@ class _Nodes:
 
     def _settle(self, node_id: str) -> None:
         compiled = self._compiled
-        settle(compiled.metadata_path, self._protos[node_id], compiled.ir, compiled.run_id)
+        path, name = compiled.metadata_path, compiled.ir.pipeline_info.id
+        settle(path, compiled.root, name, run_id=compiled.run_id, node_id=node_id)
 
     def _each_running(self, act: Callable[[NodeProcess], None]) -> None:
         for process in self._running:

@@ -1,3 +1,4 @@
+import json
 import multiprocessing
 import os
 import signal
@@ -71,7 +72,7 @@ def test_a_second_run_is_refused_and_told_who_holds_the_root(tmp_path: Path, oth
     process, _ = other_run
     with pytest.raises(UserError) as refused, locks.run_lock(tmp_path):
         pass
-    assert f"process {process.pid} on {socket.gethostname()}, since 2" in str(refused.value)
+    assert f"a run, process {process.pid} on {socket.gethostname()}, since 2" in str(refused.value)
     assert str(tmp_path) in str(refused.value)
 
 
@@ -89,6 +90,70 @@ def test_the_lock_of_a_killed_run_is_gone(tmp_path: Path, other_run):
     process, _ = other_run
     os.kill(process.pid, signal.SIGKILL)
     assert end(process) == -signal.SIGKILL
+    with locks.run_lock(tmp_path):
+        pass
+
+
+def test_who_waits_is_told_for_whom(tmp_path: Path, other_run):
+    process, connection = other_run
+    told = []
+
+    def tell(line: str) -> None:
+        told.append(line)
+        connection.send("release")
+
+    with locks.run_lock(tmp_path, wait=True, tell=tell):
+        pass
+    assert len(told) == 1 and f"process {process.pid}" in told[0]
+
+
+def test_the_signature_of_a_dead_process_is_replaced(tmp_path: Path, other_run):
+    process, _ = other_run
+    process.kill()
+    assert end(process) is not None
+    lock = tmp_path / locks.RUN_LOCK_FILE
+    assert json.loads(lock.read_text())["pid"] == process.pid
+    with locks.run_lock(tmp_path, what="fullpass gc"):
+        signed = json.loads(lock.read_text())
+        assert (signed["pid"], signed["what"]) == (os.getpid(), "fullpass gc")
+    assert lock.read_text() == ""
+
+
+MOUNTS = """\
+overlay / overlay rw,relatime 0 0
+nfs:/a /mnt/shared nfs4 rw,vers=4.2,local_lock=none 0 0
+nfs:/b /mnt/own nfs rw,vers=3,nolock 0 0
+nfs:/c /mnt/flocks nfs rw,vers=3,local_lock=flock 0 0
+bucket /mnt/my\\040bucket fuse.gcsfuse rw 0 0
+/dev/sdb /mnt/shared/fast ext4 rw 0 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "shared"),
+    [
+        ("/home/ada/runs", True),
+        ("/mnt/shared/runs", True),
+        ("/mnt/own/runs", False),
+        ("/mnt/flocks/runs", False),
+        ("/mnt/my bucket/runs", False),
+        ("/mnt/shared/fast/runs", True),
+        ("/mnt/owner", True),
+    ],
+)
+def test_which_file_systems_share_locks_between_hosts(folder: str, shared: bool):
+    assert locks.shared_between_hosts(Path(folder), MOUNTS) is shared
+
+
+def test_a_root_that_another_host_signed_is_refused_where_its_lock_cannot_be_seen(tmp_path: Path, monkeypatch):
+    lock = tmp_path / locks.RUN_LOCK_FILE
+    lock.write_text(json.dumps({"pid": 7, "host": "elsewhere", "since": "2026-01-01T00:00:00+00:00", "what": "a run"}))
+    mounts = tmp_path / "mounts"
+    monkeypatch.setattr(locks, "_MOUNTS", mounts)
+    mounts.write_text(f"bucket {tmp_path} fuse.s3fs rw 0 0\n")
+    with pytest.raises(UserError, match="process 7 on elsewhere(?s:.)*delete .*run.lock"):
+        locks.run_lock(tmp_path).__enter__()
+    mounts.write_text("/dev/sda / ext4 rw 0 0\n")
     with locks.run_lock(tmp_path):
         pass
 

@@ -42,10 +42,11 @@ LIMIT_SECONDS = 120
 def run(tmp_path: Path):
     """Runs nodes under `tmp_path`; the logs of each run have a directory of their own."""
 
-    def run_nodes(*nodes, cache: bool = True, **options) -> RunResult:
+    def run_nodes(*nodes, cache: bool = True, wait: bool = False, **options) -> RunResult:
         run_id = new_run_id()
-        pipeline = toys.pipeline_of(tmp_path, nodes, cache=cache)
-        return runner.run(pipeline, log_dir=tmp_path / "logs" / run_id, run_id=run_id, **options)
+        with locks.run_lock(tmp_path / "artifacts", wait=wait):
+            pipeline = toys.pipeline_of(tmp_path, nodes, cache=cache)
+            return runner.run(pipeline, log_dir=tmp_path / "logs" / run_id, run_id=run_id, **options)
 
     return run_nodes
 
@@ -306,14 +307,6 @@ def test_from_a_node_that_does_not_lead_to_the_last_is_refused(run):
         run(*diamond(), from_node="Add", to_node="Count")
 
 
-def test_a_second_run_on_the_same_root_is_refused(run, tmp_path: Path):
-    with (
-        locks.run_lock(tmp_path / "artifacts"),
-        pytest.raises(UserError, match=f"Another run holds .*process {os.getpid()}"),
-    ):
-        run(toys.Count(to=2))
-
-
 def test_metadata_other_than_sqlite_is_refused(tmp_path: Path):
     pipeline = Pipeline(
         pipeline_name="toy",
@@ -432,6 +425,9 @@ def test_the_run_after_a_killed_run_is_fine(run, tmp_path: Path):
     result = run(*nodes(0.0), wait=True)
     assert result.ok
     assert statuses(result) == {"Count": "cached", "Sleep": "ok"}
+    assert sorted(execution_states(result)) == ["CACHED", "COMPLETE", "COMPLETE", "FAILED"]
+    [left] = (tmp_path / "artifacts" / "Sleep" / "data").iterdir()
+    assert toys.rows(left) == [0]
 
 
 def test_a_process_in_which_tensorflow_has_computed_is_refused(tmp_path: Path):

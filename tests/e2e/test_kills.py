@@ -1,0 +1,139 @@
+"""kill -9 of every node in turn, and of the runner: the next run takes up the work, and nobody can tell."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.e2e
+
+HERE = Path(__file__).parent
+YAML = """\
+name: tiny
+data:
+  source: {format: csv, path: "data/{YYYY}-{MM}-{DD}.csv"}
+  window: {spans: 1}
+  split: {method: hash, column: id, ratios: {train: 8, eval: 2}}
+label: {name: tip, task: regression}
+features: {fare: {type: number, transforms: [z_score]}, zone: category}
+model: linear
+training: {epochs: 2}
+"""
+LOOKUPS = {"Window", "LastBlessedModel"}
+COMPLETE, FAILED, CACHED, LIVE = 3, 4, 5, 2
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """Returns two folders, of the pipeline that was run once and of the one whose nodes were killed, and its runs."""
+    folders = [tmp_path_factory.mktemp(name) for name in ("undisturbed", "killed")]
+    for folder in folders:
+        (folder / "pipeline.yaml").write_text(YAML)
+        (folder / "data").mkdir()
+        rows = [f"{i},{i % 7},z{i % 4},{i % 3}" for i in range(120)]
+        (folder / "data" / "2013-01-01.csv").write_text("id,fare,zone,tip\n" + "\n".join(rows) + "\n")
+    outcome = folders[1] / "outcome.json"
+    done = subprocess.run(
+        [sys.executable, HERE / "kills.py", *(folder / "pipeline.yaml" for folder in folders), outcome],
+        env={**os.environ, "PYTHONPATH": str(HERE.parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=580,
+    )
+    assert outcome.exists(), done.stdout + done.stderr
+    return (*folders, json.loads(outcome.read_text()))
+
+
+def query(folder, sql):
+    """Returns rows of the metadata, by a reader of its own."""
+    with sqlite3.connect(folder / "runs" / "tiny" / "metadata.sqlite") as database:
+        return database.execute(sql).fetchall()
+
+
+def recorded(folder):
+    """Returns the place and state of every artifact that is recorded: (node, output, state), sorted."""
+    rows = query(folder, "SELECT uri, state FROM Artifact")
+    return sorted((*Path(uri).relative_to(folder / "runs" / "tiny").parts[:2], state) for uri, state in rows)
+
+
+def test_each_node_was_killed_and_each_run_took_up_the_work(tiny):
+    _, _, runs = tiny
+    assert set(runs[0]["nodes"].values()) == {"ok"}
+    assert set(runs[-1]["nodes"].values()) <= {"ok", "cached"}
+    order = list(runs[0]["nodes"])
+    assert [run["killed"] for run in runs[1:-1] if run["how"] == "half written"] == order
+    finished = set()
+    for run in runs[1:-1]:
+        if run["how"] == "with its runner":
+            assert run["nodes"] == -signal.SIGKILL
+            continue
+        assert run["nodes"][run["killed"]] == "failed", run
+        repeated = {node for node in finished - LOOKUPS if run["nodes"][node] not in ("cached", "not run")}
+        assert not repeated, run
+        finished |= {node for node, status in run["nodes"].items() if status in ("ok", "cached")}
+
+
+def test_nothing_is_left_open_or_recorded_twice(tiny):
+    undisturbed, killed, _ = tiny
+    assert recorded(killed) == recorded(undisturbed)
+    completed = """SELECT c.name FROM Execution e JOIN Association a ON a.execution_id = e.id
+                   JOIN Context c ON c.id = a.context_id JOIN Type t ON t.id = c.type_id
+                   WHERE t.name = 'node' AND e.last_known_state = 3"""
+    nodes = [name.partition(".")[2] for (name,) in query(killed, completed)]
+    assert sorted(n for n in nodes if n not in LOOKUPS) == sorted(
+        name.partition(".")[2] for (name,) in query(undisturbed, completed) if name.partition(".")[2] not in LOOKUPS
+    )
+    assert {state for (state,) in query(killed, "SELECT last_known_state FROM Execution")} == {COMPLETE, FAILED, CACHED}
+
+
+def test_what_can_be_read_is_what_is_recorded(tiny):
+    _, killed, _ = tiny
+    root = killed / "runs" / "tiny"
+    live = {Path(uri) for uri, state in query(killed, "SELECT uri, state FROM Artifact") if state == LIVE}
+    assert all(path.is_dir() for path in live)
+    written = {path for path in root.glob("[A-Z]*/[!.]*/*") if path.is_dir()}
+    assert {path for path in written if not any(uri.is_relative_to(path) for uri in live)} == set()
+    assert [path.name for path in (killed / "serving").iterdir() if not path.name.isdigit()] == ["current"]
+    assert len(list((killed / "serving").glob("[0-9]*"))) == 1
+
+
+def weights(folder):
+    import tensorflow as tf
+
+    [version] = (folder / "serving").glob("[0-9]*")
+    variables = str(version / "variables" / "variables")
+    return {name: tf.train.load_variable(variables, name) for name, _ in tf.train.list_variables(variables)}
+
+
+def test_the_model_is_that_of_an_undisturbed_run(tiny):
+    undisturbed, killed, _ = tiny
+    expected, found = weights(undisturbed), weights(killed)
+    assert expected.keys() == found.keys() and len(expected) > 3
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+
+def row_counts(folder):
+    import tensorflow as tf
+
+    files = [*(folder / "runs" / "tiny").glob("Ingest/examples/*/Split-*/*")]
+    files += (folder / "runs" / "tiny").glob("Transform/transformed_examples/*/Split-*/*")
+    counted: dict[tuple[str, str], int] = {}
+    for file in files:
+        key = (file.relative_to(folder / "runs" / "tiny").parts[0], file.parent.name)
+        counted[key] = counted.get(key, 0) + sum(1 for _ in tf.data.TFRecordDataset(str(file)))
+    return counted
+
+
+def test_the_rows_are_those_of_an_undisturbed_run(tiny):
+    undisturbed, killed, _ = tiny
+    counted = row_counts(killed)
+    assert counted == row_counts(undisturbed)
+    assert sum(rows for (node, _), rows in counted.items() if node == "Ingest") == 120
