@@ -15,9 +15,10 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from preprocessing.errors import UserError
 
@@ -28,7 +29,10 @@ _LOCK = ".lock"
 CURRENT = "current"
 """Link to the served version."""
 ORIGIN = Path("assets.extra") / "origin.json"
-"""In every pushed version: where the model came from."""
+"""In every pushed version: which model it is a copy of."""
+DESCRIPTION = Path("assets.extra") / "fullpass.json"
+"""In every export: what it takes and gives, and under LINEAGE what made it."""
+LINEAGE = "lineage"
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ def served_version(target: Path) -> int | None:
     return present[-1] if present else None
 
 
-def push(model: Path, target: Path, *, keep: int, origin: str) -> Push:
+def push(model: Path, target: Path, *, keep: int, origin: str, lineage: Mapping[str, Any] | None = None) -> Push:
     """Copies a SavedModel into `target` as a new version, by its time in seconds, and drops old versions.
 
     A reader never sees half a model: it is copied under a hidden name and renamed. A model that was pushed before
@@ -71,22 +75,53 @@ def push(model: Path, target: Path, *, keep: int, origin: str) -> Push:
         target: folder that a model server watches.
         keep: versions to keep, the new one included.
         origin: what identifies the model, its artifact's address.
+        lineage: what made the model (components/lineage.py), for its `fullpass.json`.
     """
     target.mkdir(parents=True, exist_ok=True)
     with _changing(target):
         for version in versions(target) + rolled_back(target):
-            if _origin(target, version) == origin:
+            if origin_of(folder_of(target, version)) == origin:
                 return Push(version, created=False, removed=())
         version = max(int(time.time()), *(v + 1 for v in versions(target) + rolled_back(target)), 1)
         pending = target / f"{_PENDING}{version}"
         shutil.copytree(model, pending)
         (pending / ORIGIN).parent.mkdir(exist_ok=True)
         (pending / ORIGIN).write_text(json.dumps({"model": origin, "version": version}))
+        if lineage is not None:
+            said = description(pending) | {LINEAGE: dict(lineage)}
+            (pending / DESCRIPTION).write_text(json.dumps(said, indent=2), encoding="utf-8")
         pending.rename(target / str(version))
-        removed = tuple(versions(target)[:-keep])
-        for old in removed:
-            _remove(target, str(old))
-        return Push(version, created=True, removed=removed)
+        return Push(version, created=True, removed=_drop_old(target, keep))
+
+
+def _drop_old(target: Path, keep: int) -> tuple[int, ...]:
+    """Removes all but the newest versions, and what was put aside before the oldest of these; returns what it was."""
+    present = versions(target)
+    oldest = present[-keep:][0]
+    old = [version for version in [*present, *rolled_back(target)] if version < oldest]
+    for version in old:
+        hidden = target / f"{_REMOVED}{version}"
+        folder_of(target, version).rename(hidden)
+        shutil.rmtree(hidden)
+    return tuple(sorted(old))
+
+
+def folder_of(target: Path, version: int) -> Path:
+    """Returns the folder of a version, served or put aside."""
+    served = target / str(version)
+    return served if served.is_dir() else target / f"{_ROLLED_BACK}{version}"
+
+
+def description(export: Path) -> dict[str, Any]:
+    """Returns what an export says of itself; nothing where it does not."""
+    file = export / DESCRIPTION
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+
+
+def origin_of(version: Path) -> str | None:
+    """Returns the address of the model that the folder of a version is a copy of; None if it does not say."""
+    file = version / ORIGIN
+    return json.loads(file.read_text(encoding="utf-8"))["model"] if file.is_file() else None
 
 
 @contextlib.contextmanager
@@ -149,17 +184,3 @@ def rollback(target: Path, to: int | None = None) -> int:
 def _listed(present: list[int], away: list[int]) -> str:
     listed = [str(v) for v in present] + [f"{v} (rolled back)" for v in away]
     return ", ".join(listed) or "none"
-
-
-def _origin(target: Path, version: int) -> str | None:
-    for name in (str(version), f"{_ROLLED_BACK}{version}"):
-        file = target / name / ORIGIN
-        if file.is_file():
-            return json.loads(file.read_text())["model"]
-    return None
-
-
-def _remove(target: Path, name: str) -> None:
-    hidden = target / f"{_REMOVED}{name}"
-    (target / name).rename(hidden)
-    shutil.rmtree(hidden)

@@ -203,12 +203,16 @@ def build_nodes(loaded: Loaded, place: Place, *, reuse: bool = True) -> list[bas
     serving_check = ServingCheck(model=model)
 
     pusher = Pusher(
+        examples=examples,
+        transform_graph=transform_graph,
         model=model,
+        evaluation=evaluator.outputs["evaluation"],
         blessing=evaluator.outputs["blessing"],
         parity=parity.outputs["report"],
         serving=serving_check.outputs["report"],
         target=place.push_to,
         keep=config.push.keep,
+        evaluated=config.evaluation.model_dump_json(),
     )
 
     report = Report(

@@ -11,6 +11,10 @@ import typer
 
 from pipeline import input_service
 from pipeline.environment import set_environment
+from pipeline.lineage.cli import lineage
+from pipeline.models.cli import models
+from pipeline.pushed import pushed_to
+from pipeline.retention.cli import gc
 from preprocessing.errors import UserError
 
 if TYPE_CHECKING:
@@ -260,7 +264,7 @@ def predict(
     ] = None,
 ) -> None:
     """Predict raw rows with a trained model. A column that the rows lack counts as missing."""
-    target = _pushed_to(model)
+    target = pushed_to(model)
     from trainer.predict import absent_columns, load_export, predict_file, predict_tables
     from trainer.tables import to_json
 
@@ -288,10 +292,15 @@ def rollback(
         int | None, typer.Option(metavar="VERSION", help="Version to serve.", show_default="one back")
     ] = None,
 ) -> None:
-    """Serve an earlier model again. Newer versions are put aside, not deleted."""
+    """Serve an earlier model again, or with --to a later one. Newer versions are put aside, not deleted."""
     from components.push import rollback as roll_back
 
-    typer.echo(f"Now served: version {roll_back(_pushed_to(target), to)}")
+    typer.echo(f"Now served: version {roll_back(pushed_to(target), to)}")
+
+
+app.command()(models)
+app.command()(lineage)
+app.command()(gc)
 
 
 @app.command()
@@ -306,16 +315,6 @@ def _checked(file: Path, *, runs_here: bool = True) -> "Loaded":
     from pipeline.loading.checked import load_checked
 
     return load_checked(file, runs_here=runs_here)
-
-
-def _pushed_to(target: Path) -> Path:
-    """Returns the folder of pushed models that a YAML names, or `target` itself if it is a folder."""
-    if target.is_dir():
-        return target
-    from pipeline.loading.load import load
-
-    loaded = load(target)
-    return Path(loaded.resolve(loaded.config.push.to))
 
 
 def _explained(error: Exception) -> str:

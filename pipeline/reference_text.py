@@ -44,9 +44,12 @@ and `fullpass schema > pipeline.schema.json` was run beside it.
 | `fullpass check FILE` | every mistake, with line, what was received, what is accepted; then an overview |
 | `fullpass show FILE` | the file with every default filled in; can be loaded again |
 | `fullpass schema` | the JSON Schema |
-| `fullpass run FILE` | runs the pipeline here; `--root`, `--from`, `--to`, `--fresh`, `--parallel` |
+| `fullpass run FILE` | runs the pipeline here; `--root`, `--from`, `--to`, `--fresh`, `--parallel`, `--wait` |
 | `fullpass predict MODEL INPUT` | predictions of a pushed model for raw rows |
 | `fullpass rollback FILE` | serves an earlier model again; takes the folder of pushed models too |
+| `fullpass models FILE` | the pushed models: metrics, spans, configuration, code, which is served |
+| `fullpass lineage MODEL` | what made a model: spans, configuration, code, transform graph, metrics, gates |
+| `fullpass gc FILE` | removes what no kept run, pushed model or window needs; `--dry-run` |
 | `fullpass version` | versions of Fullpass and its engine |
 
 | exit code | meaning |

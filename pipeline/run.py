@@ -11,6 +11,7 @@ from pipeline.execution import locks
 from pipeline.execution.events import new_run_id
 from pipeline.execution.noise import noise_to
 from pipeline.loading.load import Loaded
+from pipeline.run_facts import run_facts, tell_nodes
 
 SPAN_INDEX = "span_index"
 EXIT_OK = 0
@@ -75,13 +76,16 @@ def _run(loaded: Loaded, root: Path, *, span: str | None, fresh: bool, console: 
         console.print(f"Window: {line}", soft_wrap=True, highlight=False)
     start_log = logs / "start.log"
     with noise_to(start_log):
-        from pipeline.build import build
+        from pipeline.build import METADATA, build
         from pipeline.execution import runner
         from pipeline.execution.display import display
-        from pipeline.execution.metadata_store import outputs
+        from pipeline.execution.metadata_store import outputs, record_run
         from pipeline.summary import print_summary, summarize, write_summary
 
         pipeline = build(loaded, root=root, cache=not fresh, window=window)
+        facts = run_facts(loaded, run_id)
+        record_run(root / METADATA, run_id, facts)
+        tell_nodes(facts, logs)
     with display(console) as listener:
         result = runner.run(
             pipeline,

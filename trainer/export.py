@@ -1,7 +1,7 @@
 """Writes a model for serving: a SavedModel that TensorFlow alone loads, and beside it what people need to call it.
 
 saved_model.pb, variables/, assets/           the signatures of `signatures.py`, with vocabularies
-assets.extra/fullpass.json                    task, class names, raw columns and their keys, signatures, versions
+assets.extra/fullpass.json                    task, class names, raw columns and their keys, versions, what made it
 assets.extra/requests.jsonl                   a few rows of raw columns, one JSON object each
 assets.extra/request.json                     the same rows as the body of a POST to TF Serving's `:predict`
 assets.extra/tf_serving_warmup_requests       the same rows as calls that TF Serving makes before it serves
@@ -17,6 +17,7 @@ import tensorflow as tf
 from preprocessing.columns import RawColumn
 from preprocessing.raw_text import RawText
 from trainer.raw_columns import DTYPES
+from trainer.run_facts import read_run_facts
 from trainer.samples import rest_body, to_columns, to_row, warmup_log
 from trainer.signatures import SERVING_DEFAULT, SERVING_RAW, Served, column_keys, signatures_of
 
@@ -47,7 +48,7 @@ def export_model(served: Served, directory: str, *, name: str, text: RawText, sa
 
 
 def describe(served: Served, name: str, text: RawText) -> dict[str, Any]:
-    """Returns what `fullpass.json` says: all that is needed to call the model and read its answers."""
+    """Returns what `fullpass.json` says: what is needed to call the model and read its answers, and its run."""
     keys = column_keys(tuple(served.columns))
     columns = [
         {"name": c.name, "key": keys[c.name], "type": c.type, **({"width": c.width} if c.type == "vector" else {})}
@@ -61,6 +62,7 @@ def describe(served: Served, name: str, text: RawText) -> dict[str, Any]:
         "columns": columns,
         **text.model_dump(mode="json"),
         "versions": {package: importlib.metadata.version(package) for package in _VERSIONS_OF},
+        "lineage": read_run_facts(),
     }
 
 

@@ -1,16 +1,18 @@
 """The metadata of local runs: one SQLite file that several processes take turns with."""
 
+import json
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from ml_metadata import proto
 from tfx.dsl.compiler import compiler_utils, constants
 from tfx.dsl.io import fileio
 from tfx.orchestration import metadata
 from tfx.orchestration.portable import execution_publish_utils
-from tfx.orchestration.portable.mlmd import execution_lib
+from tfx.orchestration.portable.mlmd import context_lib, execution_lib
 
 from components.ingest.component import FINGERPRINT
 from components.ingest.ingest import MANIFEST
@@ -91,6 +93,28 @@ def outputs_in(path: Path, pipeline_name: str, run_id: str, node_id: str) -> dic
     return found
 
 
+def record_run(path: Path, run_id: str, facts: Mapping[str, Any]) -> None:
+    """Records what a run says of itself (pipeline/run_facts.py) on its context, before it starts.
+
+    `config_hash` and `config`, the YAML, are text, `code` is JSON.
+    """
+    with LockedMetadata(path) as handle:
+        run = context_lib.register_context_if_not_exists(handle, constants.PIPELINE_RUN_CONTEXT_TYPE_NAME, run_id)
+        run.custom_properties["config_hash"].string_value = facts["config"]["hash"]
+        run.custom_properties["config"].string_value = facts["config"]["yaml"]
+        run.custom_properties["code"].string_value = json.dumps(facts["code"])
+        handle.store.put_contexts([run])
+
+
+def recorded_facts(run: proto.Context) -> dict[str, Any]:
+    """Returns what `record_run` recorded on the context of a run; nothing where it did not."""
+    said = {name: value.string_value for name, value in run.custom_properties.items()}
+    if "config" not in said:
+        return {}
+    config = {"hash": said["config_hash"], "yaml": said["config"]}
+    return {"run": run.name, "config": config, "code": json.loads(said["code"])}
+
+
 def newest_run_with(path: Path, pipeline_name: str, node_ids: Collection[str]) -> str | None:
     """Returns the id of the newest run in which all of `node_ids` ended well, or None."""
     with LockedMetadata(path) as handle:
@@ -151,7 +175,7 @@ def settle_abandoned(path: Path, root: str, pipeline_name: str) -> None:
 def _abandon(handle: metadata.Metadata, root: str, executions: Sequence[proto.Execution]) -> None:
     """Removes the files first: an execution that is still open is looked at again, should this be cut short."""
     for execution in filter(execution_lib.is_execution_active, executions):
-        node_id = _node_of(handle, execution)
+        node_id = node_of(handle.store, execution)
         for folder in execution_folders(root, node_id, execution.id):
             fileio.rmtree(folder)
         index = execution.custom_properties["__stateful_working_dir_index__"].string_value
@@ -163,12 +187,15 @@ def _abandon(handle: metadata.Metadata, root: str, executions: Sequence[proto.Ex
 
 def execution_folders(root: str, node_id: str, execution_id: int) -> list[str]:
     """Returns the folders there are of an execution: of each output, and TFX's own."""
-    own = f"{root}/{node_id}/.system/executor_execution/{execution_id}"
-    return [*fileio.glob(f"{root}/{node_id}/*/{execution_id}"), *([own] if fileio.exists(own) else [])]
+    node = f"{root}/{node_id}"
+    outputs = [name.rstrip("/") for name in fileio.listdir(node)] if fileio.isdir(node) else []
+    folders = [f"{node}/{name}/{execution_id}" for name in outputs if not name.startswith(".")]
+    return [path for path in [*folders, f"{node}/.system/executor_execution/{execution_id}"] if fileio.exists(path)]
 
 
-def _node_of(handle: metadata.Metadata, execution: proto.Execution) -> str:
-    contexts = handle.store.get_contexts_by_execution(execution.id)
+def node_of(store: Any, execution: proto.Execution) -> str:
+    """Returns the id of the node of an execution, asking a metadata store."""
+    contexts = store.get_contexts_by_execution(execution.id)
     [node] = [context.name for context in contexts if context.type == constants.NODE_CONTEXT_TYPE_NAME]
     return str(node.partition(".")[2])
 

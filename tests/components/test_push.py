@@ -1,8 +1,25 @@
 import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from components.push import ORIGIN, push, rollback, rolled_back, served_version, versions
+from components.push import (
+    CURRENT,
+    DESCRIPTION,
+    ORIGIN,
+    description,
+    folder_of,
+    push,
+    rollback,
+    rolled_back,
+    served_version,
+    versions,
+)
 from preprocessing.errors import UserError
 
 
@@ -29,13 +46,81 @@ def test_a_push_is_a_whole_new_version(model, target):
     pushed = target / str(result.version)
     assert (pushed / "saved_model.pb").read_text() == "graph"
     assert json.loads((pushed / ORIGIN).read_text()) == {"model": "run/1", "version": result.version}
-    assert [p.name for p in target.iterdir()] == [str(result.version)]
+    assert sorted(p.name for p in target.iterdir()) == [".lock", str(result.version), "current"]
+
+
+def served_by_tf_serving(target):
+    """The folder that TF Serving's default policy serves: of the names that are numbers, the highest."""
+    return max((p for p in target.iterdir() if re.fullmatch(r"[0-9]+", p.name)), key=lambda p: int(p.name))
+
+
+def test_current_is_what_a_model_server_serves_after_every_change(model, target):
+    a, b, c = push_many(model, target, 3)
+    changes = [lambda: None, lambda: rollback(target), lambda: rollback(target, to=a), lambda: rollback(target, to=c)]
+    for change, expected in zip(changes, (c, b, a, c), strict=True):
+        change()
+        assert served_by_tf_serving(target).name == os.readlink(target / CURRENT) == str(expected)
+        assert (target / CURRENT / "saved_model.pb").read_text() == "graph"
+
+
+def test_a_pushed_copy_says_what_made_it_beside_what_it_said_before(model, target):
+    (model / DESCRIPTION).parent.mkdir()
+    (model / DESCRIPTION).write_text('{"task": "binary", "lineage": {"run": "1"}}')
+    version = push(model, target, keep=3, origin="run/1", lineage={"run": "1", "metrics": {"auc": 0.9}}).version
+    said = description(folder_of(target, version))
+    assert said == {"task": "binary", "lineage": {"run": "1", "metrics": {"auc": 0.9}}}
+    assert description(model)["lineage"] == {"run": "1"}
+
+
+PUSH_AND_DIE = """
+import os, shutil, signal, sys
+from pathlib import Path
+from components import push
+model, target, when = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+def die(*arguments):
+    os.kill(os.getpid(), signal.SIGKILL)
+if when == "copying":
+    copy = shutil.copy2
+    def copied(source, destination):
+        copy(source, destination)
+        die()
+    original = shutil.copytree
+    push.shutil.copytree = lambda a, b: original(a, b, copy_function=copied)
+elif when == "renamed":
+    push._point = die
+else:
+    push.shutil.rmtree = die
+push.push(model, target, keep=1, origin="run/new")
+"""
+
+
+@pytest.mark.parametrize(("when", "whole"), [("copying", False), ("renamed", True), ("dropping", True)])
+def test_a_push_that_is_killed_leaves_the_old_version_or_the_new_one(model, target, when, whole):
+    (old,) = push_many(model, target, 1)
+    command = [sys.executable, "-c", PUSH_AND_DIE, str(model), str(target), when]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], timeout=60, check=False, capture_output=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert all((target / str(v) / "saved_model.pb").read_text() == "graph" for v in versions(target))
+    assert (served_version(target) == old) is not whole
+    again = push(model, target, keep=1, origin="run/new")
+    assert again.created is not whole and served_version(target) == again.version
+    assert sorted(p.name for p in target.iterdir() if p.name.startswith(".")) == [".lock"]
+    assert os.readlink(target / CURRENT) == str(again.version)
 
 
 def test_versions_grow_even_within_a_second_and_old_ones_go(model, target):
     pushed = push_many(model, target, 5, keep=2)
     assert pushed == sorted(set(pushed))
     assert versions(target) == pushed[-2:]
+
+
+def test_what_was_put_aside_goes_when_all_that_are_kept_are_newer(model, target):
+    a, b = push_many(model, target, 2)
+    rollback(target)
+    c = push(model, target, keep=2, origin="run/c").version
+    assert versions(target) == [a, c] and rolled_back(target) == [b]
+    d = push(model, target, keep=2, origin="run/d").version
+    assert versions(target) == [c, d] and rolled_back(target) == []
 
 
 def test_the_same_model_is_not_pushed_twice(model, target):

@@ -43,7 +43,7 @@ class Ran:
         return sorted((self.root / node / output).iterdir(), key=lambda p: int(p.name))[-1]
 
     def version(self):
-        return sorted((self.folder / "serving").iterdir(), key=lambda p: p.name)[-1]
+        return (self.folder / "serving" / "current").resolve()
 
 
 @pytest.fixture(scope="session")

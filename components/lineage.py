@@ -1,0 +1,152 @@
+"""What made a model: spans, configuration, code, transform graph, metrics, gates and blessing, as one JSON object.
+
+The Trainer writes into the export what the run says of itself; a push adds what was found out about the model since.
+So a model that has left its pipeline still tells where it comes from.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tfx.dsl.io import fileio
+from tfx.types.artifact import Artifact as TfxArtifact
+from tfx.utils import path_utils
+
+from components.evaluation.config import EvaluationConfig
+from components.evaluation.verdict import Verdict, read_verdict
+from components.push import DESCRIPTION, LINEAGE
+
+EVALUATOR = "Evaluator"
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Made:
+    """An artifact: where it lies and what is recorded of it."""
+
+    uri: str
+    properties: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Origins:
+    """The artifacts that a model comes from and that were made of it. None: there is none, or not yet.
+
+    Attributes:
+        model: the Trainer's.
+        examples: raw examples, one per span.
+        transform_graph: that the model holds.
+        evaluation: metrics of the model.
+        blessing: of that evaluation, or of a person.
+        gates: what else had to hold, by the node's name.
+    """
+
+    model: Made
+    examples: Sequence[Made]
+    transform_graph: Made | None
+    evaluation: Made | None = None
+    blessing: Made | None = None
+    gates: Mapping[str, Made] = field(default_factory=dict)
+
+
+def made(artifact: TfxArtifact) -> Made:
+    """Returns an artifact as TFX gives it to a node."""
+    record = artifact.mlmd_artifact
+    recorded = [*record.properties.items(), *record.custom_properties.items()]
+    return Made(artifact.uri, {name: getattr(value, value.WhichOneof("value")) for name, value in recorded})
+
+
+def lineage_of(origins: Origins, facts: Mapping[str, Any], config: EvaluationConfig) -> Json:
+    """Returns the lineage of a model.
+
+    Args:
+        origins: its artifacts; their folders are read.
+        facts: `run`, `config` and `code` of the run that trained it, as far as they are known.
+        config: says which metrics count.
+    """
+    verdict = None
+    if origins.evaluation is not None and origins.blessing is not None:
+        blessed = bool(origins.blessing.properties.get("blessed"))
+        verdict = read_verdict(origins.evaluation.uri, config, blessed=blessed)
+    return {
+        "model": origins.model.uri,
+        "run": facts.get("run"),
+        "config": facts.get("config"),
+        "code": facts.get("code"),
+        "spans": [_span(examples) for examples in sorted(origins.examples, key=_number)],
+        "transform_graph": _graph(origins.transform_graph),
+        **_judged(verdict, origins.blessing),
+        "gates": {node: _decision(gate) for node, gate in sorted(origins.gates.items())},
+    }
+
+
+def facts_in_export(model_uri: str) -> Json:
+    """Returns what the run told the Trainer, as the export of a model has it; nothing where it has not, or is gone."""
+    path = f"{path_utils.serving_model_path(model_uri)}/{DESCRIPTION}"
+    if not fileio.exists(path):
+        return {}
+    with fileio.open(path) as file:
+        return json.loads(file.read()).get(LINEAGE, {})
+
+
+def _number(examples: Made) -> int:
+    return int(examples.properties.get("span", 0))
+
+
+def _span(examples: Made) -> Json:
+    properties = examples.properties
+    splits = json.loads(str(properties.get("split_names") or "[]"))
+    return {
+        "span": properties.get("label") or None,
+        "number": _number(examples),
+        "version": int(properties.get("version", 0)),
+        "fingerprint": properties.get("fingerprint"),
+        "rows_read": int(properties.get("rows_read", 0)),
+        "rows_quarantined": int(properties.get("rows_quarantined", 0)),
+        "rows": {split: int(properties.get(f"rows_{split}", 0)) for split in splits},
+    }
+
+
+def _graph(graph: Made | None) -> Json | None:
+    return None if graph is None else {"uri": graph.uri, "digest": folder_digest(f"{graph.uri}/transform_fn")}
+
+
+def folder_digest(folder: str) -> str | None:
+    """Returns 16 hex digits of all files of a folder, names and content; None if it is gone."""
+    if not fileio.isdir(folder):
+        return None
+    digest = hashlib.sha256()
+    paths = sorted(os.path.join(place, file) for place, _, files in fileio.walk(folder) for file in files)
+    for path in paths:
+        with fileio.open(path, "rb") as opened:
+            content = opened.read()
+        digest.update(f"{os.path.relpath(path, folder)}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()[:16]
+
+
+def _judged(verdict: Verdict | None, blessing: Made | None) -> Json:
+    if verdict is None or blessing is None:
+        return {"metrics": {}, "examples_evaluated": None, "baseline": None, "blessing": None}
+    properties = blessing.properties
+    against = properties.get("baseline_model")
+    baseline = {m.metric: m.baseline for m in verdict.metrics if m.baseline is not None}
+    forced = {name: properties[name] for name in ("by", "why", "at") if name in properties}
+    return {
+        "metrics": {m.metric: m.value for m in verdict.metrics},
+        "examples_evaluated": verdict.examples,
+        "baseline": {"model": against, "metrics": baseline} if against else None,
+        "blessing": {"blessed": verdict.blessed, "by": EVALUATOR, **forced, "reasons": list(verdict.reasons)},
+    }
+
+
+def _decision(gate: Made) -> Json:
+    """Returns what a gate recorded of itself; ids and names are TFX's own."""
+    return {name: value for name, value in sorted(gate.properties.items()) if name not in _OF_TFX}
+
+
+_OF_TFX = frozenset({"name", "producer_component", "pipeline_name", "state", "tfx_version", "is_external"})

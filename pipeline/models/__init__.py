@@ -1,0 +1,1 @@
+"""The pushed models of a pipeline."""

@@ -1,0 +1,1 @@
+"""What a root keeps, and what it gives back."""

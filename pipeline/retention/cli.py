@@ -1,0 +1,57 @@
+"""`fullpass gc`."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from pipeline.loading.load import Loaded
+
+
+def gc(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline YAML.")] = Path("pipeline.yaml"),
+    keep_runs: Annotated[int, typer.Option(min=1, help="Runs that are kept, the newest.")] = 10,
+    keep_days: Annotated[float, typer.Option(min=0, help="Runs that are younger are kept too.")] = 30,
+    root: Annotated[Path | None, typer.Option(help="Folder of the runs, instead of root of the YAML.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be freed; change nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Remove artifacts, caches, quarantine, logs and records that no kept run, pushed model or window needs."""
+    from pipeline.loading.load import load
+    from pipeline.printing import console
+    from pipeline.retention.collect import METADATA, collect
+    from pipeline.retention.keep import Policy
+    from pipeline.retention.show import table
+    from pipeline.run import pipeline_root
+    from preprocessing.errors import UserError
+
+    loaded = load(file)
+    folder = root.absolute() if root else pipeline_root(loaded)
+    if not (folder / METADATA).is_file():
+        raise UserError(f"{folder}: nothing has been run there. --root names another folder.")
+    target = Path(loaded.resolve(loaded.config.push.to))
+    freed = collect(folder, target, Policy(keep_runs, keep_days), _window(loaded, folder), dry_run=dry_run)
+    if as_json:
+        typer.echo(json.dumps({"dry_run": dry_run, **asdict(freed)}, indent=2))
+    else:
+        console().print(table(freed, dry_run=dry_run))
+
+
+def _window(loaded: "Loaded", root: Path) -> set[int]:
+    """Returns the numbers of the spans that the next run would train on; none where the source is not there.
+
+    What kept runs trained on is kept in any case.
+    """
+    from components.ingest.spans import find_window
+    from pipeline.run import SPAN_INDEX
+    from preprocessing.errors import UserError
+
+    try:
+        window = find_window(loaded.config.data, loaded.resolve, index=root / SPAN_INDEX)
+    except UserError as error:
+        typer.echo(f"The window cannot be looked up, so only that of kept runs is kept: {error}", err=True)
+        return set()
+    return {span.number for span in window.spans}

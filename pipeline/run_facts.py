@@ -1,0 +1,75 @@
+"""What a run says of itself, for its nodes and for the metadata: configuration and code, as they were."""
+
+import hashlib
+import json
+import os
+import subprocess
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from pipeline.config import PipelineConfig
+from pipeline.loading.load import Loaded
+from pipeline.user_code import code_digest, model_functions, transform_functions
+from trainer.run_facts import RUN_FACTS_VARIABLE
+
+RUN_FACTS_FILE = "run.json"
+_PACKAGES = ("preprocessing", "trainer", "components", "pipeline")
+_GIT_SECONDS = 10
+_DIGITS = 12
+
+
+def run_facts(loaded: Loaded, run_id: str) -> dict[str, Any]:
+    """Returns the facts of a run.
+
+    run: its id. config: `hash` of all settings, defaults included, so that neither comments nor order count, and
+    `yaml`, the file as it was. code: version and `source` digest of Fullpass, digest of the `user`'s functions, and
+    `commit` of the YAML's folder, with `-dirty` where something there is not committed; null without any.
+    """
+    config = loaded.config
+    functions = transform_functions(config) + model_functions(config)
+    return {
+        "run": run_id,
+        "config": {"hash": config_hash(config), "yaml": loaded.text},
+        "code": {
+            "fullpass": version("fullpass"),
+            "source": source_digest(),
+            "user": code_digest(functions) or None,
+            "commit": _commit(loaded.folder),
+        },
+    }
+
+
+def config_hash(config: PipelineConfig) -> str:
+    """Returns 12 hex digits of all settings of a pipeline."""
+    return hashlib.sha256(config.model_dump_json().encode()).hexdigest()[:_DIGITS]
+
+
+@cache
+def source_digest() -> str:
+    """Returns 12 hex digits of the Python files that nodes run, so that an edited checkout differs from a release."""
+    digest = hashlib.sha256()
+    base = Path(__file__).parents[1]
+    for package in _PACKAGES:
+        for file in sorted((base / package).rglob("*.py")):
+            digest.update(f"{file.relative_to(base)}\0".encode())
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:_DIGITS]
+
+
+def tell_nodes(facts: dict[str, Any], folder: Path) -> None:
+    """Writes the facts into the folder of the run's logs, and tells nodes started from here on where they are."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / RUN_FACTS_FILE
+    path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    os.environ[RUN_FACTS_VARIABLE] = str(path)
+
+
+def _commit(folder: Path) -> str | None:
+    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--exclude", "*"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None if done.returncode == 0 else None

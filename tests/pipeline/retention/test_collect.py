@@ -1,0 +1,284 @@
+"""Real runs of a pipeline in small, a real metadata file, and what a collection leaves of them."""
+
+import json
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ml_metadata import proto
+
+from components.push import rollback, served_version, versions
+from pipeline.execution import locks, metadata_store, runner
+from pipeline.execution.events import new_run_id
+from pipeline.retention import records
+from pipeline.retention.collect import collect
+from pipeline.retention.keep import Policy
+from preprocessing.errors import UserError
+from tests.pipeline.retention import nodes
+
+pytestmark = pytest.mark.integration
+RUN_FIRST = True
+REPOSITORY = Path(__file__).parents[3]
+ONE_RUN = Policy(runs=1, days=0)
+LIMIT_SECONDS = 120
+
+
+class Place:
+    """A root, the folder of pushed models beside it, and what a test wants to know of them."""
+
+    def __init__(self, folder: Path):
+        self.root, self.target = folder / "runs", folder / "serving"
+
+    def run(self, span: int, *, blessed: bool = True):
+        run_id = new_run_id()
+        with locks.run_lock(self.root):
+            pipeline = nodes.pipeline(self.root, self.target, span, blessed=blessed)
+            result = runner.run(pipeline, log_dir=self.root / "logs" / run_id, run_id=run_id)
+        assert result.ok, [node.error for node in result.nodes]
+        return {node.id: str(node.status) for node in result.nodes}
+
+    def collect(self, policy=ONE_RUN, spans=(3, 4), **options):
+        return collect(self.root, self.target, policy, spans, **options)
+
+    def artifacts(self) -> dict[str, str]:
+        """Returns node/output/n -> state, n counting the artifacts of an output that there were, from 1."""
+        with metadata_store.LockedMetadata(self.root / "metadata.sqlite") as handle:
+            found = handle.store.get_artifacts()
+        states = {a.uri: proto.Artifact.State.Name(a.state) for a in found}
+        return {self.numbered(uri): state for uri, state in states.items()}
+
+    def numbered(self, uri: str) -> str:
+        node, output, execution = Path(uri).relative_to(self.root).parts[:3]
+        return f"{node}/{output}/{self.order[node].index(execution) + 1}"
+
+    def folders(self) -> set[str]:
+        """Returns the folders of outputs that there are, numbered in the same way."""
+        return {self.numbered(str(path)) for path in self.root.glob("[A-Z]*/[!.]*/*")}
+
+    def everything(self) -> dict[str, bytes]:
+        files = [path for path in [*self.root.rglob("*"), *self.target.rglob("*")] if path.is_file()]
+        return {str(p.relative_to(self.root.parent)): p.read_bytes() for p in files if p.name not in IGNORED}
+
+    def dump(self) -> list[str]:
+        with sqlite3.connect(self.root / "metadata.sqlite") as database:
+            return sorted(line for line in database.iterdump() if "sqlite_sequence" not in line)
+
+
+IGNORED = {"metadata.sqlite", "metadata.sqlite.lock", ".run.lock"}
+
+
+@pytest.fixture(scope="module")
+def four_runs(tmp_path_factory) -> Place:
+    """Four runs, of the spans 1 to 4, each with the span before; the third model is not blessed."""
+    place = Place(tmp_path_factory.mktemp("retention"))
+    for span in (1, 2, 3, 4):
+        place.run(span, blessed=span != 3)
+    for number in (1, 2, 3, 4):
+        nodes.write(place.root / "analyzer_cache" / "tft-1", f"f{number}.accumulators", "sums")
+    nodes.write(place.root / "analyzer_cache" / "tft-1", "uses.json", "{}")
+    order = {
+        node.name: sorted({path.name for path in node.glob("[!.]*/*")}, key=int) for node in place.root.glob("[A-Z]*")
+    }
+    Place.order = order
+    for number in (3, 4):
+        rows = place.root / "Transform" / "transformed_examples" / order["Transform"][number - 1] / "Split-train/rows"
+        index = {"key": {"files": [[str(rows), 1, 1]]}}
+        nodes.write(place.root / "input_cache" / f"train-{number}", "index.json", json.dumps(index))
+    nodes.write(place.root / "input_cache" / ".train-9.pending", "block-000000.bin", "half of a cache")
+    return place
+
+
+@pytest.fixture
+def place(four_runs: Place, tmp_path: Path) -> Place:
+    """A copy of them that may be changed, with addresses of its own."""
+    copied = Place(tmp_path)
+    for name in ("runs", "serving"):
+        shutil.copytree(four_runs.root.parent / name, tmp_path / name, symlinks=True)
+    before, after = str(four_runs.root), str(copied.root)
+    with sqlite3.connect(copied.root / "metadata.sqlite") as database:
+        database.execute("UPDATE Artifact SET uri = replace(uri, ?, ?)", (before, after))
+        for table in ("ExecutionProperty", "ArtifactProperty"):
+            database.execute(
+                f"UPDATE {table} SET string_value = replace(string_value, ?, ?)",
+                (str(four_runs.root.parent), str(tmp_path)),
+            )
+    for file in [*copied.target.glob("*/assets.extra/origin.json"), *copied.root.glob("input_cache/*/index.json")]:
+        file.write_text(file.read_text().replace(before, after))
+    return copied
+
+
+# By hand, of four runs: the last is kept, and the models of runs 2 and 4 are pushed (two are kept there).
+KEPT = {
+    *(f"Ingest/examples/{n}" for n in (3, 4)),
+    "Transform/transformed_examples/4",
+    *(f"Transform/transform_graph/{n}" for n in (2, 4)),
+    *(f"Trainer/{output}/{n}" for output in ("model", "model_run") for n in (2, 4)),
+    *(f"Evaluator/{output}/{n}" for output in ("blessing", "evaluation") for n in (2, 4)),
+    *(f"Pusher/pushed_model/{n}" for n in (2, 4)),
+    *(f"Report/report/{n}" for n in (2, 4)),
+}
+# Model 2 was trained on the spans 1 and 2, and compared with model 1.
+ONLY_RECORDED = {"Ingest/examples/1", "Ingest/examples/2", "Transform/transformed_examples/2", "Trainer/model/1"}
+
+
+def test_what_a_kept_run_model_or_window_needs_is_kept_and_nothing_else(place: Place):
+    place.collect()
+    assert {name for name, state in place.artifacts().items() if state == "LIVE"} == KEPT == place.folders()
+    assert {name for name, state in place.artifacts().items() if state != "LIVE"} == ONLY_RECORDED
+    assert all(place.artifacts()[name] == "DELETED" for name in ONLY_RECORDED)
+
+
+def test_caches_follow_the_records_that_they_are_of(place: Place):
+    place.collect()
+    assert {p.name for p in place.root.glob("analyzer_cache/*/*")} == {
+        "f3.accumulators",
+        "f4.accumulators",
+        "uses.json",
+    }
+    assert {p.name for p in place.root.glob("input_cache/*")} == {"train-4"}
+    assert len(list(place.root.glob("logs/*"))) == 1
+
+
+def test_the_window_keeps_what_no_kept_run_used(place: Place):
+    place.collect(spans=(1, 4))
+    live = {name for name, state in place.artifacts().items() if state == "LIVE"}
+    assert "Ingest/examples/1" in live and "Ingest/examples/2" not in live
+    assert (place.root / "analyzer_cache" / "tft-1" / "f1.accumulators").exists()
+
+
+def test_young_runs_are_kept_whatever_their_number(place: Place):
+    before = place.everything()
+    freed = place.collect(Policy(runs=1, days=1))
+    assert freed.records == {"artifacts": 0, "executions": 0, "runs": 0} and freed.kept["runs"] == 4
+    assert before.keys() - place.everything().keys() == {"runs/input_cache/.train-9.pending/block-000000.bin"}
+
+
+def test_what_is_said_to_be_freed_is_what_is_gone_and_a_dry_run_changes_nothing(place: Place):
+    before, recorded = place.everything(), place.dump()
+    said = place.collect(dry_run=True)
+    assert place.everything() == before and place.dump() == recorded
+    assert place.collect() == said
+    gone = before.keys() - place.everything().keys()
+    assert sum(said.sizes.values()) == sum(len(before[name]) for name in gone)
+    assert said.sizes["quarantine"] == 2 * len("bad rows")
+    assert said.sizes["Ingest/examples"] == len("rows of 1rows of 2")
+    assert said.sizes["analyzer cache"] == 2 * len("sums")
+
+
+def test_a_second_collection_has_nothing_to_do(place: Place):
+    place.collect()
+    freed = place.collect()
+    assert (freed.sizes, freed.counts) == ({}, {}) and not any(freed.records.values())
+
+
+def test_the_metadata_is_whole_afterwards_and_the_next_runs_go_on(place: Place):
+    place.collect()
+    with sqlite3.connect(place.root / "metadata.sqlite") as database:
+        for table, kind in (("Event", "artifact"), ("Event", "execution"), ("Association", "context")):
+            sql = f"SELECT count(*) FROM {table} WHERE {kind}_id NOT IN (SELECT id FROM {kind.capitalize()})"
+            assert database.execute(sql).fetchone() == (0,), (table, kind)
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    again = place.run(4)
+    assert {node for node, status in again.items() if status != "cached"} == {"Window", "LastBlessedModel", "Evaluator"}
+    five = place.run(5)
+    assert set(five.values()) == {"ok"}
+    graph = max(place.root.glob("Transform/transform_graph/*"), key=lambda path: int(path.name)) / "graph"
+    assert graph.read_text() == "rows of 4 rows of 5"
+
+
+def test_what_was_collected_is_made_again_where_it_is_asked_for(place: Place):
+    place.collect()
+    assert set(place.run(2).values()) == {"ok"}
+
+
+def test_a_model_that_was_rolled_back_can_come_forward_after_a_collection(place: Place):
+    before, newest = versions(place.target)
+    assert rollback(place.target) == before
+    place.collect()
+    assert served_version(place.target) == before
+    assert {"Trainer/model/2", "Trainer/model/4"} <= place.folders()
+    assert rollback(place.target, to=newest) == newest
+    assert (place.target / str(newest) / "saved_model.pb").read_text() == "rows of 3 rows of 4"
+
+
+def test_a_run_that_holds_the_root_is_not_disturbed(place: Place):
+    before = place.everything()
+    with locks.run_lock(place.root), pytest.raises(UserError, match="held by another: a run, process"):
+        place.collect()
+    assert place.everything() == before
+
+
+def test_a_root_that_was_moved_is_refused(place: Place, tmp_path: Path):
+    moved = shutil.copytree(place.root, tmp_path / "elsewhere")
+    with pytest.raises(UserError, match="copied or moved"):
+        collect(moved, place.target, ONE_RUN, ())
+    assert len(list(moved.glob("Trainer/model/*"))) == 4
+
+
+def test_metadata_of_another_version_is_refused(place: Place):
+    with sqlite3.connect(place.root / "metadata.sqlite") as database:
+        database.execute("UPDATE MLMDEnv SET schema_version = 11")
+    with pytest.raises(UserError, match="schema 11; this release of Fullpass knows 10"):
+        place.collect()
+
+
+COLLECT_AND_DIE = """
+import os, shutil, signal, sys
+from pathlib import Path
+from pipeline.retention import collect, places, records
+from pipeline.retention.keep import Policy
+root, target, when = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+def die(*arguments):
+    os.kill(os.getpid(), signal.SIGKILL)
+if when == "records":
+    delete, calls = records._delete, []
+    def then_die(*arguments):
+        delete(*arguments)
+        calls.append(arguments)
+        if len(calls) == 2:
+            die()
+    records._delete = then_die
+elif when == "between":
+    places.Unneeded.remove = die
+else:
+    # In the middle of the second folder.
+    remove, calls = shutil.rmtree, []
+    def partly(path):
+        calls.append(path)
+        if len(calls) == 2:
+            next(p for p in Path(path).rglob("*") if p.is_file()).unlink()
+            die()
+        remove(path)
+    places.shutil.rmtree = partly
+collect.collect(root, target, Policy(1, 0), (3, 4))
+"""
+
+
+@pytest.mark.parametrize("when", ["records", "between", "files"])
+def test_a_collection_that_is_killed_leaves_no_record_without_its_files_and_the_next_completes_it(place, when):
+    command = [sys.executable, "-c", COLLECT_AND_DIE, str(place.root), str(place.target), when]
+    done = subprocess.run(command, cwd=REPOSITORY, timeout=LIMIT_SECONDS, check=False, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    live = {name for name, state in place.artifacts().items() if state == "LIVE"}
+    assert live <= place.folders() and (live == KEPT) is (when != "records")
+    place.collect()
+    assert {name for name, state in place.artifacts().items() if state == "LIVE"} == KEPT == place.folders()
+    assert {name for name, state in place.artifacts().items() if state == "DELETED"} == ONLY_RECORDED
+    assert not any(place.collect().counts.values())
+
+
+def test_records_are_read_as_ml_metadata_reads_them(four_runs: Place):
+    found = records.read_records(four_runs.root / "metadata.sqlite")
+    with metadata_store.LockedMetadata(four_runs.root / "metadata.sqlite") as handle:
+        artifacts, executions = handle.store.get_artifacts(), handle.store.get_executions()
+        runs = handle.store.get_contexts_by_type("pipeline_run")
+        nodes_of = {e.id: metadata_store.node_of(handle.store, e) for e in executions}
+    assert {a.id: (a.type, a.uri, a.state) for a in artifacts} == {
+        a.id: (a.type, a.uri, a.state) for a in found.artifacts.values()
+    }
+    assert nodes_of == {e.id: e.node for e in found.executions.values()}
+    assert [run.name for run in sorted(runs, key=lambda run: run.id)] == [run.name for run in found.runs]

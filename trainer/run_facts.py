@@ -1,0 +1,20 @@
+"""What a run says of itself to its nodes: its id, configuration and code.
+
+They travel beside the parameters of nodes: among those, a comment in the YAML would train every model anew.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+RUN_FACTS_VARIABLE = "FULLPASS_RUN_FACTS"
+"""Environment variable: path of a JSON file."""
+
+
+def read_run_facts() -> dict[str, Any]:
+    """Returns `run`, `config` (`hash` and `yaml`) and `code`; nothing where whoever started the node told nothing."""
+    path = os.environ.get(RUN_FACTS_VARIABLE)
+    if not path:
+        return {}
+    return json.loads(Path(path).read_text(encoding="utf-8"))
