@@ -158,6 +158,33 @@ def test_rollback_to_no_such_version_fails_and_changes_nothing(fullpass, pushed)
     assert served(pushed.parent / "serving") == ["100", "200", "300"]
 
 
+def test_models_lists_versions_that_say_nothing_of_themselves_too(fullpass, pushed):
+    code, out, _ = fullpass("models", pushed, "--json")
+    listed = [(version["version"], version["state"]) for version in json.loads(out)]
+    assert (code, listed) == (0, [(300, "served"), (200, "kept"), (100, "kept")])
+    fullpass("rollback", pushed)
+    code, out, _ = fullpass("models", pushed.parent / "serving")
+    assert code == 0 and [line.split()[-1] for line in out.splitlines() if line.split()[:1] in (["300"], ["200"])] == [
+        "aside",
+        "served",
+    ]
+
+
+def test_lineage_of_what_says_nothing_and_of_nothing_is_refused(fullpass, pushed):
+    (pushed.parent / "serving" / "300" / "saved_model.pb").touch()
+    code, _, err = fullpass("lineage", pushed.parent / "serving" / "300")
+    assert code == 1 and "does not say what made it" in err
+    code, _, err = fullpass("lineage", "400", "--file", pushed)
+    assert code == 1 and "no version 400" in err
+    code, _, err = fullpass("lineage", pushed.parent)
+    assert code == 1 and "Give a version's number, `latest`, or a folder" in err
+
+
+def test_gc_where_nothing_was_run_is_refused(fullpass, pushed):
+    code, _, err = fullpass("gc", pushed)
+    assert code == 1 and "nothing has been run there" in err
+
+
 EXPORT = """
 import json, sys, tensorflow as tf
 from pathlib import Path

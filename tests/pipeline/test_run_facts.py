@@ -1,0 +1,61 @@
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pipeline.loading.load import load
+from pipeline.run_facts import RUN_FACTS_VARIABLE, config_hash, run_facts, tell_nodes
+from trainer.run_facts import read_run_facts
+
+YAML = """\
+name: trips
+data: {source: {format: csv, path: trips.csv}}
+label: {name: tip, task: regression}
+features: {fare: number, zone: category}
+"""
+
+
+@pytest.fixture
+def loaded(tmp_path: Path):
+    def load_text(text: str):
+        file = tmp_path / "pipeline.yaml"
+        file.write_text(text)
+        return load(file)
+
+    return load_text
+
+
+def test_comments_and_defaults_do_not_count_and_settings_do(loaded):
+    base = config_hash(loaded(YAML).config)
+    assert config_hash(loaded(f"# A comment.\n{YAML}push: {{to: serving}}\n").config) == base
+    assert config_hash(loaded(f"{YAML}push: {{to: elsewhere}}\n").config) != base
+
+
+def test_nodes_are_told_what_the_run_says(loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv(RUN_FACTS_VARIABLE, raising=False)
+    assert read_run_facts() == {}
+    facts = run_facts(loaded(YAML), "run-1")
+    monkeypatch.setenv(RUN_FACTS_VARIABLE, "")
+    tell_nodes(facts, tmp_path / "logs")
+    assert read_run_facts() == facts == json.loads((tmp_path / "logs" / "run.json").read_text())
+    assert (facts["run"], facts["config"]["yaml"]) == ("run-1", YAML)
+
+
+def test_the_commit_of_the_folder_is_told_and_whether_all_is_committed(loaded, tmp_path: Path):
+    config = loaded(YAML)
+    environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull}
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b", *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60, env=environment).stdout
+
+    assert run_facts(config, "1")["code"]["commit"] is None
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "first")
+    commit = git("rev-parse", "HEAD")
+    assert commit.startswith(run_facts(config, "1")["code"]["commit"])
+    loaded(f"{YAML}# More.\n")
+    assert run_facts(config, "1")["code"]["commit"].endswith("-dirty")
