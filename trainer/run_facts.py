@@ -13,8 +13,11 @@ RUN_FACTS_VARIABLE = "FULLPASS_RUN_FACTS"
 
 
 def read_run_facts() -> dict[str, Any]:
-    """Returns `run`, `config` (`hash` and `yaml`) and `code`; nothing where whoever started the node told nothing."""
+    """Returns `run`, `config` (`hash` and `yaml`) and `code`; nothing where whoever started the node told nothing.
+
+    No training fails for the lack of it: logs, where the file is, may be cleared away at any time.
+    """
     path = os.environ.get(RUN_FACTS_VARIABLE)
-    if not path:
+    if not path or not Path(path).is_file():
         return {}
     return json.loads(Path(path).read_text(encoding="utf-8"))
