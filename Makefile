@@ -16,7 +16,7 @@ unexport UV_PYTHON UV_SYSTEM_PYTHON UV_BREAK_SYSTEM_PACKAGES UV_PROJECT_ENVIRONM
 unexport UV_CONSTRAINT UV_OVERRIDE UV_BUILD_CONSTRAINT UV_EXCLUDE_NEWER UV_RESOLUTION UV_PRERELEASE
 unexport UV_NO_VERIFY_HASHES UV_NO_BINARY UV_NO_BUILD UV_VENV_SEED UV_WORKING_DIRECTORY UV_PROJECT
 
-.PHONY: help env demo test test-fast fuzz lint types docs bench bench-taxi bench-input bench-ingest bench-records bench-init bench-window lock clean FORCE
+.PHONY: help env demo test test-fast fuzz lint types docs bench bench-taxi bench-input bench-ingest bench-records bench-init bench-window gate-events lock clean FORCE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -66,6 +66,9 @@ bench-init: env  ## init, then run, on six sets of data: is a constant guess bea
 
 bench-window: env  ## a window of 30 days moved by one against the same from scratch; ARGS="--repeat 1"
 	$(PYTHON) -m benchmarks.bench_window $(ARGS)
+
+gate-events: env  ## what the data gate tells of 36 months of taxi trips; DATA=folder of the files, ARGS="--days"
+	$(PYTHON) -m benchmarks.gate_events $(DATA) $(ARGS)
 
 bench-input: env  ## stock TFX's input function against ours, on the same transformed examples
 	$(PYTHON) -m benchmarks.bench_input $(ARGS)

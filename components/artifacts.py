@@ -26,3 +26,17 @@ class Report(artifact.Artifact):
 
     TYPE_NAME = "components.artifacts.Report"
     FILE = "report.html"
+
+
+class SpanComparison(artifact.Artifact):
+    """`comparison.json`: the newest span against those before, and what the gate makes of it; `report.html`, a page."""
+
+    TYPE_NAME = "components.artifacts.SpanComparison"
+    FILE = "comparison.json"
+    PAGE = "report.html"
+
+
+class DataVerdict(artifact.Artifact):
+    """That the data may be trained on. Properties: `warnings`, how many; `retrain`, whether they are a reason to."""
+
+    TYPE_NAME = "components.artifacts.DataVerdict"

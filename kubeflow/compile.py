@@ -210,7 +210,15 @@ def _place(loaded: Loaded, environment: EnvironmentConfig) -> Place:
 
     push_to = environment.push_to or resolve(loaded.config.push.to)
     # Which files there are is found when a run begins.
-    return Place(resolve=resolve, window=Window(None, ()), known=(), analyzer_cache="", compress=True, push_to=push_to)
+    return Place(
+        resolve=resolve,
+        window=Window(None, ()),
+        known=(),
+        analyzer_cache="",
+        span_statistics=f"{environment.registry}/{loaded.config.name}/span_statistics",
+        compress=True,
+        push_to=push_to,
+    )
 
 
 def _wanted_uris(nodes: Sequence[base_node.BaseNode]) -> dict[str, list[str]]:

@@ -77,7 +77,7 @@ def _volumes(environment: Environment, push_to: str) -> Iterator[Problem]:
     config = environment.config
     lasting = [(("push_to",), "Pusher", push_to)]
     if not is_address(config.registry):
-        lasting.append((("registry",), "LastBlessedModel", config.registry))
+        lasting += [(("registry",), node, config.registry) for node in ("LastBlessedModel", "SpanComparison")]
     for keys, node, folder in lasting:
         mounts = [volume.mount for volume in config.node(node).volumes]
         if not any(PurePosixPath(folder).is_relative_to(mount) for mount in mounts):

@@ -43,6 +43,7 @@ def node_task(node: base_node.BaseNode, sources: Sources, environment: Environme
             name: (_source(node, name, channel, sources), title(channel.type)) for name, channel in node.inputs.items()
         },
         outputs={name: title(channel.type) for name, channel in node.outputs.items()},
+        after=_waits_for(node),
         cache=settings.cache is not False,
     )
 
@@ -105,6 +106,13 @@ def _check_kind(node: base_node.BaseNode) -> None:
         raise UserError(
             f"{node.id}: has a driver of its own ({node.driver_class.__name__}), which Kubeflow never calls. {instead}"
         )
+
+
+def _waits_for(node: base_node.BaseNode) -> tuple[str, ...]:
+    """Returns the tasks of nodes that must have ended well before, though nothing of theirs is read."""
+    read = {channel.producer_component_id for channel in node.inputs.values() if isinstance(channel, OutputChannel)}
+    upstream = (other for other in node.upstream_nodes if isinstance(other, base_component.BaseComponent))
+    return tuple(sorted(task_name(other.id) for other in upstream if other.id not in read))
 
 
 def _constant(node: base_node.BaseNode, name: str, value: Any) -> str | int | float | bool:

@@ -15,6 +15,7 @@ from tfx.orchestration.pipeline import Pipeline
 from tfx.types import standard_artifacts
 
 from components.blessed import LastBlessedModel
+from components.data_gate.component import DataGate, SpanComparison
 from components.evaluation.eval_config import eval_config
 from components.ingest.component import Ingest, SpansOfWindow
 from components.ingest.request import KnownSpan, Request
@@ -30,6 +31,7 @@ from pipeline.beam_args import beam_args
 from pipeline.config import PipelineConfig
 from pipeline.execution.metadata_store import ingested_spans
 from pipeline.loading.load import Loaded
+from pipeline.run import SPAN_STATISTICS
 from pipeline.user_code import code_digest, model_functions, transform_functions, vocabulary_files
 from preprocessing.columns import raw_columns
 from preprocessing.config import PreprocessingConfig
@@ -60,14 +62,16 @@ class Place:
     """What depends on where a pipeline runs.
 
     resolve: writes a path of the YAML as nodes find it. window: what Ingest reads, as known now. known: spans that were
-    ingested before. analyzer_cache: folder of what analyzers made of each span. compress: gzip records that the YAML
-    leaves open. push_to: where models go. work: folder of unfinished work, the same for a retry; None keeps none.
+    ingested before. analyzer_cache: folder of what analyzers made of each span. span_statistics: folder of what the
+    gate keeps of each span. compress: gzip records that the YAML leaves open. push_to: where models go. work: folder of
+    unfinished work, the same for a retry; None keeps none.
     """
 
     resolve: Callable[[str], str]
     window: Window
     known: Sequence[KnownSpan]
     analyzer_cache: str
+    span_statistics: str
     compress: bool
     push_to: str
     cache_dir: str | None = None
@@ -99,6 +103,7 @@ def build(loaded: Loaded, *, root: Path, cache: bool = True, window: Window | No
         window=window or find_window(config.data, loaded.resolve),
         known=ingested_spans(root / METADATA, config.name),
         analyzer_cache=str(root / "analyzer_cache"),
+        span_statistics=str(root / SPAN_STATISTICS),
         compress="://" in str(root),
         push_to=str(loaded.resolve(config.push.to)),
         cache_dir=str(root / "input_cache"),
@@ -140,6 +145,17 @@ def build_nodes(loaded: Loaded, place: Place, *, reuse: bool = True) -> list[bas
     comparison = SchemaComparison(statistics=statistics.outputs["statistics"], schema=schema.outputs["schema"])
     validator = ExampleValidator(statistics=statistics.outputs["statistics"], schema=schema.outputs["schema"])
 
+    span_comparison = SpanComparison(
+        preprocessing,
+        config.gates,
+        examples=examples,
+        anomalies=validator.outputs["anomalies"],
+        name=config.name,
+        unit=place.window.unit,
+        folder=place.span_statistics,
+    )
+    gate = DataGate(comparison=span_comparison.outputs["comparison"], serving=place.push_to)
+
     transform = Transform(
         preprocessing,
         examples=examples,
@@ -177,6 +193,10 @@ def build_nodes(loaded: Loaded, place: Place, *, reuse: bool = True) -> list[bas
         hyperparameters=tuner.outputs["best_hyperparameters"] if tuner else None,
         custom_config={**training, "work": place.work and f"{place.work}/Trainer"},
     )
+    for node in (tuner, trainer):
+        if node is not None:
+            # What learns waits for the gate; Transform runs beside it, and what it makes is kept for the next run.
+            node.add_upstream_node(gate)
     model = trainer.outputs["model"]
 
     parity = Parity(
@@ -219,6 +239,7 @@ def build_nodes(loaded: Loaded, place: Place, *, reuse: bool = True) -> list[bas
         examples=examples,
         statistics=statistics.outputs["statistics"],
         comparison=comparison.outputs["comparison"],
+        spans=span_comparison.outputs["comparison"],
         model_run=trainer.outputs["model_run"],
         parity=parity.outputs["report"],
         evaluation=evaluator.outputs["evaluation"],
@@ -236,6 +257,8 @@ def build_nodes(loaded: Loaded, place: Place, *, reuse: bool = True) -> list[bas
         schema,
         comparison,
         validator,
+        span_comparison,
+        gate,
         transform,
         *([tuner] if tuner else []),
         trainer,

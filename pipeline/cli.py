@@ -63,7 +63,8 @@ def _print_version(wanted: bool) -> None:
 
 
 @app.callback(
-    epilog="Exit codes: 0 done, 1 a run failed, 2 the YAML or the command line is wrong, 3 not blessed, 4 no such span."
+    epilog="Exit codes: 0 done, 1 a run failed, 2 the YAML or the command line is wrong, 3 not blessed, 4 no such "
+    "span, 5 stopped by the data gate."
 )
 def fullpass(
     debug: Annotated[bool, typer.Option(_DEBUG, help="Show tracebacks.")] = False,
@@ -165,6 +166,10 @@ def run(
             show_default="latest",
         ),
     ] = None,
+    gate: Annotated[
+        Literal["stop", "warn"],
+        typer.Option(help="warn: train on data that the gate would stop at; what moved is told all the same."),
+    ] = "stop",
     parallel: Annotated[
         int | None, typer.Option(min=1, help="Nodes that run at the same time.", show_default="one per core")
     ] = None,
@@ -177,7 +182,15 @@ def run(
     from pipeline.run import run as run_pipeline
 
     code = run_pipeline(
-        loaded, root=root, from_node=from_node, to_node=to_node, fresh=fresh, span=span, parallel=parallel, wait=wait
+        loaded,
+        root=root,
+        from_node=from_node,
+        to_node=to_node,
+        fresh=fresh,
+        span=span,
+        gate=gate,
+        parallel=parallel,
+        wait=wait,
     )
     # Everything is written; taking TFX and TensorFlow apart again would keep the user waiting for seconds.
     sys.stdout.flush()

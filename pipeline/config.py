@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from components.data_gate.config import GatesConfig
 from components.evaluation.config import EvaluationConfig
 from components.evaluation.metrics import DEFAULT_METRICS
 from components.ingest.config import DataConfig, IngestConfig, StratifiedSplit
@@ -90,6 +91,7 @@ class PipelineConfig(Spec):
     """A search for hyperparameters before the model is trained (docs/tuning.md)."""
     input: InputConfig = InputConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
+    gates: GatesConfig = GatesConfig()
     parity: ParityConfig = ParityConfig()
     push: PushConfig = PushConfig()
     schedule: ScheduleConfig | None = None

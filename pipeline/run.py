@@ -1,8 +1,9 @@
 """`fullpass run`: from a YAML file to a pushed model on this machine."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 
@@ -14,9 +15,11 @@ from pipeline.loading.load import Loaded
 from pipeline.run_facts import run_facts, tell_nodes
 
 SPAN_INDEX = "span_index"
+SPAN_STATISTICS = "span_statistics"
 EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_NOT_BLESSED = 3
+EXIT_GATE = 5
 
 
 def run(
@@ -27,6 +30,7 @@ def run(
     to_node: str | None = None,
     fresh: bool = False,
     span: str | None = None,
+    gate: Literal["stop", "warn"] = "stop",
     parallel: int | None = None,
     wait: bool = False,
     console: Console | None = None,
@@ -39,18 +43,22 @@ def run(
         from_node, to_node: run a part only.
         fresh: repeat every node, though nothing has changed.
         span: the newest span to train on, as a date or number, or A:B; by default the newest there is.
+        gate: `warn` trains on data that the gate would stop at, and tells what moved all the same.
         parallel: nodes at a time; by default the number of cores.
         wait: wait for another run on the same root, instead of refusing.
         console: where to print.
 
     Returns:
-        The exit code: 0 done, 1 a node failed, 3 the model was not blessed.
+        The exit code: 0 done, 1 a node failed, 3 the model was not blessed, 5 the data gate stopped the run.
 
     Raises:
         SpanNotFoundError: The span asked for is not there.
         UserError: The pipeline cannot be built or another run holds the root.
     """
     console = console or Console()
+    if gate == "warn":
+        softened = loaded.config.model_copy(update={"gates": loaded.config.gates.without_stops()})
+        loaded = replace(loaded, config=softened)
     root = root.absolute() if root else pipeline_root(loaded)
     add_user_modules(loaded)
     # Held from here on: what a run does depends on what earlier ones have left.
@@ -80,7 +88,7 @@ def _run(loaded: Loaded, root: Path, *, span: str | None, fresh: bool, console: 
         from pipeline.execution import runner
         from pipeline.execution.display import display
         from pipeline.execution.metadata_store import outputs, record_run
-        from pipeline.summary import print_summary, summarize, write_summary
+        from pipeline.summary import print_summary, stopped_by_gate, summarize, write_summary
 
         pipeline = build(loaded, root=root, cache=not fresh, window=window)
         facts = run_facts(loaded, run_id)
@@ -99,6 +107,8 @@ def _run(loaded: Loaded, root: Path, *, span: str | None, fresh: bool, console: 
         summary = summarize(result, lambda node: outputs(result, node), loaded.config)
     print_summary(summary, result, console)
     write_summary(summary, result, logs / "summary.json")
+    if stopped_by_gate(result):
+        return EXIT_GATE
     if not result.ok:
         return EXIT_FAILED
     return EXIT_OK if summary.verdict is None or summary.verdict.blessed else EXIT_NOT_BLESSED

@@ -10,13 +10,16 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from components.artifacts import Report
+from components.artifacts import Report, SpanComparison
+from components.data_gate.component import read_comparison
+from components.data_gate.judge import Verdict as DataVerdict
 from components.evaluation.verdict import Verdict, read_verdict
 from components.transform.analysis import Analysis, read_analysis
 from pipeline.config import PipelineConfig
 from pipeline.execution.events import Artifact, RunResult, Status
 from pipeline.training_facts import TrainingFacts, Trials, read_training, read_trials, trials_table
 
+DATA_GATE = "DataGate"
 _SHOWN = 6
 
 Outputs = Callable[[str], dict[str, list[Artifact]]]
@@ -27,7 +30,7 @@ class Summary:
     """The facts of a run, as far as it came; None where it did not come so far.
 
     rows: per split. overlaps: rows that stand in two splits, `eval in train` -> number. pushed_to: folder of the
-    version. newly_pushed: False if this model was pushed before.
+    version. newly_pushed: False if this model was pushed before. data: what the data gate found.
     """
 
     rows: dict[str, int] | None
@@ -47,6 +50,12 @@ class Summary:
     report: str | None
     training: TrainingFacts | None = None
     trials: Trials | None = None
+    data: DataVerdict | None = None
+
+
+def stopped_by_gate(result: RunResult) -> bool:
+    """Whether the data gate ended a run."""
+    return any(node.id == DATA_GATE and node.status is Status.FAILED for node in result.nodes)
 
 
 def summarize(result: RunResult, outputs: Outputs, config: PipelineConfig) -> Summary:
@@ -70,7 +79,9 @@ def summarize(result: RunResult, outputs: Outputs, config: PipelineConfig) -> Su
     evaluation, blessing = artifact("Evaluator", "evaluation"), artifact("Evaluator", "blessing")
     pushed, model = artifact("Pusher", "pushed_model"), artifact("Trainer", "model")
     parity, serving = artifact("Parity", "report"), artifact("ServingCheck", "report")
-    report = artifact("Report", "report")
+    report, spans = artifact("Report", "report"), artifact("SpanComparison", "comparison")
+    pages = [f"{report.uri}/{Report.FILE}"] if report else []
+    pages += [f"{spans.uri}/{SpanComparison.PAGE}"] if spans and stopped_by_gate(result) else []
     comparison = artifact("SchemaComparison", "comparison")
     model_run, tuner = artifact("Trainer", "model_run"), artifact("Tuner", "tuner_results")
     verdict = None
@@ -94,9 +105,10 @@ def summarize(result: RunResult, outputs: Outputs, config: PipelineConfig) -> Su
         newly_pushed=bool(pushed and pushed.properties.get("created") and result.node("Pusher").status is Status.OK),
         parity_rows=int(parity.properties["rows"]) if parity else None,
         latency_ms=float(serving.properties["latency_ms"]) if serving else None,
-        report=f"{report.uri}/{Report.FILE}" if report else None,
+        report=next(iter(pages), None),
         training=read_training(model_run.uri) if model_run else None,
         trials=read_trials(tuner.uri, config) if tuner else None,
+        data=read_comparison(spans.uri) if spans else None,
     )
 
 
@@ -137,6 +149,7 @@ def write_summary(summary: Summary, result: RunResult, path: Path) -> None:
         "reasons": list(verdict.reasons) if verdict else [],
         "metrics": {m.metric: m.value for m in verdict.metrics} if verdict else {},
         "baseline": {m.metric: m.baseline for m in verdict.metrics if m.baseline is not None} if verdict else {},
+        "data_gate": _gate_facts(summary.data) if summary.data else None,
         "training": asdict(summary.training) if summary.training else None,
         "trials": summary.trials.records() if summary.trials else None,
         "model": summary.model,
@@ -147,6 +160,18 @@ def write_summary(summary: Summary, result: RunResult, path: Path) -> None:
     pending = path.with_suffix(".pending")
     pending.write_text(json.dumps(facts, indent=1) + "\n")
     pending.replace(path)
+
+
+def _gate_facts(data: DataVerdict) -> dict[str, object]:
+    return {
+        "span": data.span,
+        "compared_with": [against for against in (data.previous, data.window) if against],
+        "stopped": data.stopped,
+        "retrain": data.retrain,
+        "findings": [
+            {"check": f.check, "subject": f.subject, "policy": f.policy, "text": f.text} for f in data.findings
+        ],
+    }
 
 
 def _facts(summary: Summary) -> RenderableType:
@@ -164,6 +189,8 @@ def _facts(summary: Summary) -> RenderableType:
             table.add_row(
                 "overlap", f"{rows:,} rows of {pair} too ({rows / max(second, 1):.2%}), equal in all that is read"
             )
+    for line in _gate(summary.data) if summary.data else ():
+        table.add_row("data gate", Text(line))
     for line in _analysis(summary.analysis) if summary.analysis else ():
         table.add_row("analysis", line)
     if summary.schema_differences:
@@ -196,6 +223,17 @@ def _analysis(analysis: Analysis) -> list[str]:
     return lines
 
 
+def _gate(data: DataVerdict) -> list[str]:
+    """Returns what moved, the most serious first, or that nothing did."""
+    against = " and ".join(filter(None, (data.previous, data.window)))
+    lines = [f"{finding.policy}: {finding.text}" for finding in data.findings[:_SHOWN]]
+    if len(data.findings) > _SHOWN:
+        lines.append(f"and {len(data.findings) - _SHOWN} more, in the report")
+    if not data.findings and against:
+        lines.append(f"{data.span} is as {against}")
+    return [*lines, *data.notes]
+
+
 def _total(artifacts: Sequence[Artifact], name: str) -> int:
     return sum(int(artifact.properties.get(name, 0)) for artifact in artifacts)
 
@@ -223,6 +261,8 @@ def _times(result: RunResult) -> Table:
 
 
 def _ending(summary: Summary, result: RunResult) -> RenderableType:
+    if stopped_by_gate(result):
+        return Text("Stopped by the data gate. Nothing was trained; what is served stays.", style="red")
     if not result.ok:
         return Text("The run did not finish; the next one goes on from here.", style="red")
     verdict = summary.verdict

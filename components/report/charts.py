@@ -89,6 +89,37 @@ def bar_chart(values: Mapping[str, float], *, unit: str, label: str, width: int 
     return _svg(width, len(values) * _ROW + 4, "".join(rows), label)
 
 
+def paired_bars(
+    names: Sequence[str], before: Sequence[float], now: Sequence[float], *, label: str, width: int = 560
+) -> Markup:
+    """Returns two horizontal bars per entry, the upper one of before, with their shares.
+
+    Args:
+        names: [n].
+        before, now: shares [n], 0 to 1.
+        label: what it shows, for those who do not see it.
+        width: in pixels.
+    """
+    top = max((*before, *now), default=0) or 1.0
+    name_width, figures, row = 170, 100, 22
+    parts = []
+    for i, (name, *shares) in enumerate(zip(names, before, now, strict=True)):
+        y = i * row
+        parts.append(
+            f'<text x="{name_width - 8}" y="{y + 14}" text-anchor="end">{escape(_shortened(name))}</text>'
+            f'<text x="{width - figures + 8}" y="{y + 14}">{shares[0]:.1%}, {shares[1]:.1%}</text>'
+        )
+        for of, share in enumerate(shares):
+            length = (width - name_width - figures) * share / top
+            fill = "#9ca3af" if of == 0 else _COLORS[0]
+            parts.append(f'<rect x="{name_width}" y="{y + 2 + 9 * of}" width="{length:.1f}" height="8" fill="{fill}"/>')
+    return _svg(width, len(names) * row + 4, "".join(parts), label)
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= 24 else f"{name[:23]}…"
+
+
 def _svg(width: int, height: int, body: str, label: str) -> Markup:
     return Markup(
         f'<svg role="img" aria-label="{escape(label)}" width="{width}" height="{height}" '

@@ -1,8 +1,5 @@
 """The Report component."""
 
-from pathlib import Path
-
-import jinja2
 from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
 from tfx.dsl.component.experimental.decorators import component
 from tfx.dsl.io import fileio
@@ -11,8 +8,7 @@ from tfx.types import standard_artifacts
 from components import artifacts
 from components.evaluation.config import EvaluationConfig
 from components.report.facts import Run, read_run
-
-_PAGE = Path(__file__).with_name("page.html")
+from components.report.pages import render_page
 
 
 @component
@@ -20,6 +16,7 @@ def Report(
     examples: InputArtifact[list[standard_artifacts.Examples]],
     statistics: InputArtifact[standard_artifacts.ExampleStatistics],
     comparison: InputArtifact[artifacts.SchemaComparison],
+    spans: InputArtifact[artifacts.SpanComparison],
     model_run: InputArtifact[standard_artifacts.ModelRun],
     parity: InputArtifact[artifacts.ParityReport],
     evaluation: InputArtifact[standard_artifacts.ModelEvaluation],
@@ -41,6 +38,7 @@ def Report(
         examples=examples,
         statistics=statistics,
         comparison=comparison,
+        spans=spans,
         model_run=model_run,
         parity=parity,
         evaluation=evaluation,
@@ -55,7 +53,4 @@ def Report(
 
 def render(run: Run) -> str:
     """Returns the page: HTML without scripts, fonts or addresses; whatever the data says is escaped."""
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.from_string(_PAGE.read_text(encoding="utf-8")).render(run=run)
+    return render_page("page.html", run=run)

@@ -10,12 +10,14 @@ from tfx import types
 from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 
+from components.data_gate.judge import read_verdict as read_verdict_of_data
 from components.evaluation.config import EvaluationConfig
 from components.evaluation.verdict import Slice, Verdict, read_slices, read_verdict
 from components.ingest.ingest import QUARANTINE, read_manifest
 from components.ingest.overlap import Overlap
 from components.report.charts import bar_chart, histogram, line_chart
 from components.report.columns import Column, read_columns
+from components.report.gate import Gate, gate_section
 from trainer.run_fn import TRAINING_FILE
 
 Facts = tuple[tuple[str, str], ...]
@@ -67,6 +69,7 @@ class Run:
     training: Training
     parity: Parity
     serving: str
+    gate: Gate
     data: Data
     pushed_to: str
 
@@ -77,6 +80,7 @@ def read_run(
     examples: Sequence[types.Artifact],
     statistics: types.Artifact,
     comparison: types.Artifact,
+    spans: types.Artifact,
     model_run: types.Artifact,
     parity: types.Artifact,
     evaluation: types.Artifact,
@@ -94,6 +98,7 @@ def read_run(
         training=_training(_read_json(f"{model_run.uri}/{TRAINING_FILE}")),
         parity=_parity(_read_json(f"{parity.uri}/parity.json")),
         serving=_serving(_read_json(f"{serving.uri}/serving.json")),
+        gate=gate_section(read_verdict_of_data(_read_json(f"{spans.uri}/{spans.FILE}"))),
         data=_data(examples, statistics, comparison),
         pushed_to=pushed.get_string_custom_property("pushed_destination") if _is_pushed(pushed) else "",
     )

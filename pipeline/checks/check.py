@@ -6,7 +6,7 @@ A check takes the loaded file and yields findings; it imports neither TensorFlow
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from pipeline.checks import data, evaluation, features, label, places, run, source, tuning
+from pipeline.checks import data, evaluation, features, gates, label, places, run, source, tuning
 from pipeline.checks.findings import Finding
 from pipeline.loading.load import Loaded
 from pipeline.loading.problems import ConfigError, Problem, in_file_order
@@ -39,6 +39,8 @@ CHECKS: tuple[Check, ...] = (
     evaluation.check_metrics,
     evaluation.check_thresholds,
     evaluation.check_slices,
+    gates.check_gate_columns,
+    gates.check_retrain,
     tuning.check_tuning_paths,
     tuning.check_tuning_objective,
     tuning.check_tuning_workers,

@@ -157,12 +157,13 @@ def _describe_text(form: Schema) -> str:
 
 def _describe_number(form: Schema) -> str:
     noun = "a whole number" if form["type"] == "integer" else "a number"
-    low, high, above = form.get("minimum"), form.get("maximum"), form.get("exclusiveMinimum")
+    low, high, above, below = (form.get(k) for k in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"))
     if low is not None and high is not None:
         return f"{noun} from {low:g} to {high:g}"
+    end = f" and at most {high:g}" if high is not None else f" and below {below:g}" if below is not None else ""
     if above is not None:
-        return f"{noun} above {above:g}"
-    return f"{noun} of at least {low:g}" if low is not None else noun
+        return f"{noun} above {above:g}{end}"
+    return f"{noun} of at least {low:g}{end}" if low is not None else noun
 
 
 def _describe_list(form: Schema, defs: Schema) -> str:

@@ -46,7 +46,7 @@ def test_kfp_parses_both_documents_strictly(taxi_package):
     pipeline, platform = yaml.safe_load_all(to_yaml(taxi_package))
     spec = json_format.ParseDict(pipeline, pipeline_spec_pb2.PipelineSpec())
     json_format.ParseDict(platform, pipeline_spec_pb2.PlatformSpec())
-    assert spec.schema_version == "2.1.0" and len(spec.root.dag.tasks) == 16
+    assert spec.schema_version == "2.1.0" and len(spec.root.dag.tasks) == 18
 
 
 def test_the_kfp_sdk_loads_it_as_a_component(taxi_package):

@@ -2,11 +2,17 @@ import html.parser
 
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
+from components.data_gate.distribution import Distribution
+from components.data_gate.divergence import divergence
+from components.data_gate.judge import Compared, Finding
+from components.data_gate.judge import Verdict as DataVerdict
 from components.evaluation.verdict import Measured, Slice, Verdict
 from components.report.charts import histogram
 from components.report.columns import Column, read_columns
 from components.report.component import render
 from components.report.facts import Data, Parity, Run, ShownColumn, Training
+from components.report.gate import gate_section
+from components.report.gate_page import render_gate
 
 HOSTILE = "<script>alert('x')</script>"
 
@@ -42,6 +48,21 @@ def test_columns_by_name_with_what_train_holds():
     )
 
 
+def data_verdict(policy="stop"):
+    """Four series; the one that moved most has 30 values, half of them hostile to HTML."""
+    names = [HOSTILE, *(f"zone {i}" for i in range(29))]
+    before = Distribution("category", tuple(names), tuple([100.0] * 30), missing=50.0)
+    now = Distribution("category", tuple(names), tuple([1000.0, *[50.0] * 29]), missing=250.0)
+    moved, still = divergence(before, now), divergence(before, before)
+    compared = (
+        Compared("zone", "2020-03", moved, 0.1, 0.2),
+        Compared("zone", "the window (2020-01 to 2020-03)", moved, 0.1, 0.2),
+        *(Compared(name, "2020-03", still, 0.1, 0.2) for name in ("fare", "tip", "tolls")),
+    )
+    finding = Finding("drift", "zone", policy, f"zone: moved; most of all {HOSTILE}", 2.0)
+    return DataVerdict("2020-04", 3000, "2020-03", "", (finding,) if policy else (), compared, ("1 span missing",))
+
+
 def run(*, blessed):
     metrics = (Measured("auc", 0.91234, 0.9, ">= 0.95", blessed),)
     shown = ShownColumn(Column(HOSTILE, "text", 0.25, HOSTILE, (1.0, 2.0)), histogram([1], label=HOSTILE))
@@ -52,6 +73,7 @@ def run(*, blessed):
         training=Training((("epochs", "3"),), histogram([1], label="x"), histogram([2], label="y")),
         parity=Parity(1234, 20, 0),
         serving="answered",
+        gate=gate_section(data_verdict("warn")),
         data=Data((("rows read", "5,000"),), (HOSTILE,), (shown,), HOSTILE),
         pushed_to="/models/1" if blessed else "",
     )
@@ -93,3 +115,22 @@ def test_nothing_of_the_data_becomes_markup_and_nothing_is_loaded_from_elsewhere
     tags, text = read(page)
     assert "script" not in tags and HOSTILE in text
     assert "http" not in page and "link" not in tags and "img" not in tags
+
+
+def test_the_page_of_a_stop_says_what_moved_and_shows_the_three_worst():
+    page = render_gate("taxi", data_verdict())
+    tags, text = read(page)
+    assert "Stopped: the data has changed, nothing was trained or pushed" in text
+    assert "2020-04, 3,000 rows, compared with 2020-03." in text and "1 span missing" in text
+    assert f"stop drift zone: moved; most of all {HOSTILE}" in text
+    assert [name for name in ("zone", "fare", "tip", "tolls") if f"<b>{name}</b>" in page] == ["zone", "fare", "tip"]
+    assert tags.count("svg") == 3 and "3.3%, 37.0%" in text, "100 of 3,050 rows before, 1,000 of 2,700 now"
+    assert "missing 1.6%, 9.3%" in text and "19 others" in text
+    assert "script" not in tags and "http" not in page and "link" not in tags
+
+
+def test_the_page_of_a_run_has_the_gate_too():
+    _, text = read(render(run(blessed=True)))
+    assert f"warn drift zone: moved; most of all {HOSTILE}" in text
+    _, text = read(render_gate("taxi", data_verdict("")))
+    assert "The data may be trained on." in text and "Nothing moved further than it may." in text

@@ -406,6 +406,45 @@ MISTAKES = {
         18,
         ["beam.workers"],
     ),
+    "limits of a column that nothing reads": (
+        {18: "gates: {drift: {features: {fere: ignore}}}\nevaluation:"},
+        "gates.drift.features.fere",
+        18,
+        ['Did you mean "fare"?', "Accepted: company, fare, started, tips."],
+    ),
+    "limits of the label among the features": (
+        {18: "gates: {drift: {features: {big_tipper: {js: 0.1}}}}\nevaluation:"},
+        "gates.drift.features.big_tipper",
+        18,
+        ["gates.label"],
+    ),
+    "limits of a derived column": (
+        {
+            7: "    rate: tips / fare\n    big_tipper: rate > 0.2",
+            18: "gates: {drift: {features: {rate: ignore}}}\nevaluation:",
+        },
+        "gates.drift.features.rate",
+        19,
+        ["derived column"],
+    ),
+    "a policy that there is none of": (
+        {18: "gates: {drift: {policy: halt}}\nevaluation:"},
+        "gates.drift.policy",
+        18,
+        ["halt", "stop"],
+    ),
+    "a limit out of range": (
+        {18: "gates: {drift: {js: 2.0}}\nevaluation:"},
+        "gates.drift.js",
+        18,
+        ["2.0", "above 0 and at most 1"],
+    ),
+    "limits that say nothing": (
+        {18: "gates: {drift: {features: {fare: {}}}}\nevaluation:"},
+        "gates.drift.features.fare",
+        18,
+        ["js, linf, max_missing_change"],
+    ),
 }
 
 # Lines replaced, then what is allowed though it looks like a mistake.
@@ -461,6 +500,11 @@ def test_a_schedule_is_a_warning_that_lets_the_run_go_on(edited):
     loaded = load(edited({18: 'schedule: {cron: "0 3 * * *"}\nevaluation:'}))
     (problem,) = require(loaded)
     assert (problem.path, problem.line, problem.severity) == ("schedule", 18, "warning")
+
+
+def test_a_reason_to_retrain_that_nobody_asks_for_is_a_warning(edited):
+    (problem,) = check(load(edited({18: "gates: {drift: retrain, rows: stop}\nevaluation:"})))
+    assert (problem.path, problem.line, problem.severity) == ("gates.drift", 18, "warning")
 
 
 def test_an_unused_derived_column_is_a_warning(edited):

@@ -1,0 +1,246 @@
+"""SpanComparison, which looks at the newest span and tells what moved; and DataGate, which stops the run for it.
+
+They are two nodes, so that what was found is published, and shown, also where it stops the run.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import apache_beam as beam
+from tensorflow_metadata.proto.v0 import anomalies_pb2
+from tfx import types
+from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
+from tfx.dsl.component.experimental.decorators import component
+from tfx.dsl.components.base import base_beam_component, base_beam_executor, executor_spec
+from tfx.dsl.io import fileio
+from tfx.types import artifact_utils, component_spec, standard_artifacts
+
+from components.artifacts import DataVerdict
+from components.artifacts import SpanComparison as SpanComparisonArtifact
+from components.data_gate.config import GatesConfig
+from components.data_gate.distribution import Distribution
+from components.data_gate.judge import Verdict, judge, read_verdict
+from components.data_gate.read import sketch_records
+from components.data_gate.series import Series, series_of
+from components.data_gate.summary import Summary, SummaryStore, joined
+from components.ingest.component import FINGERPRINT, LABEL, by_span
+from components.report.gate_page import render_gate
+from preprocessing.config import PreprocessingConfig
+from preprocessing.errors import UserError
+
+_ANOMALIES = "SchemaDiff.pb"
+
+
+class SpanComparisonExecutor(base_beam_executor.BaseBeamExecutor):
+    """Summarises the spans that are new, and judges the newest."""
+
+    def Do(
+        self,
+        input_dict: dict[str, list[types.Artifact]],
+        output_dict: dict[str, list[types.Artifact]],
+        exec_properties: dict[str, Any],
+    ) -> None:
+        """See base class."""
+        options = json.loads(exec_properties["options"])
+        gates = GatesConfig.model_validate(options["gates"])
+        preprocessing = PreprocessingConfig.model_validate_json(exec_properties["preprocessing"])
+        unit = options["unit"]
+        series = series_of(preprocessing, unit)
+        store = SummaryStore(options["folder"], series, preprocessing)
+        examples = by_span(input_dict["examples"])
+        *window, newest = self._summaries([_span(e, unit) for e in examples], examples, store, preprocessing, series)
+        earlier = (
+            store.other_version(newest.number, newest.fingerprint)
+            if unit is None
+            else store.before(newest.number, most=gates.history)
+        )
+        anomalies = read_anomalies(artifact_utils.get_single_instance(input_dict["anomalies"]))
+        verdict = judge(newest, window, earlier, series, gates, anomalies=anomalies)
+        store.keep(2 * max(len(examples), gates.history))
+        comparison = artifact_utils.get_single_instance(output_dict["comparison"])
+        write_comparison(comparison, verdict, options["name"])
+
+    def _summaries(
+        self,
+        spans: Sequence[tuple[int, str, str]],
+        examples: Sequence[types.Artifact],
+        store: SummaryStore,
+        preprocessing: PreprocessingConfig,
+        series: tuple[Series, ...],
+    ) -> list[Summary]:
+        known = [store.read(number, fingerprint) for number, _, fingerprint in spans]
+        lacking = [i for i, summary in enumerate(known) if summary is None]
+        if lacking:
+            files = [(i, path) for i in lacking for path in _record_files(examples[i])]
+            with self._make_beam_pipeline() as pipeline:
+                _ = (
+                    pipeline
+                    | "Files" >> beam.Create(files)
+                    | "Sketch" >> beam.ParDo(_Sketch(preprocessing, series))
+                    | "Span" >> beam.GroupByKey()
+                    | "Keep" >> beam.MapTuple(_Keep(store, spans))
+                )
+        return [store.read(number, fingerprint) or _absent(label) for number, label, fingerprint in spans]
+
+
+def _span(examples: types.Artifact, unit: str | None) -> tuple[int, str, str]:
+    """Returns number, label and fingerprint."""
+    label = "" if unit is None else examples.get_string_custom_property(LABEL)
+    return examples.span, label, examples.get_string_custom_property(FINGERPRINT)
+
+
+def _record_files(examples: types.Artifact) -> list[str]:
+    splits = artifact_utils.decode_split_names(examples.split_names)
+    files = [file for split in splits for file in sorted(fileio.glob(f"{examples.uri}/Split-{split}/*"))]
+    return files or [""]
+
+
+def _absent(label: str) -> Summary:
+    raise RuntimeError(f"the statistics of {label} were written, and are not there")
+
+
+class _Sketch(beam.DoFn):
+    """(span, file) -> (span, (rows, distributions)); no file is no rows."""
+
+    def __init__(self, preprocessing: PreprocessingConfig, series: tuple[Series, ...]):
+        self._preprocessing, self._series = preprocessing, series
+
+    def process(self, element: tuple[int, str]) -> Iterator[tuple[int, tuple[int, dict[str, Distribution]]]]:
+        span, path = element
+        found = sketch_records([path] if path else [], self._preprocessing, self._series)
+        yield span, (found.rows, found.distributions())
+
+
+class _Keep:
+    """(span, its parts) -> its summary, kept."""
+
+    def __init__(self, store: SummaryStore, spans: Sequence[tuple[int, str, str]]):
+        self._store, self._spans = store, list(spans)
+
+    def __call__(self, span: int, parts: Iterable[tuple[int, dict[str, Distribution]]]) -> None:
+        every = list(parts)
+        number, label, fingerprint = self._spans[span]
+        rows = sum(rows for rows, _ in every)
+        self._store.write(joined(number, label, fingerprint, rows, [distributions for _, distributions in every]))
+
+
+def read_anomalies(anomalies: types.Artifact) -> list[str]:
+    """Returns TFDV's anomalies in words, each once, with the splits that have it."""
+    splits_of: dict[str, list[str]] = {}
+    for split in artifact_utils.decode_split_names(anomalies.split_names):
+        with fileio.open(f"{artifact_utils.get_split_uri([anomalies], split)}/{_ANOMALIES}", "rb") as file:
+            found = anomalies_pb2.Anomalies.FromString(file.read())
+        for name, info in found.anomaly_info.items():
+            splits_of.setdefault(f"{name}: {info.description}", []).append(split)
+        if found.HasField("dataset_anomaly_info"):
+            splits_of.setdefault(f"all columns: {found.dataset_anomaly_info.description}", []).append(split)
+    return [f"{text} ({', '.join(splits)})" for text, splits in splits_of.items()]
+
+
+def write_comparison(comparison: types.Artifact, verdict: Verdict, name: str) -> None:
+    """Writes the verdict and its page, and describes it for the metadata."""
+    with fileio.open(f"{comparison.uri}/{comparison.FILE}", "w") as file:
+        file.write(json.dumps(verdict.to_json(), indent=1))
+    with fileio.open(f"{comparison.uri}/{comparison.PAGE}", "w") as file:
+        file.write(render_gate(name, verdict))
+    comparison.set_string_custom_property("span", verdict.span)
+    comparison.set_string_custom_property("compared_with", verdict.previous)
+    comparison.set_int_custom_property("findings", len(verdict.findings))
+    comparison.set_int_custom_property("stopped", int(verdict.stopped))
+    comparison.set_int_custom_property("retrain", int(verdict.retrain))
+
+
+def read_comparison(uri: str) -> Verdict:
+    """Returns the verdict of a SpanComparison artifact."""
+    with fileio.open(f"{uri}/{SpanComparisonArtifact.FILE}") as file:
+        return read_verdict(json.loads(file.read()))
+
+
+class SpanComparisonSpec(component_spec.ComponentSpec):
+    """Parameters, inputs and outputs of SpanComparison."""
+
+    PARAMETERS = {
+        "preprocessing": component_spec.ExecutionParameter(type=str),
+        "options": component_spec.ExecutionParameter(type=str),
+    }
+    INPUTS = {
+        "examples": component_spec.ChannelParameter(type=standard_artifacts.Examples),
+        "anomalies": component_spec.ChannelParameter(type=standard_artifacts.ExampleAnomalies),
+    }
+    OUTPUTS = {"comparison": component_spec.ChannelParameter(type=SpanComparisonArtifact)}
+
+
+class SpanComparison(base_beam_component.BaseBeamComponent):
+    """Compares the newest span with the one before and with the rest of the window.
+
+    Outputs: `comparison`, with the custom properties span, compared_with, findings, stopped (0 or 1), retrain (0 or 1).
+    """
+
+    SPEC_CLASS = SpanComparisonSpec
+    EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(SpanComparisonExecutor)
+
+    def __init__(
+        self,
+        preprocessing: PreprocessingConfig,
+        gates: GatesConfig,
+        *,
+        examples: types.BaseChannel,
+        anomalies: types.BaseChannel,
+        name: str,
+        unit: str | None,
+        folder: str,
+    ):
+        """Constructs the component.
+
+        Args:
+            preprocessing: features and label.
+            gates: the section of the YAML.
+            examples: raw examples of every span.
+            anomalies: of ExampleValidator.
+            name: of the pipeline.
+            unit: what a span is; None for a source without spans.
+            folder: where statistics of spans are kept between runs.
+        """
+        options = {"gates": gates.model_dump(mode="json"), "name": name, "unit": unit, "folder": folder}
+        super().__init__(
+            SpanComparisonSpec(
+                preprocessing=preprocessing.model_dump_json(),
+                options=json.dumps(options),
+                examples=examples,
+                anomalies=anomalies,
+                comparison=types.Channel(type=SpanComparisonArtifact),
+            )
+        )
+
+
+@component
+def DataGate(
+    comparison: InputArtifact[SpanComparisonArtifact],
+    verdict: OutputArtifact[DataVerdict],
+    serving: Parameter[str],
+) -> None:
+    """Fails if a finding's policy is `stop`.
+
+    Args:
+        serving: where models are pushed to, for the message.
+    """
+    found = read_comparison(comparison.uri)
+    if found.stopped:
+        raise UserError(stop_message(found, serving))
+    verdict.set_string_custom_property("span", found.span)
+    verdict.set_int_custom_property("warnings", len(found.findings))
+    verdict.set_int_custom_property("retrain", int(found.retrain))
+
+
+def stop_message(found: Verdict, serving: str) -> str:
+    """Returns what moved, by how much, and what to do, of a verdict that stops."""
+    stops = [finding for finding in found.findings if finding.policy == "stop"]
+    return "\n".join(
+        [
+            f"{found.span} has changed, and nothing was trained; what is served from {serving} stays.",
+            *(f"  {finding.text} (gates.{finding.check})" for finding in stops),
+            "If the data is wrong, mend it and run again. If this is how it is now, `fullpass run FILE --gate warn` "
+            "trains on it once; to be told only, from now on, write `warn` for the check.",
+        ]
+    )

@@ -1,0 +1,191 @@
+"""How far two distributions of a column lie apart: bins that both share, their divergences, and what chance gives.
+
+A bin is a value of its own, a range, or a rest; missing is always a bin of its own, so that shares add up to 1 over all
+rows. Measures are
+
+* `js`, the Jensen-Shannon divergence to base 2, from 0 (equal) to 1 (nothing in common): the mean of the
+  Kullback-Leibler divergences of both from their mean (Lin 1991);
+* `linf`, the largest difference of a bin's share (Chebyshev distance).
+
+Two samples of one distribution differ as well. Of n and m rows, 8 ln 2 n m / (n + m) js is about chi-squared with one
+degree of freedom less than there are bins, and the difference of a share s is about normal with variance
+s (1 - s) (1/n + 1/m). `js_chance` and `linf_chance` are what these exceed once in ten thousand comparisons.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from components.data_gate.distribution import Distribution
+
+BINS = 20
+"""Ranges that numbers are cut into, with about as many rows of the data before in each."""
+_TOKENS = 100
+_LEAST_EXPECTED = 5
+"""Rows expected in a bin of a single value; below, counts are no measure of a share (Cochran)."""
+_CHANCE = 1e-4
+MISSING, OTHER = "missing", "other values"
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """Two distributions side by side.
+
+    bins: what each bin is. before, now: share of rows in each; of no rows, zeros. unseen: share of the rows now whose
+    token the data before did not have at all; 0 where that is not known.
+    """
+
+    bins: tuple[str, ...]
+    before: tuple[float, ...]
+    now: tuple[float, ...]
+    js: float
+    linf: float
+    js_chance: float
+    linf_chance: float
+    unseen: float = 0.0
+
+
+def divergence(before: Distribution, now: Distribution) -> Divergence:
+    """Returns how two distributions of one kind differ.
+
+    Args:
+        before: decides the ranges of numbers.
+        now: compared with it.
+    """
+    cut = _number_bins if before.kind == "number" else _token_bins
+    bins, counts_before, counts_now = cut(before, now)
+    bins = [*bins, MISSING]
+    p = _shares([*counts_before, before.missing])
+    q = _shares([*counts_now, now.missing])
+    kept = (p + q > 0) | (np.arange(len(p)) == len(p) - 1)
+    p, q = p[kept], q[kept]
+    inverse = 1 / max(before.rows, 1) + 1 / max(now.rows, 1)
+    return Divergence(
+        bins=tuple(name for name, keep in zip(bins, kept, strict=True) if keep),
+        before=tuple(p.tolist()),
+        now=tuple(q.tolist()),
+        js=jensen_shannon(p, q),
+        linf=float(np.abs(p - q).max()),
+        js_chance=_js_by_chance(int((p + q > 0).sum()), inverse),
+        linf_chance=share_by_chance(float(_most_uncertain((p + q) / 2)), inverse, len(p)),
+        unseen=_unseen(before, now),
+    )
+
+
+def jensen_shannon(p: np.ndarray, q: np.ndarray) -> float:
+    """Returns the Jensen-Shannon divergence to base 2 of two vectors of shares."""
+    middle = (p + q) / 2
+    return float(max((_relative_entropy(p, middle) + _relative_entropy(q, middle)) / 2, 0.0))
+
+
+def _relative_entropy(p: np.ndarray, q: np.ndarray) -> float:
+    there = p > 0
+    return float(np.sum(p[there] * np.log2(p[there] / q[there])))
+
+
+def share_by_chance(share: float, inverse: float, comparisons: int = 1) -> float:
+    """Returns the difference of a share that two samples hardly ever exceed.
+
+    Args:
+        share: in both together.
+        inverse: 1/n + 1/m for samples of n and m rows.
+        comparisons: shares that are looked at.
+    """
+    z = NormalDist().inv_cdf(1 - _CHANCE / 2 / max(comparisons, 1))
+    return min(z * math.sqrt(share * (1 - share) * inverse), 1.0)
+
+
+def _js_by_chance(bins: int, inverse: float) -> float:
+    """Returns the divergence that two samples hardly ever exceed; chi-squared by Wilson and Hilferty (1931)."""
+    freedom = bins - 1
+    if freedom < 1:
+        return 0.0
+    part = 2 / (9 * freedom)
+    quantile = freedom * (1 - part + NormalDist().inv_cdf(1 - _CHANCE) * math.sqrt(part)) ** 3
+    return min(quantile * inverse / (8 * math.log(2)), 1.0)
+
+
+def _most_uncertain(shares: np.ndarray) -> float:
+    """Returns the share that fluctuates most: the one next to a half."""
+    return float(shares[np.argmin(np.abs(shares - 0.5))])
+
+
+def _shares(counts: Sequence[float]) -> np.ndarray:
+    found = np.array(counts, dtype=np.float64)
+    return found / found.sum() if found.sum() else found
+
+
+def _token_bins(before: Distribution, now: Distribution) -> tuple[list[str], list[float], list[float]]:
+    """A bin per token that is common enough to be measured, and one of all others."""
+    of_before, of_now = (dict(zip(d.values, d.counts, strict=True)) for d in (before, now))
+    rows = min(before.rows, now.rows)
+
+    def share(token: str) -> float:
+        return (of_before.get(token, 0) / max(before.rows, 1) + of_now.get(token, 0) / max(now.rows, 1)) / 2
+
+    ranked = sorted({*of_before, *of_now}, key=lambda token: (-share(token), token))
+    bins = [token for token in ranked[:_TOKENS] if share(token) * rows >= _LEAST_EXPECTED]
+    counts = [[of.get(token, 0.0) for token in bins] for of in (of_before, of_now)]
+    rest = [max(d.present - sum(c), 0.0) for d, c in zip((before, now), counts, strict=True)]
+    return [*bins, OTHER], [*counts[0], rest[0]], [*counts[1], rest[1]]
+
+
+def _number_bins(before: Distribution, now: Distribution) -> tuple[list[str], list[float], list[float]]:
+    """A bin per value that many rows share, and ranges between those that hold as many rows of before each.
+
+    A range is (from, to]; the first and the last are open.
+    """
+    heavy = np.union1d(_heavy(before), _heavy(now))
+    own = [_counts_of(d, heavy) for d in (before, now)]
+    rest = [_without(d, heavy) for d in (before, now)]
+    edges = _edges(*rest[0], present=before.present)
+    ranges = [_count_ranges(*part, edges) for part in rest]
+    bins = [*(f"{value:g}" for value in heavy), *_range_names(edges)]
+    return bins, [*own[0], *ranges[0]], [*own[1], *ranges[1]]
+
+
+def _heavy(d: Distribution) -> np.ndarray:
+    values, counts = np.array(d.values, dtype=np.float64), np.array(d.counts, dtype=np.float64)
+    return values[counts >= max(_LEAST_EXPECTED, d.present / BINS)]
+
+
+def _counts_of(d: Distribution, heavy: np.ndarray) -> list[float]:
+    counts = dict(zip(d.values, d.counts, strict=True))
+    return [counts.get(value, 0.0) for value in heavy.tolist()]
+
+
+def _without(d: Distribution, heavy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    values, counts = np.array(d.values, dtype=np.float64), np.array(d.counts, dtype=np.float64)
+    light = ~np.isin(values, heavy)
+    return values[light], counts[light]
+
+
+def _edges(values: np.ndarray, counts: np.ndarray, *, present: float) -> np.ndarray:
+    """Returns the values that end a range, but for the last, which is open."""
+    ranges = round(BINS * counts.sum() / present) if present else 0
+    if ranges < 2:
+        return np.array([])
+    below = np.cumsum(counts)
+    at = np.searchsorted(below, below[-1] * np.arange(1, ranges) / ranges * (1 - 1e-12))
+    return np.unique(values[at[at < len(values) - 1]])
+
+
+def _count_ranges(values: np.ndarray, counts: np.ndarray, edges: np.ndarray) -> list[float]:
+    return np.bincount(np.searchsorted(edges, values), weights=counts, minlength=len(edges) + 1).tolist()
+
+
+def _range_names(edges: np.ndarray) -> list[str]:
+    if not len(edges):
+        return [OTHER]
+    inner = [f"{low:g} to {high:g}" for low, high in zip(edges[:-1], edges[1:], strict=True)]
+    return [f"to {edges[0]:g}", *inner, f"over {edges[-1]:g}"]
+
+
+def _unseen(before: Distribution, now: Distribution) -> float:
+    if before.kind != "category" or not before.complete or not now.rows:
+        return 0.0
+    known = set(before.values)
+    return sum(c for token, c in zip(now.values, now.counts, strict=True) if token not in known) / now.rows

@@ -1,0 +1,244 @@
+"""What the gate looks at in each row: a series of numbers or tokens for each raw column, and for the label.
+
+A number is itself; a vector its mean; text its length in characters; a category its tokens. A date moves on by itself,
+so what is looked at is where it stands in periods that a span holds whole: hour in spans of a day, day of the week and
+of the month too in spans of a month.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from components.data_gate.distribution import Distribution, Kind, NumberSketch, TokenSketch
+from components.ingest.derived import derived_column
+from components.ingest.split import instant
+from preprocessing.columns import raw_columns
+from preprocessing.config import PreprocessingConfig
+from preprocessing.feature import CategoryFeature, DateFeature, DurationFeature, TextFeature
+
+LABEL = "label"
+"""Name of the label's series; its column keeps its own name."""
+DatePart = Literal["month", "day", "day_of_week", "hour"]
+_PARTS: Mapping[str | None, tuple[DatePart, ...]] = {
+    "year": ("month", "day_of_week", "hour"),
+    "month": ("day", "day_of_week", "hour"),
+    "day": ("hour",),
+    "hour": (),
+    "number": ("day_of_week", "hour"),
+    None: ("day_of_week", "hour"),
+}
+_ISO_HOUR = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d))?")
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+@dataclass(frozen=True)
+class Series:
+    """One thing that is looked at in every row.
+
+    name: for people. column: raw or derived column. what: how the column becomes numbers or tokens. format: of dates.
+    part: of dates. separator: between several tokens of a cell. positive: the label's value that counts as 1.
+    """
+
+    name: str
+    column: str
+    what: Literal["number", "mean", "length", "token", "date"]
+    format: str | None = None
+    part: DatePart | None = None
+    separator: str | None = None
+    positive: str | float | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """Of its distribution."""
+        return "category" if self.what in ("token", "date") else "number"
+
+    @property
+    def is_label(self) -> bool:
+        """Whether it is what the model learns."""
+        return self.name.startswith(f"{LABEL} ")
+
+
+def series_of(config: PreprocessingConfig, unit: str | None) -> tuple[Series, ...]:
+    """Returns what is looked at, by column, the label last.
+
+    Args:
+        config: features and label.
+        unit: what a span is; None for a source without spans.
+    """
+    found: list[Series] = []
+    for name, column in raw_columns(config).items():
+        if name == config.label.name:
+            continue
+        if column.type == "string":
+            found += _of_text(name, config, unit)
+        else:
+            found.append(Series(name, name, "mean" if column.type == "vector" else "number"))
+    return (*found, _label(config))
+
+
+def _of_text(column: str, config: PreprocessingConfig, unit: str | None) -> Iterator[Series]:
+    for name, feature in config.features.items():
+        if isinstance(feature, DateFeature) and (feature.column or name) == column:
+            yield from _dates(column, feature.format, unit)
+            return
+        if isinstance(feature, DurationFeature) and column in (feature.start, feature.end):
+            yield from _dates(column, feature.format, unit)
+            return
+        if isinstance(feature, TextFeature) and (feature.column or name) == column:
+            yield Series(f"{column}, length", column, "length")
+            return
+        if isinstance(feature, CategoryFeature) and (feature.column or name) == column:
+            yield Series(column, column, "token", separator=feature.separator)
+            return
+    yield Series(column, column, "token")
+
+
+def _dates(column: str, format: str, unit: str | None) -> Iterator[Series]:
+    for part in _PARTS[unit]:
+        yield Series(f"{column}, {part.replace('_', ' ')}", column, "date", format, part)
+
+
+def _label(config: PreprocessingConfig) -> Series:
+    label = config.label
+    what: Literal["number", "token"] = "number" if label.task == "regression" else "token"
+    return Series(f"{LABEL} {label.name}", label.name, what, separator=label.separator, positive=label.positive)
+
+
+@dataclass
+class Sketches:
+    """Every series of some rows, added batch by batch. config: of which `series` are."""
+
+    config: PreprocessingConfig
+    series: tuple[Series, ...]
+    rows: int = 0
+
+    def __post_init__(self) -> None:
+        self._columns = list(raw_columns(self.config).values())
+        self._sketches: dict[str, NumberSketch | TokenSketch] = {
+            one.name: NumberSketch() if one.kind == "number" else TokenSketch() for one in self.series
+        }
+
+    def add(self, columns: Mapping[str, pa.Array], rows: int) -> None:
+        """Adds rows.
+
+        Args:
+            columns: raw columns [rows], null where missing: float32, binary, or lists of them as in tf.Examples. One
+                that is not there is missing.
+            rows: how many.
+        """
+        if not rows:
+            return
+        self.rows += rows
+        flat = {c.name: _flat(columns.get(c.name), rows, vector=c.type == "vector") for c in self._columns}
+        for one in self.series:
+            array = flat[one.column] if one.column in flat else self._derived(one.column, flat)
+            sketch = self._sketches[one.name]
+            missing = array.null_count
+            present = array.drop_null()
+            if isinstance(sketch, NumberSketch):
+                sketch.add(_numbers(present, one), missing)
+            else:
+                tokens = _tokens(present, one)
+                sketch.add(tokens.drop_null(), missing + tokens.null_count)
+
+    def distributions(self) -> dict[str, Distribution]:
+        """Returns the distributions by name of the series."""
+        return {name: sketch.distribution() for name, sketch in self._sketches.items()}
+
+    def _derived(self, column: str, flat: Mapping[str, pa.Array]) -> pa.Array:
+        return derived_column(column, flat, self._columns, self.config.derive)
+
+
+def _flat(array: pa.Array | None, rows: int, *, vector: bool) -> pa.Array:
+    """Returns a column with one value per row, or one list for vectors; an empty list is missing."""
+    if array is None or pa.types.is_null(array.type):
+        return pa.nulls(rows, pa.float32() if vector else pa.binary())
+    if not (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
+        return _plain(array)
+    lengths = pc.list_value_length(array).fill_null(0).to_numpy()
+    if vector:
+        means = np.full(rows, np.nan)
+        rows_of = np.repeat(np.arange(rows), lengths)
+        values = array.flatten().to_numpy(zero_copy_only=False).astype(np.float64)
+        sums = np.bincount(rows_of, weights=values, minlength=rows)
+        np.divide(sums, lengths, out=means, where=lengths > 0)
+        return pa.array(means, mask=np.isnan(means))
+    firsts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+    return _plain(array.flatten().take(pa.array(firsts, mask=lengths == 0)))
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    """Returns text as binary, whatever the reader made of it."""
+    return array.cast(pa.binary()) if pa.types.is_large_binary(array.type) else array
+
+
+def _numbers(present: pa.Array, series: Series) -> np.ndarray:
+    if series.what == "length":
+        return pc.utf8_length(_text(present)).to_numpy(zero_copy_only=False).astype(np.float64)
+    if pa.types.is_floating(present.type) or pa.types.is_integer(present.type):
+        return present.to_numpy(zero_copy_only=False)
+    return np.full(len(present), np.nan)
+
+
+def _tokens(present: pa.Array, series: Series) -> pa.Array:
+    """Returns the tokens of values, null where one tells none."""
+    if series.what == "date":
+        return _date_parts(_text(present), series)
+    if not (pa.types.is_binary(present.type) or pa.types.is_string(present.type)):
+        written = np.array([f"{value:g}" for value in present.to_pylist()], dtype=object)
+        present = pa.array(written, pa.string())
+    tokens = _text(present)
+    if series.separator is not None:
+        tokens = pc.utf8_trim_whitespace(pc.list_flatten(pc.split_pattern(tokens, series.separator)))
+        return tokens.filter(pc.not_equal(tokens, ""))
+    if series.positive is not None:
+        wanted = series.positive if isinstance(series.positive, str) else f"{series.positive:g}"
+        return pc.if_else(pc.equal(tokens, wanted), wanted, f"not {wanted}")
+    return tokens
+
+
+def _text(values: pa.Array) -> pa.Array:
+    """Returns binary values as text; what is not UTF-8 is written with replacement characters."""
+    if not pa.types.is_binary(values.type):
+        return values.cast(pa.string())
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([value.decode("utf-8", "replace") for value in values.to_pylist()], pa.string())
+
+
+def _date_parts(texts: pa.Array, series: Series) -> pa.Array:
+    """Returns the part of each date as text, null for what is no date. Of times hardly two are equal, of hours many."""
+    iso = series.format == "iso"
+    keys = pc.utf8_slice_codeunits(texts, 0, 13) if iso else texts
+    distinct = keys.dictionary_encode()
+    parts = [_part(_moment(text, str(series.format)), series.part) for text in distinct.dictionary.to_pylist()]
+    return pa.array(parts, pa.string()).take(distinct.indices)
+
+
+def _moment(text: str, format: str) -> datetime | None:
+    if format == "iso":
+        found = _ISO_HOUR.match(text)
+        try:
+            return datetime(*(int(field or 0) for field in found.groups())) if found else None  # type: ignore[arg-type]
+        except ValueError:
+            return None
+    seconds = instant(text, format)
+    try:
+        return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _part(moment: datetime | None, part: DatePart | None) -> str | None:
+    if moment is None:
+        return None
+    if part == "day_of_week":
+        return _WEEKDAYS[moment.weekday()]
+    return str(getattr(moment, str(part)))

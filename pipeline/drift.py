@@ -1,0 +1,118 @@
+"""Whether the newest span has moved, told before a run: from its raw files and what is kept of the spans before.
+
+`fullpass run` asks the same of the records it made. This is for who decides whether to start one.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from components.ingest.request import Request
+from components.ingest.spans import find_window
+from pipeline.loading.load import Loaded, load
+from pipeline.run import SPAN_INDEX, SPAN_STATISTICS, pipeline_root
+from preprocessing.columns import raw_columns
+from preprocessing.errors import UserError
+
+if TYPE_CHECKING:
+    from components.data_gate.judge import Verdict
+
+_MOST_SECONDS = 3600
+
+
+def drift(loaded: Loaded, *, root: Path | None = None, span: str | None = None) -> "Verdict":
+    """Returns what the gate would say of a span, without Beam, ingestion or a run.
+
+    Spans that no run and no earlier call has summarised are read here, row by row, so the first call for a new span
+    costs a pass over its files; what it finds is kept for the run. Derived labels are computed by TensorFlow, which
+    must not start in a process that forks nodes later: use `drift_in_a_process` there.
+
+    Args:
+        loaded: a checked config.
+        root: where the pipeline keeps its artifacts; by default `root:` of the YAML plus its name.
+        span: as `fullpass run --span`; by default the newest.
+
+    Raises:
+        SpanNotFoundError: The span asked for is not there.
+        UserError: A file cannot be read.
+    """
+    from components.data_gate.judge import judge
+    from components.data_gate.read import summarize_raw
+    from components.data_gate.series import series_of
+    from components.data_gate.summary import SummaryStore
+
+    config = loaded.config
+    root = root or pipeline_root(loaded)
+    preprocessing = config.preprocessing_config
+    window = find_window(config.data, loaded.resolve, span, index=root / SPAN_INDEX)
+    series = series_of(preprocessing, window.unit)
+    store = SummaryStore(str(root / SPAN_STATISTICS), series, preprocessing)
+    columns = tuple(raw_columns(preprocessing).values())
+    request = Request(config.ingest_config, config.data.split_names, columns, gzip=_gzip(loaded, root))
+    request = request.with_window(window, ())
+    summaries = []
+    for one in request.spans:
+        known = store.read(one.number, one.fingerprint)
+        if known is None:
+            known = summarize_raw(request, one, preprocessing, series)
+            store.write(known)
+        summaries.append(known)
+    *others, newest = summaries
+    if window.unit is None:
+        earlier = store.other_version(newest.number, newest.fingerprint)
+    else:
+        earlier = store.before(newest.number, most=config.gates.history)
+    return judge(newest, others, earlier, series, config.gates)
+
+
+def drift_in_a_process(file: Path, *, root: Path | None = None, span: str | None = None) -> "Verdict":
+    """Returns the same as `drift` of a pipeline file, computed in a process of its own.
+
+    Raises:
+        UserError: What `drift` raises, or the process was killed or took longer than an hour.
+    """
+    from components.data_gate.judge import read_verdict
+
+    arguments = json.dumps({"file": str(file), "root": root and str(root), "span": span})
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "pipeline.drift", arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_MOST_SECONDS,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UserError(f"{file}: reading the new span took longer than {_MOST_SECONDS // 60} minutes.") from error
+    if done.returncode:
+        raise UserError(f"{file}: drift could not be told. {done.stderr.strip()[-2000:]}")
+    return read_verdict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def _gzip(loaded: Loaded, root: Path) -> bool:
+    """Whether a run would compress its records, which is part of what a span is known by."""
+    compression = loaded.config.data.records.compression
+    return compression == "gzip" or (compression == "auto" and "://" in str(root))
+
+
+def main() -> None:
+    """Prints the verdict for `drift_in_a_process`."""
+    from pipeline.environment import set_environment
+    from pipeline.run import add_user_modules
+
+    set_environment()
+    told = json.loads(sys.argv[1])
+    loaded = load(Path(told["file"]))
+    add_user_modules(loaded)
+    try:
+        found = drift(loaded, root=Path(told["root"]) if told["root"] else None, span=told["span"])
+    except UserError as error:
+        sys.exit(str(error))
+    sys.stdout.write(json.dumps(found.to_json()) + "\n")
+
+
+if __name__ == "__main__":
+    main()

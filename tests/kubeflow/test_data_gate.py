@@ -1,0 +1,68 @@
+"""The data gate in a container: the run fails, and the pod says what moved."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from kubeflow import termination
+
+pytestmark = pytest.mark.integration
+
+
+def run_gate(tmp_path, policy):
+    """Runs the container of DataGate on a comparison with one finding."""
+    from components.artifacts import SpanComparison
+    from components.data_gate.component import write_comparison
+    from components.data_gate.judge import Finding, Verdict
+
+    finding = Finding("missing", "vendor_id", policy, "vendor_id: 8.0% of values missing, 0.3% in 2020-03.", 1.5)
+    comparison = SpanComparison()
+    comparison.uri = str(tmp_path / "comparison")
+    (tmp_path / "comparison").mkdir()
+    write_comparison(comparison, Verdict("2020-04", 10_000, "2020-03", "", (finding,), (), ()), "taxi")
+    plan = {
+        "node": "DataGate", "executor": "components.data_gate.component.DataGate_Executor",
+        "parameters": {"serving": "str"}, "inputs": {"comparison": "components.artifacts.SpanComparison"},
+        "outputs": {"verdict": "components.artifacts.DataVerdict"}, "beam": None, "folder": str(tmp_path),
+        "artifacts": "copied", "uris": [],
+    }  # fmt: skip
+    answer = tmp_path / "answer.json"
+    message = {
+        "inputs": {
+            "parameterValues": {"serving": "/models/taxi"},
+            "artifacts": {"comparison": {"artifacts": [{"name": "1", "uri": "minio://b/c", "metadata": {}}]}},
+        },
+        "outputs": {
+            "artifacts": {"verdict": {"artifacts": [{"name": "verdict", "uri": "minio://b/v"}]}},
+            "outputFile": str(answer),
+        },
+    }  # fmt: skip
+    log = tmp_path / "termination-log"
+    log.touch()
+    command = [
+        sys.executable, "-m", "kubeflow.entrypoint", "--plan", json.dumps(plan),
+        "--executor-input", json.dumps(message),
+        f"--input=comparison={comparison.uri}", f"--output=verdict={tmp_path / 'verdict'}",
+    ]  # fmt: skip
+    environment = {**os.environ, termination.LOG_VARIABLE: str(log)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    return done, log.read_text(), answer
+
+
+def test_a_stop_is_the_termination_message(tmp_path):
+    done, message, answer = run_gate(tmp_path, "stop")
+    assert done.returncode == 1 and not answer.exists()
+    assert message.startswith(
+        "DataGate: 2020-04 has changed, and nothing was trained; what is served from /models/taxi"
+    )
+    assert "vendor_id: 8.0% of values missing, 0.3% in 2020-03. (gates.missing)" in message
+
+
+def test_what_is_only_told_lets_the_run_go_on(tmp_path):
+    done, message, answer = run_gate(tmp_path, "retrain")
+    assert (done.returncode, message) == (0, ""), done.stderr
+    [verdict] = json.loads(answer.read_text())["artifacts"]["verdict"]["artifacts"]
+    assert verdict["metadata"] == {"span": "2020-04", "warnings": 1, "retrain": 1}
