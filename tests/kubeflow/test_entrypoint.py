@@ -152,7 +152,7 @@ def ends(code: str, log: Path, *, stop: bool = False) -> subprocess.CompletedPro
     if stop:
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=600)
     return subprocess.CompletedProcess(program, process.returncode, out, err)
 
 

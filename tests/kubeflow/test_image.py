@@ -209,7 +209,7 @@ def anybody(tmp_path):
             "VENV": os.path.realpath(sys.prefix), "PATH": os.environ["PATH"],
         }  # fmt: skip
         script = ["unshare", "--mount", "sh", "-c", NAMESPACE, "sh", *command]
-        return subprocess.run(script, env=given, capture_output=True, text=True, timeout=240)
+        return subprocess.run(script, env=given, capture_output=True, text=True, timeout=600)
 
     return run
 

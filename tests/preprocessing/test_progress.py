@@ -11,7 +11,7 @@ import pytest
 
 from preprocessing import progress
 
-LIMIT_SECONDS = 60
+LIMIT_SECONDS = 300
 
 
 @pytest.fixture

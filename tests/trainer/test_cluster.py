@@ -90,7 +90,7 @@ def test_workers_that_come_one_after_the_other_find_each_other():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(300)
     assert errors == []
 
 

@@ -49,13 +49,13 @@ def cut_short(args, folder: Path, number: int, updates: int) -> tuple[int, str]:
     root = Path(__file__).resolve().parents[2]
     command = [sys.executable, "-c", RUN, str(folder / "args")]
     process = subprocess.Popen(command, cwd=root, env=os.environ.copy(), stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while saved(folder) < updates:
         assert process.poll() is None, process.communicate()[1][-3000:]
         assert time.monotonic() < deadline
         time.sleep(0.02)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=600)
     return process.returncode, errors
 
 

@@ -110,7 +110,7 @@ def start(planted, folder: Path, how: str, environment: dict[str, str] | None = 
 
 
 def finish(process: subprocess.Popen) -> None:
-    _, errors = process.communicate(timeout=180)
+    _, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors[-3000:]
 
 
@@ -208,7 +208,7 @@ def test_two_workers_see_every_example_of_an_epoch_once(planted, even):
         processes.append(subprocess.Popen(command, cwd=root, env=environment, stdout=-1, stderr=-1, text=True))
     answers = []
     for process in processes:
-        out, errors = process.communicate(timeout=180)
+        out, errors = process.communicate(timeout=600)
         assert process.returncode == 0, errors[-3000:]
         answers.append(json.loads(out.splitlines()[-1]))
     likes = sum(row["likes"] == "yes" for row in even.rows["train"])

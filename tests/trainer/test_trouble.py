@@ -46,7 +46,7 @@ except UserError as error:
 def train(accumulate: int) -> str:
     root = Path(__file__).resolve().parents[2]
     command = [sys.executable, "-c", RUN, str(accumulate)]
-    done = subprocess.run(command, cwd=root, env=os.environ.copy(), capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=root, env=os.environ.copy(), capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 

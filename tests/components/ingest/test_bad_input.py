@@ -206,7 +206,7 @@ def test_a_full_disk_leaves_no_split(tmp_path):
     """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     ran = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], env=environment, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", textwrap.dedent(code)], env=environment, capture_output=True, text=True, timeout=600
     )
     assert ran.returncode != 0
     assert "File too large" in ran.stderr

@@ -13,7 +13,7 @@ from preprocessing.errors import UserError
 
 # Fresh processes: a fork of this one would inherit the locks of whatever threads earlier tests started.
 spawn = multiprocessing.get_context("spawn")
-LIMIT_SECONDS = 60
+LIMIT_SECONDS = 300
 
 
 def hold(root: Path, connection) -> None:

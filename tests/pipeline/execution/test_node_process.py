@@ -43,12 +43,12 @@ def begin(tmp_path: Path):
 
 
 def end(process: NodeProcess) -> NodeResult:
-    assert node_process.wait_any([process], timeout=20) == [process]
+    assert node_process.wait_any([process], timeout=300) == [process]
     return node_process.collect(process)
 
 
 def wait_for(path: Path) -> str:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 300
     while not (path.exists() and path.read_text()):
         assert time.monotonic() < deadline, f"{path} did not appear"
         time.sleep(0.01)
@@ -64,7 +64,7 @@ def is_alive(pid: int) -> bool:
 
 
 def until_gone(pid: int) -> bool:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 300
     while is_alive(pid) and time.monotonic() < deadline:
         time.sleep(0.01)
     return not is_alive(pid)
@@ -173,7 +173,7 @@ for i in range(2):
     node_process.wait_any([process], 20)
     print(node_process.collect(process).status)
 """
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     assert out.stdout.splitlines() == ["ok", "ok", "atexit ran"]
     assert (tmp_path / "0.log").read_text() == ""
 
@@ -185,7 +185,7 @@ def test_progress_is_read_while_the_node_runs(begin, tmp_path: Path):
         return OK
 
     process = begin(work)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 300
     while process.read_progress() is None and time.monotonic() < deadline:
         time.sleep(0.01)
     found = process.read_progress()
@@ -204,7 +204,7 @@ def test_an_interrupted_node_cleans_up(begin, tmp_path: Path):
     def work() -> Outcome:
         try:
             (tmp_path / "running").write_text("yes")
-            time.sleep(60)
+            time.sleep(3600)
         finally:
             (tmp_path / "cleaned").write_text("yes")
         return OK
@@ -220,7 +220,7 @@ def test_a_node_that_swallows_the_interrupt_can_be_killed(begin, tmp_path: Path)
     def work() -> Outcome:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         (tmp_path / "running").write_text("yes")
-        time.sleep(60)
+        time.sleep(3600)
         return OK
 
     process = begin(work)
@@ -233,7 +233,7 @@ def test_a_node_that_swallows_the_interrupt_can_be_killed(begin, tmp_path: Path)
 
 def test_children_that_a_node_leaves_behind_are_ended(begin, tmp_path: Path):
     def work() -> Outcome:
-        child = subprocess.Popen(["sleep", "60"])
+        child = subprocess.Popen(["sleep", "3600"])
         (tmp_path / "pid").write_text(str(child.pid))
         return OK
 
@@ -249,22 +249,22 @@ from pipeline.execution import node_process
 root = pathlib.Path({str(tmp_path)!r})
 def work():
     (root / "pid").write_text(str(os.getpid()))
-    time.sleep(60)
+    time.sleep(3600)
 node_process.start("Node", work, log=root / "log", scratch=root)
-time.sleep(60)
+time.sleep(3600)
 """
     runner = subprocess.Popen([sys.executable, "-c", code])
     node = int(wait_for(tmp_path / "pid"))
     assert is_alive(node)
     runner.kill()
-    runner.wait(60)
+    runner.wait(300)
     assert until_gone(node)
 
 
 def test_waiting_returns_the_first_that_ends(begin):
-    slow = begin(lambda: time.sleep(30) or OK, "Slow")
+    slow = begin(lambda: time.sleep(3600) or OK, "Slow")
     fast = begin(lambda: OK, "Fast")
-    assert node_process.wait_any([slow, fast], timeout=10) == [fast]
+    assert node_process.wait_any([slow, fast], timeout=300) == [fast]
     assert node_process.wait_any([slow], timeout=0.05) == []
 
 

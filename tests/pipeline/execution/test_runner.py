@@ -35,7 +35,7 @@ from tests.pipeline import toys
 
 pytestmark = pytest.mark.integration
 RUN_FIRST = True
-LIMIT_SECONDS = 120
+LIMIT_SECONDS = 300
 
 
 @pytest.fixture
@@ -351,9 +351,9 @@ def test_a_signal_interrupts_the_run_and_the_next_is_fine(run, tmp_path: Path, n
     sender = threading.Timer(0, send)
     started = time.monotonic()
     sender.start()
-    result = run(*nodes(60.0))
+    result = run(*nodes(3600.0))
     sender.join(LIMIT_SECONDS)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 600
     assert result.interrupted
     assert not result.ok
     assert statuses(result) == {"Count": "ok", "Sleep": "interrupted", "Double": "not run"}
@@ -379,7 +379,7 @@ def test_a_node_stopped_from_outside_is_a_failure(run, tmp_path: Path):
     killer = threading.Timer(0, kill_node)
     killer.start()
     count = toys.Count(to=2)
-    result = run(count, toys.Sleep(source=count.outputs["data"], running=str(running), seconds=60.0))
+    result = run(count, toys.Sleep(source=count.outputs["data"], running=str(running), seconds=3600.0))
     killer.join(LIMIT_SECONDS)
     assert not result.interrupted
     assert statuses(result)["Sleep"] == "failed"
@@ -399,7 +399,7 @@ def test_no_node_outlives_a_listener_that_fails(run, tmp_path: Path):
         return [count, toys.Sleep(source=count.outputs["data"], running=str(running), seconds=seconds)]
 
     with pytest.raises(BrokenPipeError):
-        run(*nodes(60.0), listener=listen)
+        run(*nodes(3600.0), listener=listen)
     with pytest.raises(ProcessLookupError):
         os.kill(int(running.read_text()), 0)
     assert list((tmp_path / "artifacts" / "Sleep" / "data").iterdir()) == []
@@ -416,7 +416,7 @@ def test_the_run_after_a_killed_run_is_fine(run, tmp_path: Path):
         count = toys.Count(to=2)
         return [count, toys.Sleep(source=count.outputs["data"], running=str(running), seconds=seconds)]
 
-    runner_process = multiprocessing.get_context("fork").Process(target=lambda: run(*nodes(60.0)))
+    runner_process = multiprocessing.get_context("fork").Process(target=lambda: run(*nodes(3600.0)))
     runner_process.start()
     toys.wait_until(running)
     runner_process.kill()

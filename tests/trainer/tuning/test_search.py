@@ -128,13 +128,13 @@ def test_a_search_that_was_killed_goes_on(planted, tmp_path):
     root = Path(__file__).resolve().parents[3]
     command = [sys.executable, "-c", code, str(tmp_path / "args")]
     process = subprocess.Popen(command, cwd=root, env=os.environ.copy(), stdout=-1, stderr=-1, text=True)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while len(list((tmp_path / "work").glob("*/search/trial_*/trial.json"))) < 3:
         assert process.poll() is None, process.communicate()[1][-3000:]
         assert time.monotonic() < deadline
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=30)
+    process.communicate(timeout=600)
     before = {path.parent.name for path in (tmp_path / "work").glob("*/search/trial_*/trial.json")}
     tuner = searched(args)
     assert len(tuner.oracle.trials) == 6
