@@ -349,6 +349,7 @@ def _exit_code(error: Exception) -> int:
     return EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_FAILED
 
 
+import_module("pipeline.schedule.cli").register(schedule)
 # The command line stands above all layers, this module does not: what is above it is found by name.
 import_module("kubeflow.deploy.cli").register(app, schedule)
 

@@ -2,13 +2,14 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from components.data_gate.config import GatesConfig
 from components.evaluation.config import EvaluationConfig
 from components.evaluation.metrics import DEFAULT_METRICS
 from components.ingest.config import DataConfig, IngestConfig, StratifiedSplit
-from pipeline.cron import cron_problem
+from pipeline.notify.config import Hook
+from pipeline.schedule.config import ScheduleConfig
 from preprocessing.columns import derived_behind
 from preprocessing.config import PreprocessingConfig
 from preprocessing.feature import Cross, Features
@@ -37,25 +38,6 @@ class PushConfig(Spec):
     """Folder that a model server watches; each model becomes a version in it. Relative to the YAML's folder."""
     keep: Count = 5
     """Versions kept; the one being served always is."""
-
-
-class ScheduleConfig(Spec):
-    """When to retrain."""
-
-    cron: Name
-    """Five fields: minute, hour, day of month, month, day of week. `0 3 * * *` is every day at three."""
-    wait_for: Name | None = None
-    """Path, with date fields such as {YYYY}, that must exist before a run starts."""
-    on_drift: Literal["warn", "stop"] = "stop"
-    """What a run does when the data has moved away from that of the last blessed model."""
-
-    @field_validator("cron")
-    @classmethod
-    def _valid_cron(cls, text: str) -> str:
-        problem = cron_problem(text)
-        if problem is not None:
-            raise ValueError(problem)
-        return text
 
 
 class BeamConfig(Spec):
@@ -95,6 +77,8 @@ class PipelineConfig(Spec):
     parity: ParityConfig = ParityConfig()
     push: PushConfig = PushConfig()
     schedule: ScheduleConfig | None = None
+    notify: tuple[Hook, ...] = ()
+    """Who is told how runs end."""
     beam: BeamConfig = BeamConfig()
 
     @model_validator(mode="before")

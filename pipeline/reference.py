@@ -85,12 +85,18 @@ def _sections(path: str, section: Schema, schema: Schema, *, level: int) -> Iter
     members = _members(section, schema)
     tag = _tag(members) if len(members) > 1 else None
     if not members:
+        lists = [form["items"] for form in resolve(section, schema) if isinstance(form.get("items"), dict)]
+        for item in lists:
+            yield from _sections(f"{path}[*]", item, schema, level=level)
         return
     yield f"{'#' * level} {path}"
     if len(members) > 1:
         yield f"One of several forms, told apart by `{tag}`."
     if path in PLACES:
-        yield _yaml(f"{path.rpartition('.')[2]}: {PLACES[path]}")
+        name = path.rpartition(".")[2]
+        yield _yaml(
+            f"{name.removesuffix('[*]')}: [{PLACES[path]}]" if name.endswith("[*]") else f"{name}: {PLACES[path]}"
+        )
     for form in members:
         if tag is not None:
             yield f"{'#' * (level + 1)} {path}, {tag}: {form['properties'][tag]['const']}"

@@ -3,7 +3,7 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 
@@ -13,6 +13,10 @@ from pipeline.execution.events import new_run_id
 from pipeline.execution.noise import noise_to
 from pipeline.loading.load import Loaded
 from pipeline.run_facts import run_facts, tell_nodes
+
+if TYPE_CHECKING:
+    from pipeline.execution.events import RunResult
+    from pipeline.summary import Summary
 
 SPAN_INDEX = "span_index"
 SPAN_STATISTICS = "span_statistics"
@@ -85,10 +89,11 @@ def _run(loaded: Loaded, root: Path, *, span: str | None, fresh: bool, console: 
     start_log = logs / "start.log"
     with noise_to(start_log):
         from pipeline.build import METADATA, build
+        from pipeline.ending import end_run
         from pipeline.execution import runner
         from pipeline.execution.display import display
         from pipeline.execution.metadata_store import outputs, record_run
-        from pipeline.summary import print_summary, stopped_by_gate, summarize, write_summary
+        from pipeline.summary import print_summary, summarize, write_summary
 
         pipeline = build(loaded, root=root, cache=not fresh, window=window)
         facts = run_facts(loaded, run_id)
@@ -107,6 +112,23 @@ def _run(loaded: Loaded, root: Path, *, span: str | None, fresh: bool, console: 
         summary = summarize(result, lambda node: outputs(result, node), loaded.config)
     print_summary(summary, result, console)
     write_summary(summary, result, logs / "summary.json")
+    code = _exit_code(result, summary)
+    end_run(
+        loaded,
+        root=root,
+        window=window,
+        result=result,
+        summary=summary,
+        exit_code=code,
+        partial=bool(options["from_node"] or options["to_node"]),
+        say=lambda line: console.print(line, soft_wrap=True, highlight=False),
+    )
+    return code
+
+
+def _exit_code(result: "RunResult", summary: "Summary") -> int:
+    from pipeline.summary import stopped_by_gate
+
     if stopped_by_gate(result):
         return EXIT_GATE
     if not result.ok:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kubeflow.deploy.connection import HOST, Connection, connected
-from kubeflow.deploy.cron import six_fields
+from pipeline.cron import six_fields
 from pipeline.loading.checked import load_checked
 from preprocessing.errors import UserError
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kubeflow.compile import Compiled
     from kubeflow.deploy.cluster import Cluster
     from pipeline.loading.load import Loaded
+    from pipeline.schedule.config import ScheduleConfig
 
 _File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline YAML.", show_default=False)]
 _Env = Annotated[Path, typer.Option(help="The environment file: image, resources, secrets, volumes.")]
@@ -108,18 +109,14 @@ def apply(
     asked = loaded.config.schedule
     if asked is None:
         raise UserError(f'{file}: schedule is missing. For every day at three: schedule: {{cron: "0 3 * * *"}}.')
-    if asked.wait_for is not None:
-        raise UserError(
-            f"{file}:{loaded.line('schedule', 'wait_for')}: schedule.wait_for: recurring runs of Kubeflow start by the "
-            "clock alone. Remove it, and choose a time at which the files are there."
-        )
+    cron = _by_the_clock_alone(loaded, asked)
     compiled = _compiled(loaded, env)
     from kubeflow.deploy import schedule
     from kubeflow.deploy.submit import Settings, parameters
     from kubeflow.package import to_yaml
 
     settings = Settings(experiment or loaded.config.name, service_account, parameters(compiled.package, param or []))
-    wanted = schedule.Wanted(loaded.config.name, six_fields(asked.cron), to_yaml(compiled.package), settings)
+    wanted = schedule.Wanted(loaded.config.name, six_fields(cron), to_yaml(compiled.package), settings)
     with _cluster(Connection(host, forward, context, namespace)) as cluster:
         planned = schedule.plan(cluster, wanted)
         for line in planned.lines(wanted):
@@ -130,14 +127,50 @@ def apply(
         typer.echo(f"recurring run {schedule.apply(cluster, wanted, planned)}")
 
 
+def _by_the_clock_alone(loaded: "Loaded", schedule: "ScheduleConfig") -> str:
+    """Returns the cron line; refuses what recurring runs of Kubeflow cannot do."""
+    beyond = ("new_span", "wait_for", "timeout", "on_late", "missed", "poll")
+    refused = next((name for name in beyond if name in schedule.model_fields_set), None)
+    if refused is not None or schedule.cron is None:
+        key = refused or "cron"
+        raise UserError(
+            f"{loaded.file}:{loaded.line('schedule', key)}: schedule.{key}: recurring runs of Kubeflow start by the "
+            "clock alone. Give cron and nothing else, at a time when the files are there."
+        )
+    if "timezone" in schedule.model_fields_set:
+        typer.echo(
+            f"schedule.timezone: Kubeflow runs by the clock of its installation (CRON_SCHEDULE_TIMEZONE, UTC unless "
+            f"changed). See that it is {schedule.timezone}.",
+            err=True,
+        )
+    return schedule.cron
+
+
 def list_(
-    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Only that of this pipeline.")] = None,
+    context_: typer.Context,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="Of this pipeline. Needed without --env.")
+    ] = None,
+    env: Annotated[
+        Path | None, typer.Option(help="The environment file: list what Kubeflow runs by.", show_default="here")
+    ] = None,
+    root: Annotated[Path | None, typer.Option(help="Folder of artifacts, metadata and logs, instead of root.")] = None,
+    runs: Annotated[int, typer.Option(min=0, help="How many of the last runs to show.")] = 10,
     host: _Host = None,
     namespace: _Namespace = None,
     forward: _Forward = None,
     context: _Context = None,
 ) -> None:
-    """List the schedules that Kubeflow runs by."""
+    """List the last and next runs of this machine's scheduler; with --env the schedules that Kubeflow runs by."""
+    if env is None:
+        given = [name for name in ("host", "namespace", "forward", "context") if _on_the_line(context_, name)]
+        if given or file is None:
+            what = f"{given[0]} is of a cluster: give --env too" if given else "give FILE, or --env for Kubeflow's"
+            raise typer.BadParameter(f"{what}.")
+        from pipeline.schedule.table import table
+
+        typer.echo(table(load_checked(file, runs_here=False), root=root, runs=runs))
+        return
     from kubeflow.deploy import schedule
 
     name = load_checked(file, runs_here=False).config.name if file else None
@@ -191,6 +224,11 @@ def delete(
     with _cluster(Connection(host, forward, context, namespace)) as cluster:
         schedule.delete(cluster, name)
     typer.echo(f"{name}: its schedule is deleted")
+
+
+def _on_the_line(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _compiled(loaded: "Loaded", env: Path) -> "Compiled":

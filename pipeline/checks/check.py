@@ -6,7 +6,7 @@ A check takes the loaded file and yields findings; it imports neither TensorFlow
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from pipeline.checks import data, evaluation, features, gates, label, places, run, source, tuning
+from pipeline.checks import data, evaluation, features, gates, label, places, run, schedule, source, tuning
 from pipeline.checks.findings import Finding
 from pipeline.loading.load import Loaded
 from pipeline.loading.problems import ConfigError, Problem, in_file_order
@@ -48,7 +48,8 @@ CHECKS: tuple[Check, ...] = (
     run.check_training,
     run.check_folders,
     run.check_beam,
-    run.check_schedule,
+    schedule.check_schedule,
+    schedule.check_notify,
 )
 
 

@@ -1,11 +1,11 @@
-"""Checks of what a run does beside features: code of the user, training, folders, Beam, schedule."""
+"""Checks of what a run does beside features: code of the user, training, folders, Beam."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from components.ingest.sources import ModuleSource
 from components.ingest.storage import is_address
-from pipeline.checks.findings import Finding, warning
+from pipeline.checks.findings import Finding
 from pipeline.find_function import function_problem
 from pipeline.loading.load import Loaded
 from pipeline.loading.problems import Keys
@@ -76,15 +76,6 @@ def check_beam(loaded: Loaded) -> Iterator[Finding]:
             yield Finding(keys, f"is set by {_OWN_OPTIONS[name]}. Remove it here.")
         elif "-" in name or " " in name:
             yield Finding(keys, f"Beam's options are written with underscores: {name.replace('-', '_')}.")
-
-
-def check_schedule(loaded: Loaded) -> Iterator[Finding]:
-    """A schedule is not taken for one that runs."""
-    if loaded.config.schedule is not None:
-        yield warning(
-            ("schedule",),
-            "here nothing starts by it; let cron call `fullpass run`. On Kubeflow: `fullpass schedule apply`.",
-        )
 
 
 def _functions(loaded: Loaded) -> Iterator[tuple[Keys, str, tuple[str, ...]]]:

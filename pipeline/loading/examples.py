@@ -65,7 +65,12 @@ PLACES: Mapping[str, str] = {
     "gates.rows": "{policy: stop, min_ratio: 0.8}",
     "parity": "{rows: 1000}",
     "push": "{to: serving, keep: 5}",
-    "schedule": '{cron: "0 3 * * *"}',
+    "schedule": '{cron: "0 3 * * *", timezone: Europe/Zurich, timeout: 6h}',
+    "schedule.timeout": "6h",
+    "schedule.poll": "1m",
+    "notify": "[{on: [failure, gate_stop], url_env: ALERT_URL}]",
+    "notify[*]": "{on: [success], command: [python, tell.py]}",
+    "notify[*].command": "[python, tell.py]",
     "beam": "{runner: direct, workers: 4}",
     "beam.options": "{temp_location: gs://bucket/tmp}",
 }

@@ -54,7 +54,7 @@ def test_check_of_a_wrong_file_lists_every_mistake_on_stderr(fullpass, edited):
 
 
 def test_warnings_are_shown_and_let_check_pass(fullpass, edited):
-    code, out, err = fullpass("check", edited({18: 'schedule: {cron: "0 3 * * *"}\nevaluation:'}))
+    code, out, err = fullpass("check", edited({18: "schedule: {poll: 5m}\nevaluation:"}))
     assert code == 0
     assert ":18: warning: schedule:" in err
     assert "No errors" in out

@@ -45,9 +45,9 @@ def test_from_a_pipeline_file_to_a_schedule_that_is_paused_and_deleted(files, se
     assert len(server.versions) == 1
     assert "is as it should be" in fullpass("schedule", "apply", *files, **at).stdout
     assert "paused" in fullpass("schedule", "pause", files[0], **at).stdout
-    assert "taxi  0 0 3 * * 0  paused" in fullpass("schedule", "list", files[0], **at).stdout
+    assert "taxi  0 0 3 * * 0  paused" in fullpass("schedule", "list", *files, **at).stdout
     assert fullpass("schedule", "resume", files[0], **at).exit_code == 0
-    assert "enabled" in fullpass("schedule", "list", **at).stdout
+    assert "enabled" in fullpass("schedule", "list", *files[1:], **at).stdout
     assert "deleted" in fullpass("schedule", "delete", files[0], **at).stdout
     assert not server.things["recurringruns"]
 
@@ -76,7 +76,7 @@ def test_data_that_is_only_on_the_cluster_is_a_warning(files, server):
     Path(files[0]).write_text(
         text.replace("package:tfx/examples/chicago_taxi_pipeline/data/simple/data.csv", "gone/*.csv")
     )
-    listed = fullpass("schedule", "list", files[0], "--host", server.address)
+    listed = fullpass("schedule", "list", *files, "--host", server.address)
     assert listed.exit_code == 0 and "gone/*.csv" in listed.stderr
 
 

@@ -5,11 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeflow.deploy import schedule
-from kubeflow.deploy.cron import six_fields
 from kubeflow.deploy.schedule import Wanted
 from kubeflow.deploy.submit import Settings
 from kubeflow.package import to_yaml
-from pipeline.cron import cron_problem
+from pipeline.cron import cron_problem, six_fields
 from preprocessing.errors import UserError
 from tests.kubeflow.deploy.server import is_robfig_cron
 

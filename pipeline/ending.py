@@ -1,0 +1,107 @@
+"""What remains to be done when a run has ended: it is written into the history, and whoever wants to know is told."""
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import get_args
+
+from components.ingest.spans import Window
+from pipeline.execution.events import RunResult, Status
+from pipeline.history import History, Run, config_digest, data_digest
+from pipeline.loading.load import Loaded
+from pipeline.notify.config import Event
+from pipeline.notify.payload import Payload
+from pipeline.notify.send import notify
+from pipeline.schedule.process import OCCASION_VARIABLE
+from pipeline.summary import Summary
+
+EXIT_SKIPPED = 6
+_OUTCOMES = {0: "success", 3: "not_blessed", 5: "gate_stop"}
+
+
+def end_run(
+    loaded: Loaded,
+    *,
+    root: Path,
+    window: Window,
+    result: RunResult,
+    summary: Summary,
+    exit_code: int,
+    partial: bool,
+    say: Callable[[str], None],
+) -> None:
+    """Records a run and tells of it. A part of a pipeline (`--to`) is recorded, and told of if it failed.
+
+    Args:
+        loaded: what was run.
+        root: of the pipeline.
+        window: the data that it took.
+        result, summary: what came out.
+        exit_code: of `fullpass run`.
+        partial: whether `--from` or `--to` chose a part.
+        say: prints a line.
+    """
+    outcome = "interrupted" if result.interrupted else _OUTCOMES.get(exit_code, "failure")
+    trained = result.ok and summary.verdict is not None and not _from_elsewhere(result)
+    ended = datetime.now(UTC)
+    run = Run(
+        run_id=result.run_id,
+        occasion=os.environ.get(OCCASION_VARIABLE, ""),
+        started=(ended - timedelta(seconds=result.seconds)).isoformat(timespec="seconds"),
+        ended=ended.isoformat(timespec="seconds"),
+        outcome=outcome,
+        exit_code=exit_code,
+        message=_message(result, summary, outcome),
+        unit=window.unit,
+        first=window.spans[0].number if window.unit else None,
+        last=window.spans[-1].number if window.unit else None,
+        data=data_digest(window),
+        config=config_digest(loaded.config),
+        trained=trained,
+        pushed_to=summary.pushed_to,
+    )
+    History(root).record(run)
+    if outcome in get_args(Event) and (not partial or outcome == "failure"):
+        notify(
+            loaded.config.notify, _payload(loaded, root, window, run, result, summary), folder=loaded.folder, say=say
+        )
+
+
+def _from_elsewhere(result: RunResult) -> bool:
+    """Whether the run took over what another had made of its data (`--from`)."""
+    return any(node.status is Status.REUSED for node in result.nodes)
+
+
+def _message(result: RunResult, summary: Summary, outcome: str) -> str:
+    if not result.ok:
+        failed = next((node for node in result.nodes if node.error), None)
+        return f"{failed.id}: {failed.error}" if failed else "interrupted"
+    if summary.verdict is not None and not summary.verdict.blessed:
+        return "; ".join(summary.verdict.reasons)
+    return f"pushed to {summary.pushed_to}" if summary.newly_pushed else ""
+
+
+def _payload(loaded: Loaded, root: Path, window: Window, run: Run, result: RunResult, summary: Summary) -> Payload:
+    spans = [window.label(number) for number in (run.first, run.last) if number is not None]
+    name = loaded.config.name
+    of_span = f" on data up to {spans[-1]}" if spans else ""
+    words = run.outcome.replace("_", " ")
+    return Payload(
+        event=run.outcome,  # type: ignore[arg-type]
+        text=f"{name}: {words}{of_span}{': ' if run.message else '.'}{run.message}",
+        pipeline=name,
+        file=str(loaded.file.absolute()),
+        exit_code=run.exit_code,
+        span=spans[-1] if spans else None,
+        first_span=spans[0] if spans else None,
+        occasion=run.occasion or None,
+        run_id=run.run_id,
+        seconds=round(result.seconds, 3),
+        metrics={m.metric: m.value for m in summary.verdict.metrics} if summary.verdict else {},
+        reasons=tuple(summary.verdict.reasons) if summary.verdict else (),
+        model=summary.model,
+        pushed_to=summary.pushed_to if summary.newly_pushed else None,
+        report=summary.report,
+        logs=str(root / "logs" / run.run_id),
+    )

@@ -1,0 +1,179 @@
+"""What the runs of a pipeline came to: a SQLite file beside its artifacts, written by the runs themselves.
+
+The metadata knows executions and artifacts; this file knows commands: which data a run took, how it ended, and for
+which occasion of the schedule it was started. It also keeps what the scheduler remembers.
+"""
+
+import hashlib
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+
+from components.ingest.files import fingerprint
+from components.ingest.spans import Window
+from pipeline.config import PipelineConfig
+
+HISTORY_FILE = "history.sqlite"
+_BUSY_SECONDS = 60
+_TABLES = """
+CREATE TABLE IF NOT EXISTS run (
+  run_id TEXT PRIMARY KEY, occasion TEXT, started TEXT, ended TEXT, outcome TEXT, exit_code INTEGER, message TEXT,
+  unit TEXT, first INTEGER, last INTEGER, data TEXT, config TEXT, trained INTEGER, pushed_to TEXT
+);
+CREATE TABLE IF NOT EXISTS occasion (
+  number INTEGER PRIMARY KEY, key TEXT, kind TEXT, due TEXT, ended TEXT, span TEXT, outcome TEXT, message TEXT, log TEXT
+);
+CREATE TABLE IF NOT EXISTS request (number INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT, span INTEGER);
+CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT);
+"""
+_NO_DATA = ("schedule", "notify", "beam", "push", "root")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that came to an end.
+
+    occasion: of the schedule, empty for a run by hand. outcome: success, not_blessed, gate_stop, failure or
+    interrupted. unit, first, last: its window; None for a source without spans. data: digest of its files. config:
+    digest of all in the YAML that decides what is trained. trained: whether it came as far as a model and a verdict, on
+    all of its window.
+    """
+
+    run_id: str
+    started: str
+    ended: str
+    outcome: str
+    exit_code: int
+    data: str
+    config: str
+    trained: bool
+    occasion: str = ""
+    message: str = ""
+    unit: str | None = None
+    first: int | None = None
+    last: int | None = None
+    pushed_to: str | None = None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How an occasion of the schedule ended. span: as people write it. log: what the run printed."""
+
+    key: str
+    kind: str
+    due: str
+    ended: str
+    span: str
+    outcome: str
+    message: str
+    log: str = ""
+
+
+class History:
+    """The history of one pipeline; every call is whole or not at all, whatever other processes do."""
+
+    def __init__(self, root: Path) -> None:
+        self._file = root / HISTORY_FILE
+        self._has_tables = False
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything was recorded."""
+        return self._file.exists()
+
+    def record(self, run: Run) -> None:
+        """Keeps how a run ended."""
+        names = [field.name for field in fields(Run)]
+        marks = ", ".join("?" for _ in names)
+        with self._transaction() as database:
+            values = [getattr(run, name) for name in names]
+            database.execute(f"INSERT OR REPLACE INTO run ({', '.join(names)}) VALUES ({marks})", values)
+
+    def newest_trained(self, unit: str | None) -> Run | None:
+        """Returns the run that trained on the newest span, the latest of several.
+
+        Args:
+            unit: what a span of the source is; None for a source without spans.
+        """
+        found = self._runs("WHERE trained AND unit IS ? ORDER BY COALESCE(last, 0) DESC, run_id DESC LIMIT 1", unit)
+        return next(iter(found), None)
+
+    def run_for(self, occasion: str) -> Run | None:
+        """Returns the latest run that was started for an occasion."""
+        return next(iter(self._runs("WHERE occasion = ? ORDER BY run_id DESC LIMIT 1", occasion)), None)
+
+    def trained_on(self, *, last: int | None, data: str, config: str) -> Run | None:
+        """Returns the latest run that trained on exactly this window of data by this config."""
+        condition = "WHERE trained AND last IS ? AND data = ? AND config = ? ORDER BY run_id DESC LIMIT 1"
+        return next(iter(self._runs(condition, last, data, config)), None)
+
+    def entries(self, most: int) -> list[Entry]:
+        """Returns the latest occasions that ended, the latest first."""
+        names = [field.name for field in fields(Entry)]
+        query = f"SELECT {', '.join(names)} FROM occasion ORDER BY number DESC LIMIT ?"
+        with self._transaction() as database:
+            return [Entry(*row) for row in database.execute(query, [most])]
+
+    def state(self, name: str) -> str | None:
+        """Returns what was kept under a name."""
+        with self._transaction() as database:
+            row = database.execute("SELECT value FROM state WHERE name = ?", [name]).fetchone()
+        return row[0] if row else None
+
+    def keep(self, name: str, value: str, *, ended: Iterable[Entry] = (), requests: Sequence[int] = ()) -> None:
+        """Keeps a text under a name, and with it what has ended and which requests are taken, all at once."""
+        names = [field.name for field in fields(Entry)]
+        marks = ", ".join("?" for _ in names)
+        with self._transaction() as database:
+            database.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", [name, value])
+            for entry in ended:
+                values = [getattr(entry, field) for field in names]
+                database.execute(f"INSERT INTO occasion ({', '.join(names)}) VALUES ({marks})", values)
+            database.executemany("DELETE FROM request WHERE number = ?", [[number] for number in requests])
+
+    def ask(self, span: int | None) -> int:
+        """Asks the scheduler for a run; returns the number of the request."""
+        with self._transaction() as database:
+            at = datetime.now(UTC).isoformat()
+            return database.execute("INSERT INTO request (at, span) VALUES (?, ?)", [at, span]).lastrowid or 0
+
+    def requests(self) -> list[tuple[int, datetime, int | None]]:
+        """Returns the requests that nobody has taken: number, time in UTC, span."""
+        with self._transaction() as database:
+            rows = database.execute("SELECT number, at, span FROM request ORDER BY number").fetchall()
+        return [(number, datetime.fromisoformat(at), span) for number, at, span in rows]
+
+    def _runs(self, condition: str, *values: object) -> list[Run]:
+        if not self.exists:
+            return []
+        names = [field.name for field in fields(Run)]
+        with self._transaction() as database:
+            rows = database.execute(f"SELECT {', '.join(names)} FROM run {condition}", values).fetchall()
+        return [
+            Run(**{**dict(zip(names, row, strict=True)), "trained": bool(row[names.index("trained")])}) for row in rows
+        ]
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        if not self._has_tables:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(self._file, timeout=_BUSY_SECONDS)) as database, database:
+            if not self._has_tables:
+                database.executescript(_TABLES)
+                self._has_tables = True
+            yield database
+
+
+def data_digest(window: Window) -> str:
+    """Returns 16 hex digits that change when the data of a window does."""
+    parts = [(span.number, span.version, fingerprint(span.files)) for span in window.spans]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def config_digest(config: PipelineConfig) -> str:
+    """Returns 16 hex digits that change with anything in the YAML that decides what is trained."""
+    text = config.model_dump_json(exclude=set(_NO_DATA))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

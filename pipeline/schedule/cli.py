@@ -1,0 +1,79 @@
+"""The verbs of `fullpass schedule` that concern this machine."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from pipeline.loading.checked import load_checked
+from pipeline.loading.load import load
+
+_File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline YAML.", show_default=False)]
+_Root = Annotated[
+    Path | None, typer.Option(help="Folder of artifacts, metadata and logs, instead of root of the YAML.")
+]
+
+
+def register(schedule: typer.Typer) -> None:
+    """Adds the verbs to `fullpass schedule`."""
+    for verb in (run, trigger, export):
+        schedule.command()(verb)
+
+
+def run(
+    file: _File,
+    root: _Root = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Do what is due now and end, for those who have a scheduler of their own.")
+    ] = False,
+    skipped_ok: Annotated[
+        bool, typer.Option("--skipped-ok", help="With --once: exit with 0, not 6, if there was nothing to train.")
+    ] = False,
+) -> None:
+    """Run the pipeline here by its schedule, one run at a time, until stopped."""
+    loaded = load_checked(file)
+    from pipeline.schedule import local
+
+    if once:
+        code = local.run_once(loaded, root=root)
+        sys.stdout.flush()
+        raise typer.Exit(0 if skipped_ok and code == local.EXIT_CODES["skipped"] else code)
+    if skipped_ok:
+        raise typer.BadParameter("--skipped-ok goes with --once.")
+    local.run(loaded, root=root)
+
+
+def trigger(
+    file: _File,
+    root: _Root = None,
+    span: Annotated[
+        str | None, typer.Option(metavar="SPAN", help="The newest span to train on.", show_default="latest")
+    ] = None,
+) -> None:
+    """Ask the running scheduler for a run now, before all that waits."""
+    loaded = load(file)
+    from pipeline.schedule.request import ask
+
+    typer.echo(ask(loaded, root=root, span=span))
+
+
+def export(
+    file: _File,
+    form: Annotated[Literal["cron", "systemd", "kubernetes"], typer.Option("--as", help="Whose.", show_default=False)],
+    image: Annotated[str | None, typer.Option(help="Of the CronJob: an image with Fullpass in it.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder to write into.", show_default="standard output")
+    ] = None,
+) -> None:
+    """Write the crontab line, the systemd unit and timer, or the Kubernetes CronJob for the schedule."""
+    from pipeline.schedule.export import export as files_of
+    from pipeline.schedule.export import write
+
+    files = files_of(load(file), form, image=image)
+    if output is not None:
+        for path in write(files, output):
+            typer.echo(path)
+        return
+    for name, text in files.items():
+        typer.echo(f"# {name}\n{text}" if len(files) > 1 else text, nl=False)

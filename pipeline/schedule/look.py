@@ -1,0 +1,113 @@
+"""What the source shows at this moment, and what was made of it: the input of `due`."""
+
+from pathlib import Path
+
+from components.ingest.files import entries, fingerprint
+from components.ingest.sources import FileSource
+from components.ingest.span_pattern import FORMS, SpanPattern, Unit, has_fields, label_of, parse_pattern, parse_span
+from components.ingest.spans import Window, find_window, has_spans
+from components.ingest.storage import matches
+from pipeline.history import History, data_digest
+from pipeline.loading.load import Loaded
+from pipeline.run import SPAN_INDEX
+from pipeline.schedule.due import Sight
+from preprocessing.errors import UserError
+
+
+class Source:
+    """The source of a pipeline, looked at again and again."""
+
+    def __init__(self, loaded: Loaded, root: Path) -> None:
+        self._loaded = loaded
+        self._history = History(root)
+        self._index = root / SPAN_INDEX
+        self._known: dict[int, str] = {}
+
+    def look(self) -> Sight:
+        """Returns what is there now."""
+        loaded = self._loaded
+        unit = span_unit(loaded)
+        run = self._history.newest_trained(unit)
+        trained, run_id = (run.last, run.run_id) if run else (None, "")
+        try:
+            window = find_window(loaded.config.data, loaded.resolve, index=self._index)
+            marked = _marked(loaded, unit, window)
+        except (UserError, OSError) as error:
+            # Nothing has arrived, or a part; and what is far away may be out of reach for a while.
+            return Sight(
+                unit=unit or _marker_unit(loaded),
+                spans=unit is not None,
+                trained=trained,
+                run=run_id,
+                problem=str(error),
+            )
+        if unit is None:
+            fresh = run is None or data_digest(window) != run.data
+            there = frozenset() if marked is None else marked
+            ready = marked is None or _marker(loaded) is not None or bool(marked)
+            return Sight(_marker_unit(loaded), there, spans=False, ready=ready, fresh=fresh, run=run_id)
+        there = frozenset(window.there) if marked is None else marked & frozenset(window.there)
+        return Sight(unit, there, self._steady(window, there), trained=trained, run=run_id)
+
+    def _steady(self, window: Window, there: frozenset[int]) -> frozenset[int]:
+        """Returns the spans that nobody is writing: marked as whole, or the same as at the last look."""
+        if self._loaded.config.schedule is not None and self._loaded.config.schedule.wait_for is not None:
+            return there
+        before, self._known = self._known, {span.number: fingerprint(span.files) for span in window.spans}
+        return frozenset(n for n in there if n not in self._known or before.get(n) == self._known[n])
+
+
+def span_unit(loaded: Loaded) -> Unit | None:
+    """Returns what a span of the source is, whether any is there or not; None for a source without spans.
+
+    Raises:
+        UserError: The fields of the path contradict each other.
+    """
+    data = loaded.config.data
+    if data.span is not None:
+        return data.span.unit
+    if not has_spans(data) or not isinstance(data.source, FileSource):
+        return None
+    return next(parse_pattern(p, loaded.resolve(p)).unit for _, p in entries(data.source.path) if has_fields(p))
+
+
+def coarser(unit: Unit, number: int, into: Unit) -> int:
+    """Returns the span of a coarser unit that a span is in: the day of an hour."""
+    return number if unit == into else parse_span(into, label_of(unit, number)[: len(FORMS[into])])
+
+
+def marker_pattern(written: str, loaded: Loaded) -> SpanPattern | None:
+    """Returns `schedule.wait_for` taken apart; None for a plain path.
+
+    Raises:
+        UserError: Its fields contradict each other.
+    """
+    return parse_pattern(written, loaded.resolve(written)) if has_fields(written) else None
+
+
+def _marker(loaded: Loaded) -> SpanPattern | None:
+    schedule = loaded.config.schedule
+    return marker_pattern(schedule.wait_for, loaded) if schedule and schedule.wait_for else None
+
+
+def _marker_unit(loaded: Loaded) -> Unit | None:
+    pattern = _marker(loaded)
+    return pattern.unit if pattern else None
+
+
+def _marked(loaded: Loaded, unit: Unit | None, window: Window) -> frozenset[int] | None:
+    """Returns the spans that are marked as whole; None where no marker is asked for.
+
+    Of a plain path that is there every span is marked, and 0 for a source without spans.
+    """
+    schedule = loaded.config.schedule
+    if schedule is None or schedule.wait_for is None:
+        return None
+    pattern = marker_pattern(schedule.wait_for, loaded)
+    if pattern is None:
+        return frozenset(window.there or (0,)) if matches(loaded.resolve(schedule.wait_for)) else frozenset()
+    places = (pattern.place(path) for path in matches(pattern.glob))
+    marked = {place[0] for place in places if place is not None}
+    if unit is None:
+        return frozenset(marked)
+    return frozenset(n for n in window.there if coarser(unit, n, pattern.unit) in marked)
