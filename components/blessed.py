@@ -1,35 +1,55 @@
-"""Which model a candidate is compared with."""
+"""Which model a new one follows: its ids, its weights and what it is compared with."""
+
+import json
+from pathlib import Path
 
 from tfx import types
 from tfx.dsl.components.common import resolver
+from tfx.dsl.io import fileio
+from tfx.utils import path_utils
+
+from components.push import rolled_back_origins
 
 
 class LastBlessedModel(resolver.ResolverStrategy):
-    """Resolves the newest blessed model other than the candidate itself.
+    """Resolves the newest blessed model that was made from something else than the one about to be made.
 
-    Stock LatestBlessedModelStrategy would give the candidate as its own baseline once it is blessed, and so repeat the
-    Evaluator on every later run in which nothing has changed. With no earlier blessed model the result is empty.
+    So a run that changes nothing finds the same model as the run that it repeats, and repeats nothing; and a model
+    never follows itself. Left out are models that were rolled back and not brought back, and those whose files are
+    gone. Without any the result is empty.
     """
+
+    def __init__(self, made_from: str, target: str):
+        """Takes what the new model is made from, as `made_from` of an export says, and the folder of pushed models."""
+        self._made_from = made_from
+        self._target = Path(target)
 
     def resolve_artifacts(
         self, store: object, input_dict: dict[str, list[types.Artifact]]
     ) -> dict[str, list[types.Artifact]]:
-        """Returns `model` and `model_blessing` of the baseline, and `candidate` as it came.
+        """Returns `model` and `model_blessing` of the last blessed model.
 
         Args:
             store: the metadata store; all that is needed has been looked up already.
-            input_dict: every known `model` and `model_blessing`, and the one `candidate`.
+            input_dict: every known `model` and `model_blessing`.
         """
-        candidates = {artifact.id for artifact in input_dict["candidate"]}
-        blessings = {
-            blessing.get_int_custom_property("current_model_id"): blessing
-            for blessing in input_dict["model_blessing"]
-            if blessing.get_int_custom_property("blessed")
-        }
-        earlier = [model for model in input_dict["model"] if model.id in blessings and model.id not in candidates]
-        newest = sorted(earlier, key=lambda model: model.id)[-1:]
-        return {
-            "model": newest,
-            "model_blessing": [blessings[model.id] for model in newest],
-            "candidate": input_dict["candidate"],
-        }
+        models = {model.id: model for model in input_dict["model"]}
+        away = rolled_back_origins(self._target)
+        # A model that was blessed by a person counts from then on: by its blessing, not by its own age.
+        for blessing in sorted(input_dict["model_blessing"], key=lambda found: found.id, reverse=True):
+            model = models.get(blessing.get_int_custom_property("current_model_id"))
+            if model is None or not blessing.get_int_custom_property("blessed") or model.uri in away:
+                continue
+            said = description(model.uri)
+            if said is not None and said.get("made_from") != self._made_from:
+                return {"model": [model], "model_blessing": [blessing]}
+        return {"model": [], "model_blessing": []}
+
+
+def description(model_uri: str) -> dict | None:
+    """Returns what the export of a model artifact says of itself; None if it is gone."""
+    path = f"{path_utils.serving_model_path(model_uri)}/assets.extra/fullpass.json"
+    if not fileio.exists(path):
+        return None
+    with fileio.open(path) as file:
+        return json.loads(file.read())

@@ -58,6 +58,12 @@ def rolled_back(target: Path) -> list[int]:
     return sorted(int(e.name.removeprefix(_ROLLED_BACK)) for e in target.glob(f"{_ROLLED_BACK}*"))
 
 
+def rolled_back_origins(target: Path) -> set[str]:
+    """Returns the addresses of the models whose versions were taken out of service by `rollback`."""
+    origins = (origin_of(folder_of(target, version)) for version in rolled_back(target))
+    return {origin for origin in origins if origin is not None}
+
+
 def served_version(target: Path) -> int | None:
     """Returns the version that a model server watching `target` serves: the highest."""
     present = versions(target)

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any
 
 from tfx.dsl.components.base import base_node
-from tfx.dsl.components.common.resolver import Resolver
+from tfx.dsl.components.common.resolver import RESOLVER_CONFIG, Resolver
 from tfx.orchestration.pipeline import Pipeline
 from tfx.types import standard_artifacts
 
@@ -66,7 +65,7 @@ def compile_package(loaded: Loaded, environment: Environment) -> Compiled:
         pipeline_name=loaded.config.name, pipeline_root="unused", components=build_nodes(loaded, place)
     ).components
     warnings = require(environment, [node.id for node in nodes], push_to=place.push_to)
-    assembly = _Assembly(loaded, config, _wanted_uris(nodes))
+    assembly = _Assembly(loaded, config)
     for node in nodes:
         assembly.add_node(node)
     package = assembly.package()
@@ -80,7 +79,6 @@ class _Assembly:
 
     loaded: Loaded
     environment: EnvironmentConfig
-    wanted_uris: dict[str, list[str]]
     sources: Sources = field(default_factory=dict)
     components: Json = field(default_factory=dict)
     executors: Json = field(default_factory=dict)
@@ -88,6 +86,8 @@ class _Assembly:
     tasks: Json = field(default_factory=dict)
     resolvers: list[str] = field(default_factory=list)
     stand_ins: list[str] = field(default_factory=list)
+    request: Output | None = None
+    made_from: dict[str, str | Output] = field(default_factory=dict)
 
     def add_node(self, node: base_node.BaseNode) -> None:
         """Adds the tasks that stand for a node."""
@@ -97,9 +97,7 @@ class _Assembly:
         task = node_task(node, self.sources, self.environment)
         if isinstance(node, Ingest):
             task.parameters |= self._add_find_inputs(node)
-        uris = self.wanted_uris.get(node.id, [])
-        task.output_parameters = {f"{key}_uri": "STRING" for key in uris}
-        args = executor_args(node, self.loaded.config.beam, self.environment, uris)
+        args = executor_args(node, self.loaded.config.beam, self.environment)
         self._add_container(task, ENTRYPOINT, args, self.environment.node(node.id))
         self.sources |= {(node.id, key): Output(task.name, key) for key in node.outputs}
         self._record_blessings(node, task)
@@ -141,7 +139,9 @@ class _Assembly:
         task = lookups.find_inputs(node.id, request, self.environment, by_path=self._reads_paths)
         self._add_lookup("inputs", task, node.id)
         self.stand_ins.append(f"{node.id}: its files and their fingerprint are found by {task.name} when a run begins.")
-        return lookups.found_inputs(task)
+        found = lookups.found_inputs(task)
+        self.request = found["request"]
+        return found
 
     def _add_resolver(self, node: Resolver) -> None:
         strategy = node.exec_properties.get("resolver_class")
@@ -151,13 +151,8 @@ class _Assembly:
                 f"{node.id}: Kubeflow runs no resolvers, and nothing stands in for {name}. Run the pipeline with "
                 "`fullpass run`."
             )
-        candidate = node.raw_inputs["candidate"]
-        found = lookups.find_blessed_model(
-            node.id,
-            self.loaded.config.name,
-            Output(task_name(candidate.producer_component_id), f"{candidate.output_key}_uri"),
-            self.environment,
-        )
+        self.made_from = self._made_from(node)
+        found = lookups.find_blessed_model(node.id, self.loaded.config.name, self.made_from, self.environment)
         self._add_lookup("blessed-model", found, node.id)
         name = task_name(node.id)
         importer = lookups.import_model(name, found)
@@ -170,12 +165,18 @@ class _Assembly:
             f"{node.id}: {found.name} asks the registry {self.environment.registry}, {importer.name} imports the model."
         )
 
+    def _made_from(self, node: Resolver) -> dict[str, str | Output]:
+        """Returns what tells a look-up what a model follows from: the parameters, and the data found by the run."""
+        if self.request is None:
+            raise ValueError(f"{node.id} stands before Ingest, which says what a model follows from")
+        return {"made_from": node.exec_properties[RESOLVER_CONFIG]["made_from"], "request": self.request}
+
     def _record_blessings(self, node: base_node.BaseNode, task: Task) -> None:
         for key, channel in node.outputs.items():
             if channel.type is standard_artifacts.ModelBlessing:
                 for resolver in self.resolvers:
                     record = lookups.record_blessed_model(
-                        resolver, self.loaded.config.name, Output(task.name, key), self.environment
+                        resolver, self.loaded.config.name, Output(task.name, key), self.made_from, self.environment
                     )
                     self._add_lookup("record", record, resolver)
                     self.stand_ins.append(f"{node.id}: {record.name} remembers a blessed model for later runs.")
@@ -219,16 +220,6 @@ def _place(loaded: Loaded, environment: EnvironmentConfig) -> Place:
         compress=True,
         push_to=push_to,
     )
-
-
-def _wanted_uris(nodes: Sequence[base_node.BaseNode]) -> dict[str, list[str]]:
-    """Returns node -> outputs whose address a look-up needs; the artifact itself would be copied for nothing."""
-    wanted: dict[str, list[str]] = {}
-    for node in nodes:
-        if isinstance(node, Resolver) and "candidate" in node.raw_inputs:
-            candidate: Any = node.raw_inputs["candidate"]
-            wanted.setdefault(candidate.producer_component_id, []).append(candidate.output_key)
-    return wanted
 
 
 def _without_resources(settings: NodeConfig) -> NodeConfig:

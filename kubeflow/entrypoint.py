@@ -78,8 +78,7 @@ def run_node(plan: Json, told: ExecutorInput) -> None:
     }
     if not direct:
         _check_outputs(described)
-    uris = {f"{name}_uri": told.outputs[name].uri for name in plan["uris"]}
-    write_output(told.output_file, described, uris)
+    write_output(told.output_file, described, {})
 
 
 def _properties(types: Mapping[str, str], values: Json) -> dict[str, Any]:

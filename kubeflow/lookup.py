@@ -4,6 +4,7 @@
 """
 
 import argparse
+import hashlib
 import json
 import logging
 import sys
@@ -60,9 +61,12 @@ def ingest_inputs(told: ExecutorInput) -> Outputs:
 
 
 def last_blessed_model(told: ExecutorInput) -> Outputs:
-    """Finds the newest blessed model other than the candidate; with none, gives an address that stands for nothing."""
+    """Finds the newest blessed model that was made from something else than the one about to be made.
+
+    With none, gives an address that stands for nothing.
+    """
     registry = FolderRegistry(told.parameters["registry"])
-    found = registry.newest(told.parameters["pipeline"], other_than=told.parameters["candidate"])
+    found = registry.newest(told.parameters["pipeline"], made_from=_made_from(told))
     nothing = told.outputs["nothing"]
     nothing.path.mkdir(parents=True, exist_ok=True)
     (nothing.path / ABSENT).write_text("Stands for an artifact that is not there.\n")
@@ -82,9 +86,15 @@ def record_blessing(told: ExecutorInput) -> Outputs:
     if not isinstance(model, str):
         raise UserError(f"the blessing at {blessing.uri} names no model. Received: {sorted(blessing.metadata)}.")
     registry = FolderRegistry(told.parameters["registry"])
-    new = registry.record(told.parameters["pipeline"], model, blessing.uri)
+    new = registry.record(told.parameters["pipeline"], model, blessing.uri, _made_from(told))
     logging.info("%s %s", "recorded" if new else "known already:", model)
     return {}, {}
+
+
+def _made_from(told: ExecutorInput) -> str:
+    """Returns a digest of all that a model follows from: the parameters of its nodes, and the data of this run."""
+    parts = [told.parameters["made_from"], told.parameters["request"]]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 LOOKUPS: Mapping[str, Callable[[ExecutorInput], Outputs]] = {

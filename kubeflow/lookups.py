@@ -5,6 +5,7 @@ or resolver would have found and gives it on as parameters; an address becomes a
 takes its address only from the inputs of the DAG around it, and therefore has a DAG of its own.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kubeflow.config import EnvironmentConfig
@@ -43,24 +44,30 @@ def found_inputs(task: Task) -> dict[str, Output]:
     return {name: Output(task.name, name) for name in task.output_parameters}
 
 
-def find_blessed_model(resolver: str, pipeline: str, candidate: Output, environment: EnvironmentConfig) -> Task:
-    """Returns the task that finds the newest blessed model other than the candidate."""
+MadeFrom = Mapping[str, str | Output]
+"""What a model follows from: `made_from`, a digest of the parameters, and `request`, the data as a look-up found it."""
+
+
+def find_blessed_model(resolver: str, pipeline: str, made_from: MadeFrom, environment: EnvironmentConfig) -> Task:
+    """Returns the task that finds the newest blessed model that was made from something else."""
     return Task(
         name=f"find-{task_name(resolver)}",
         label=resolver,
-        parameters={"registry": environment.registry, "pipeline": pipeline, "candidate": candidate},
+        parameters={"registry": environment.registry, "pipeline": pipeline, **made_from},
         outputs={NOTHING: "system.Artifact"},
         output_parameters={MODEL_URI: "STRING"},
         cache=False,
     )
 
 
-def record_blessed_model(resolver: str, pipeline: str, blessing: Output, environment: EnvironmentConfig) -> Task:
+def record_blessed_model(
+    resolver: str, pipeline: str, blessing: Output, made_from: MadeFrom, environment: EnvironmentConfig
+) -> Task:
     """Returns the task that remembers a blessed model for later runs; it takes the blessing alone, which is small."""
     return Task(
         name=f"record-{task_name(resolver)}",
         label=resolver,
-        parameters={"registry": environment.registry, "pipeline": pipeline},
+        parameters={"registry": environment.registry, "pipeline": pipeline, **made_from},
         artifacts={"blessing": (blessing, "tfx.ModelBlessing")},
         cache=False,
     )

@@ -48,9 +48,7 @@ def node_task(node: base_node.BaseNode, sources: Sources, environment: Environme
     )
 
 
-def executor_args(
-    node: base_node.BaseNode, beam: BeamConfig, environment: EnvironmentConfig, uris: list[str]
-) -> list[str]:
+def executor_args(node: base_node.BaseNode, beam: BeamConfig, environment: EnvironmentConfig) -> list[str]:
     """Returns the arguments of the container that runs a component.
 
     Kubeflow fills in the placeholders: `{{$}}` is all of the task's inputs and outputs, `.path` the local copy of an
@@ -60,7 +58,6 @@ def executor_args(
         node: a component.
         beam: the section of the pipeline YAML.
         environment: the environment file.
-        uris: outputs whose address is wanted as an output parameter.
     """
     plan = {
         "node": node.id,
@@ -73,7 +70,6 @@ def executor_args(
         else None,
         "folder": environment.folder,
         "artifacts": environment.artifacts,
-        "uris": uris,
     }
     args = ["--plan", json.dumps(plan, sort_keys=True), "--executor-input", "{{$}}"]
     for name in node.inputs:

@@ -14,21 +14,23 @@ from preprocessing.errors import UserError, blame
 
 @dataclass(frozen=True)
 class Blessed:
-    """A blessed model. model, blessing: addresses of the artifacts. time: when it was recorded, ISO 8601 in UTC."""
+    """A blessed model. model, blessing: addresses of the artifacts. time: when it was recorded, ISO 8601 in UTC.
+    made_from: digest of what it follows from; "" where an earlier version recorded it."""
 
     model: str
     blessing: str
     time: str
+    made_from: str = ""
 
 
 class Registry(Protocol):
     """Where blessed models are remembered, per pipeline."""
 
-    def record(self, pipeline: str, model: str, blessing: str) -> bool:
+    def record(self, pipeline: str, model: str, blessing: str, made_from: str) -> bool:
         """Remembers a blessed model; returns False if it was known."""
 
-    def newest(self, pipeline: str, *, other_than: str) -> Blessed | None:
-        """Returns the newest blessed model that is not `other_than`, or None on a first run."""
+    def newest(self, pipeline: str, *, made_from: str) -> Blessed | None:
+        """Returns the newest blessed model that was made from something else, or None on a first run."""
 
 
 class FolderRegistry:
@@ -45,21 +47,21 @@ class FolderRegistry:
                 raise UserError(f"its driver is not in the image: {error}.") from error
         self._local = not is_address(folder)
 
-    def record(self, pipeline: str, model: str, blessing: str) -> bool:
+    def record(self, pipeline: str, model: str, blessing: str, made_from: str) -> bool:
         """See base class."""
         digest = hashlib.sha256(model.encode()).hexdigest()[:16]
         if any(name.endswith(f"-{digest}.json") for name in self._names(pipeline)):
             return False
         now = datetime.now(UTC)
-        entry = Blessed(model, blessing, now.isoformat(timespec="seconds"))
+        entry = Blessed(model, blessing, now.isoformat(timespec="seconds"), made_from)
         self._write(f"{self._folder(pipeline)}/{now:%Y%m%dT%H%M%S%f}Z-{digest}.json", json.dumps(asdict(entry)))
         return True
 
-    def newest(self, pipeline: str, *, other_than: str) -> Blessed | None:
+    def newest(self, pipeline: str, *, made_from: str) -> Blessed | None:
         """See base class."""
         for name in sorted(self._names(pipeline), reverse=True):
             entry = self._read(f"{self._folder(pipeline)}/{name}")
-            if entry.model != other_than:
+            if entry.made_from != made_from:
                 return entry
         return None
 

@@ -1,5 +1,7 @@
 """The DAG: one config in, one TFX pipeline out. Reads from top to bottom as the data flows."""
 
+import hashlib
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,10 +81,25 @@ class Place:
 
 
 def trainer_config(config: PipelineConfig, place: Place) -> TrainerConfig:
-    """Returns what the Trainer is told, with the folder of its input cache as `place` has it."""
+    """Returns what the Trainer is told, with folders as `place` has them."""
     given = config.trainer_config
     folder = place.cache_dir if given.input.cache_dir is None else str(place.resolve(given.input.cache_dir))
-    return given.model_copy(update={"input": given.input.model_copy(update={"cache_dir": folder})})
+    update: dict[str, Any] = {"input": given.input.model_copy(update={"cache_dir": folder})}
+    if given.training.begins_from_folder:
+        begin = place.resolve(given.training.warm_start)
+        update["training"] = given.training.model_copy(update={"warm_start": begin})
+    return given.model_copy(update=update)
+
+
+def made_from(request: Request, *parameters: Any) -> str:
+    """Returns a digest of all that a model follows from but the model before it: data, features, training, code.
+
+    Args:
+        request: what Ingest is asked for.
+        parameters: of the nodes that make the graph and the model, as JSON data.
+    """
+    spans = [span.fingerprint for span in request.spans]
+    return hashlib.sha256(json.dumps([spans, parameters], sort_keys=True).encode()).hexdigest()
 
 
 def build(loaded: Loaded, *, root: Path, cache: bool = True, window: Window | None = None) -> Pipeline:
@@ -156,6 +173,26 @@ def build_nodes(loaded: Loaded, place: Place, *, reuse: bool = True) -> list[bas
     )
     gate = DataGate(comparison=span_comparison.outputs["comparison"], serving=place.push_to)
 
+    code = code_digest(transform_functions(config), [loaded.resolve(f) for f in vocabulary_files(declared)])
+    training: dict[str, Any] = {
+        "name": config.name,
+        "preprocessing": preprocessing.model_dump(mode="json"),
+        "trainer": trainer_config(config, place).model_dump(mode="json"),
+        "source": config.data.source.raw_text.model_dump(mode="json"),
+        "code": code_digest(model_functions(config) + transform_functions(config)),
+    }
+    if config.tuning is not None:
+        # As text: the order of the search is part of it, and TFX sorts the keys of mappings.
+        training["tuning"] = config.tuning.model_dump_json()
+    origin = made_from(request, training, code)
+    blessed = Resolver(
+        strategy_class=LastBlessedModel,
+        config={"made_from": origin, "target": place.push_to},
+        model=types.Channel(type=standard_artifacts.Model),
+        model_blessing=types.Channel(type=standard_artifacts.ModelBlessing),
+    ).with_id("LastBlessedModel")
+    last = blessed.outputs["model"]
+
     transform = Transform(
         preprocessing,
         examples=examples,
@@ -163,23 +200,15 @@ def build_nodes(loaded: Loaded, place: Place, *, reuse: bool = True) -> list[bas
         materialize=materializes(preprocessing),
         records=records,
         gzip=gzip,
-        code=code_digest(transform_functions(config), [loaded.resolve(f) for f in vocabulary_files(declared)]),
+        code=code,
         cache=place.analyzer_cache if request.spanned and reuse else None,
+        base_model=last if preprocessing.has_stable_ids else None,
     )
     transform_graph = transform.outputs["transform_graph"]
     ready = transform.outputs["transformed_examples"] if materializes(preprocessing) else examples
 
-    training = {
-        "name": config.name,
-        "preprocessing": preprocessing.model_dump(mode="json"),
-        "trainer": trainer_config(config, place).model_dump(mode="json"),
-        "source": config.data.source.raw_text.model_dump(mode="json"),
-        "code": code_digest(model_functions(config) + transform_functions(config)),
-    }
     tuner = None
     if config.tuning is not None:
-        # As text: the order of the search is part of it, and TFX sorts the keys of mappings.
-        training["tuning"] = config.tuning.model_dump_json()
         tuner = Tuner(
             tuner_fn="trainer.tuning.search.tuner_fn",
             examples=ready,
@@ -191,7 +220,8 @@ def build_nodes(loaded: Loaded, place: Place, *, reuse: bool = True) -> list[bas
         examples=ready,
         transform_graph=transform_graph,
         hyperparameters=tuner.outputs["best_hyperparameters"] if tuner else None,
-        custom_config={**training, "work": place.work and f"{place.work}/Trainer"},
+        base_model=last if config.training.warm_start == "blessed" else None,
+        custom_config={**training, "made_from": origin, "work": place.work and f"{place.work}/Trainer"},
     )
     for node in (tuner, trainer):
         if node is not None:
@@ -208,17 +238,11 @@ def build_nodes(loaded: Loaded, place: Place, *, reuse: bool = True) -> list[bas
         preprocessing=preprocessing.model_dump_json(),
         options=config.parity.model_dump_json(),
     )
-    blessed = Resolver(
-        strategy_class=LastBlessedModel,
-        model=types.Channel(type=standard_artifacts.Model),
-        model_blessing=types.Channel(type=standard_artifacts.ModelBlessing),
-        candidate=model,
-    ).with_id("LastBlessedModel")
     evaluator = Evaluator(
         examples=examples,
         model=model,
-        baseline_model=blessed.outputs["model"],
-        eval_config=eval_config(config.evaluation),
+        baseline_model=last,
+        eval_config=eval_config(config.evaluation, request.spans[-1].number if request.spanned else None),
     )
     serving_check = ServingCheck(model=model)
 
@@ -259,11 +283,11 @@ def build_nodes(loaded: Loaded, place: Place, *, reuse: bool = True) -> list[bas
         validator,
         span_comparison,
         gate,
+        blessed,
         transform,
         *([tuner] if tuner else []),
         trainer,
         parity,
-        blessed,
         evaluator,
         serving_check,
         pusher,

@@ -12,9 +12,9 @@ from pipeline.notify.config import Hook
 from pipeline.schedule.config import ScheduleConfig
 from preprocessing.columns import derived_behind
 from preprocessing.config import PreprocessingConfig
-from preprocessing.feature import Cross, Features
+from preprocessing.feature import Cross, Features, StableIds
 from preprocessing.label import Label
-from preprocessing.spec import Count, Name, Spec
+from preprocessing.spec import Count, Flag, Name, Spec
 from trainer.config import InputConfig, ModelConfig, TrainerConfig, TrainingConfig, WideDeep
 from trainer.tuning.config import TuningConfig
 
@@ -64,6 +64,9 @@ class PipelineConfig(Spec):
     """Name -> feature; a bare type such as `number` is short for its defaults."""
     crosses: tuple[Cross, ...] = ()
     """Categories made of combinations of features."""
+    stable_ids: StableIds | Flag = False
+    """Ids of known tokens never change when the pipeline is run again on other data; true is short for the defaults. Of
+    all learned vocabularies that do not say so themselves."""
     preprocessing: str | None = Field(default=None, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
     """`package.module:function` that replaces the generated transforms of all features."""
     model: ModelConfig = WideDeep(kind="wide_deep")
@@ -105,6 +108,7 @@ class PipelineConfig(Spec):
             slices=tuple(dict.fromkeys(c for columns in self.evaluation.slices for c in columns)),
             place=self.input.place,
             function=self.preprocessing,
+            stable_ids=self.stable_ids,
         )
 
     @property

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from rich import box
@@ -149,6 +149,9 @@ def write_summary(summary: Summary, result: RunResult, path: Path) -> None:
         "reasons": list(verdict.reasons) if verdict else [],
         "metrics": {m.metric: m.value for m in verdict.metrics} if verdict else {},
         "baseline": {m.metric: m.baseline for m in verdict.metrics if m.baseline is not None} if verdict else {},
+        "newest_span": {m.metric: {"value": m.value, "baseline": m.baseline} for m in verdict.newest}
+        if verdict
+        else {},
         "data_gate": _gate_facts(summary.data) if summary.data else None,
         "training": asdict(summary.training) if summary.training else None,
         "trials": summary.trials.records() if summary.trials else None,
@@ -197,6 +200,8 @@ def _facts(summary: Summary) -> RenderableType:
         table.add_row("schema", f"{summary.schema_differences} differences from the data (SchemaComparison)")
     if summary.training is not None:
         table.add_row("training", summary.training.words)
+        if summary.training.beginning:
+            table.add_row("began", summary.training.beginning)
     if summary.parity_rows is not None:
         table.add_row("parity", f"{summary.parity_rows:,} rows equal in training and serving, 0 mismatches")
     if summary.latency_ms is not None:
@@ -239,10 +244,12 @@ def _total(artifacts: Sequence[Artifact], name: str) -> int:
 
 
 def _metrics(verdict: Verdict) -> Table:
-    table = Table(title=f"Evaluation, {verdict.examples:,} examples", box=box.SIMPLE, title_justify="left")
+    newest = f", {verdict.newest_examples:,} of the newest span" if verdict.newest else ""
+    table = Table(title=f"Evaluation, {verdict.examples:,} examples{newest}", box=box.SIMPLE, title_justify="left")
     for heading in ("metric", "value", "last blessed", "required", ""):
         table.add_column(heading, justify="right" if heading in ("value", "last blessed") else "left")
-    for m in verdict.metrics:
+    of_newest = [replace(m, metric=f"{m.metric}, newest span") for m in verdict.newest]
+    for m in (*verdict.metrics, *of_newest):
         baseline = "" if m.baseline is None else f"{m.baseline:.4f}"
         mark = "" if not m.required else "held" if m.held else "not held"
         table.add_row(m.metric, f"{m.value:.4f}", baseline, m.required, Text(mark, style="green" if m.held else "red"))

@@ -13,11 +13,15 @@ from trainer.tuning.config import TuningConfig
 from trainer.tuning.space import LARGER_IS_BETTER, OBJECTIVES, decode
 
 _MOST_TRIALS = 10
+_MOST_ANEW = 3
 
 
 @dataclass(frozen=True)
 class TrainingFacts:
-    """What training.json says; input_wait: share of the updates' time spent waiting for input."""
+    """What training.json says; input_wait: share of the updates' time spent waiting for input.
+
+    warm_start: where the weights began, and how many of them were taken over whole, in part, or not.
+    """
 
     epochs: int
     best_epoch: int
@@ -25,6 +29,7 @@ class TrainingFacts:
     examples_per_second: int
     input_wait: float
     resumed_at_update: int
+    warm_start: dict[str, Any] | None = None
 
     @property
     def words(self) -> str:
@@ -34,6 +39,20 @@ class TrainingFacts:
             f"{self.epochs} epochs, the best {self.best_epoch}, on {self.devices}, {self.examples_per_second:,} "
             f"examples a second, {self.input_wait:.0%} of the time waiting for input{resumed}"
         )
+
+    @property
+    def beginning(self) -> str:
+        """Where the weights began, as one line; "" where from scratch was what was asked for."""
+        said = self.warm_start
+        if said is None or said["asked"] == "none":
+            return ""
+        if said["from"] is None:
+            return "from scratch: no blessed model says what its weights stand for"
+        anew = [weight for weight in said["weights"] if weight["outcome"] == "anew"]
+        shown = "; ".join(f"{weight['weight']} ({weight['why']})" for weight in anew[:_MOST_ANEW])
+        more = f" and {len(anew) - _MOST_ANEW} more, see training.json" if len(anew) > _MOST_ANEW else ""
+        counts = f"{said['taken']} weights taken over, {said['partly']} in part, {said['anew']} anew"
+        return f"{counts}{f': {shown}{more}' if anew else ''}; from {said['from']}"
 
 
 @dataclass(frozen=True)
@@ -54,7 +73,7 @@ def read_training(folder: str) -> TrainingFacts | None:
     if not file.exists():
         return None
     record = json.loads(file.read_text())
-    return TrainingFacts(**{name: record[name] for name in TrainingFacts.__dataclass_fields__})
+    return TrainingFacts(**{name: record[name] for name in TrainingFacts.__dataclass_fields__ if name in record})
 
 
 def read_trials(folder: str, config: PipelineConfig) -> Trials | None:

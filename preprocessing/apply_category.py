@@ -28,11 +28,11 @@ def category(name: str, feature: CategoryFeature, columns: Columns) -> dict[str,
     column = columns.string(feature.column or name)
     if feature.separator is None:
         tokens = _cased(column.values, feature)
-        ids, size = _ids(name, feature, tokens, column.present)
+        ids, size = _ids(name, feature, tokens, column.present, columns)
         return {transformed_name(name): with_domain(ids, size)}
     tokens = tf.strings.split(_cased(column.values, feature), feature.separator)
     cells = present_tokens(tf.ragged.map_flat_values(tf.strings.strip, tokens)).to_sparse()
-    ids, size = _ids(name, feature, cells.values, tf.ones_like(cells.values, tf.bool))
+    ids, size = _ids(name, feature, cells.values, tf.ones_like(cells.values, tf.bool), columns)
     return {transformed_name(name): tf.SparseTensor(cells.indices, with_domain(ids, size), cells.dense_shape)}
 
 
@@ -46,11 +46,11 @@ def _cased(values: tf.Tensor, feature: CategoryFeature) -> tf.Tensor:
 
 
 def _ids(
-    name: str, feature: CategoryFeature, tokens: tf.Tensor, present: tf.Tensor
+    name: str, feature: CategoryFeature, tokens: tf.Tensor, present: tf.Tensor, columns: Columns
 ) -> tuple[tf.Tensor, tf.Tensor | int]:
     """Returns ids and their number, by the one mapping that the feature has."""
     if feature.vocabulary is not None:
-        table = make_table(tf.boolean_mask(tokens, present), feature.vocabulary, vocabulary_name(name))
+        table = make_table(tf.boolean_mask(tokens, present), feature.vocabulary, vocabulary_name(name), columns)
         return encode(tokens, present, table, oov_buckets=feature.vocabulary.oov_buckets)
     if feature.hash is not None:
         ids = hash_ids(tokens, feature.hash.buckets, key=feature.hash.key)
@@ -112,7 +112,7 @@ def cross(
     present = tf.reduce_all(tf.stack([part.present for part in parts]), axis=0)
     if declared.vocabulary is not None:
         name = vocabulary_name(declared.feature_name)
-        table = make_table(tf.boolean_mask(tokens, present), declared.vocabulary, name)
+        table = make_table(tf.boolean_mask(tokens, present), declared.vocabulary, name, columns)
         ids, size = encode(tokens, present, table, oov_buckets=declared.vocabulary.oov_buckets)
     else:
         buckets = declared.hash_buckets or 1

@@ -16,7 +16,7 @@ _SEPARATOR = "\x1f"
 def text(name: str, feature: TextFeature, columns: Columns) -> dict[str, tf.Tensor | tf.SparseTensor]:
     """Transforms text into ids: a sparse row per example, or int64 [batch, max_length]; see `TextFeature`."""
     tokens = tokenize(columns.string(feature.column or name).values, feature)
-    table = make_table(tokens.values, feature.vocabulary, vocabulary_name(name))
+    table = make_table(tokens.values, feature.vocabulary, vocabulary_name(name), columns)
     present = tf.ones_like(tokens.values, tf.bool)
     ids, size = encode(tokens.values, present, table, oov_buckets=feature.vocabulary.oov_buckets)
     rows = tf.SparseTensor(tokens.indices, ids, tokens.dense_shape)

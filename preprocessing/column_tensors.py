@@ -14,6 +14,7 @@ from preprocessing.config import PreprocessingConfig
 from preprocessing.errors import UserError, blame, did_you_mean
 from preprocessing.expression import Expression, parse
 from preprocessing.expression_ops import StringColumn, Value, evaluate
+from preprocessing.stable_ids import NOTHING, Continued
 
 _MISSING = float("nan")
 _DTYPES = {"number": tf.float32, "string": tf.string, "vector": tf.float32}
@@ -36,9 +37,13 @@ class Columns:
     Args:
         inputs: raw columns as parsed by `raw_feature_spec`; one that is absent is missing in every example.
         config: the configuration.
+        continued: what vocabularies with stable ids go on from.
     """
 
-    def __init__(self, inputs: Mapping[str, tf.SparseTensor], config: PreprocessingConfig):
+    def __init__(
+        self, inputs: Mapping[str, tf.SparseTensor], config: PreprocessingConfig, continued: Continued = NOTHING
+    ):
+        self.config, self.continued = config, continued
         raw, serving = raw_columns(config), serving_columns(config)
         self._inputs = inputs
         self._values: dict[str, tf.Tensor | StringColumn] = {}

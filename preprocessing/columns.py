@@ -18,6 +18,12 @@ from preprocessing.label import Label
 
 RAW_ROW_ID = "fullpass_row"
 """Raw int64 column that ingest adds: the number of the row, so that any later finding can name it."""
+ROW_BITS = 36
+"""Of a row id, the lowest: the row in its file."""
+SPAN_FILE_BITS = 15
+"""Of a row id, above those: the file in its span. What is above them is the span, modulo MOST_SPANS."""
+MOST_SPANS = 4096
+"""Widest window, in spans: row ids are unique within as many."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,11 @@ def serving_columns(config: PreprocessingConfig) -> dict[str, RawColumn]:
     """Returns the raw columns that features need: what a request to the served model may hold."""
     needed = with_origins({use.column for use in _feature_uses(config)}, config)
     return {name: column for name, column in raw_columns(config).items() if name in needed}
+
+
+def span_in_row_ids(span: int) -> int:
+    """Returns the number of a span as row ids have it."""
+    return span % MOST_SPANS
 
 
 def with_origins(columns: set[str], config: PreprocessingConfig) -> set[str]:

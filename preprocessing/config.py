@@ -4,9 +4,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from preprocessing.feature import Cross, Features, Place
+from preprocessing.feature import Cross, Features, Place, StableIds, Vocabulary, stable_ids_of
 from preprocessing.label import Label
-from preprocessing.spec import Name, Spec
+from preprocessing.spec import Flag, Name, Spec
 
 ColumnType = Literal["number", "string"]
 
@@ -27,3 +27,15 @@ class PreprocessingConfig(Spec):
     """Where the features are computed that do not say so themselves."""
     function: str | None = Field(default=None, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
     """`package.module:function` that replaces the transforms of all features: columns in, transformed features out."""
+    stable_ids: StableIds | Flag = False
+    """Of all learned vocabularies that do not say so themselves."""
+
+    @property
+    def has_stable_ids(self) -> bool:
+        """Whether any vocabulary keeps its ids."""
+        found = [getattr(holder, "vocabulary", None) for holder in (*self.features.values(), *self.crosses)]
+        return any(isinstance(v, Vocabulary) and self.stable_ids_of(v) is not None for v in found)
+
+    def stable_ids_of(self, vocabulary: Vocabulary) -> StableIds | None:
+        """Returns how long a vocabulary keeps slots; None where its ids are given, or go by frequency."""
+        return stable_ids_of(vocabulary, self.stable_ids)

@@ -29,6 +29,32 @@ Encoding = Literal["auto", "one_hot"] | Embedding
 one-hot up to 32 ids, an embedding above."""
 
 
+class StableIds(Spec):
+    """Ids of known tokens never change from one model to the next; new tokens come behind them.
+
+    Known are the tokens of the last blessed model. One that is not selected any more (by `top_k`, `min_count` and
+    `coverage`, which count selected tokens only) is retired: it keeps its slot, and with that its id, as long as said
+    here. Then a new token may take the slot; until one does, the old token has it still. See docs/retraining.md.
+    """
+
+    keep_models: Count | None = None
+    """For how many blessed models in a row a retired token's slot is kept; 30 if nothing is said."""
+    keep_spans: Count | None = None
+    """How many spans back, from the newest of the window, a token may have been selected last. Instead of
+    `keep_models`."""
+
+    @model_validator(mode="after")
+    def _one_unit(self) -> "StableIds":
+        if self.keep_models is not None and self.keep_spans is not None:
+            raise ValueError("give keep_models or keep_spans, not both.")
+        return self
+
+    @property
+    def models(self) -> int:
+        """Models in a row for which a slot is kept, where spans do not decide."""
+        return 30 if self.keep_models is None else self.keep_models
+
+
 class Vocabulary(Spec):
     """Which tokens get an id of their own; learned ones stand by falling frequency in train.
 
@@ -49,6 +75,9 @@ class Vocabulary(Spec):
     """The tokens themselves, in id order."""
     file: Name | None = None
     """A text file with one token per line, in id order."""
+    stable_ids: StableIds | Flag | None = None
+    """Ids of known tokens never change when the pipeline is run again on other data; by default what the top level
+    says. true is short for the defaults."""
 
     @model_validator(mode="after")
     def _one_source(self) -> "Vocabulary":
@@ -58,10 +87,30 @@ class Vocabulary(Spec):
             raise ValueError("give tokens or file, not both.")
         if learned and (self.tokens is not None or self.file is not None):
             raise ValueError(f"{', '.join(learned)}: not used with a given list; remove it.")
+        if self.stable_ids and not self.is_learned:
+            raise ValueError("stable_ids: not used with a given list, whose order is yours; remove it.")
         if self.tokens is not None and len(set(self.tokens)) < len(self.tokens):
             twice = next(t for t in self.tokens if self.tokens.count(t) > 1)
             raise ValueError(f"every token must stand once. Received twice: {twice!r}.")
         return self
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether the tokens are those of train."""
+        return self.tokens is None and self.file is None
+
+
+def stable_ids_of(vocabulary: Vocabulary, default: StableIds | bool) -> StableIds | None:
+    """Returns how long a vocabulary keeps slots; None where its ids are given, or go by frequency.
+
+    Args:
+        vocabulary: the declaration.
+        default: what the top level says.
+    """
+    said = default if vocabulary.stable_ids is None else vocabulary.stable_ids
+    if not said or not vocabulary.is_learned:
+        return None
+    return StableIds() if isinstance(said, bool) else said
 
 
 class Hash(Spec):

@@ -36,6 +36,8 @@ EXAMPLE_WEIGHT = "example_weight"
 LABEL_VOCABULARY = "label"
 """Name of the vocabulary of a multiclass or multilabel label whose classes are learned: `vocabulary_by_name` gives
 them in id order."""
+SPAN = "span"
+"""int64 [batch]: the span of the row, modulo 4,096; an output of `transform_features` alone, to measure models by."""
 ROW_ID = "row_id"
 """int64 [batch]: the row number given at ingest, -1 where the example did not come from ingest."""
 

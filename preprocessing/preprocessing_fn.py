@@ -11,6 +11,7 @@ from preprocessing.column_tensors import Columns
 from preprocessing.config import PreprocessingConfig
 from preprocessing.errors import blame
 from preprocessing.outputs import ROW_ID
+from preprocessing.stable_ids import Continued
 
 
 def preprocessing_fn(
@@ -20,7 +21,8 @@ def preprocessing_fn(
 
     Args:
         inputs: raw columns, parsed by `column_tensors.raw_feature_spec`. An absent one is missing throughout.
-        custom_config: `{"preprocessing": PreprocessingConfig.model_dump(mode="json")}`.
+        custom_config: `{"preprocessing": PreprocessingConfig.model_dump(mode="json")}`; and `continued`, the fields of
+            a `stable_ids.Continued`, where ids go on from those of another model.
 
     Returns:
         What `outputs.outputs` promises, and LABEL, EXAMPLE_WEIGHT and ROW_ID of that module. The features depend on
@@ -30,7 +32,7 @@ def preprocessing_fn(
         UserError: A feature, the label or a derived column cannot be made; the message begins with its YAML path.
     """
     config = PreprocessingConfig.model_validate(custom_config["preprocessing"])
-    columns = Columns(inputs, config)
+    columns = Columns(inputs, config, Continued(**custom_config.get("continued", {})))
     features = apply_features(config, columns)
     with blame("label"):
         return {**features, **label(config.label, columns), ROW_ID: columns.row_id}

@@ -6,38 +6,62 @@ vocabulary.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import tensorflow as tf
 import tensorflow_transform as tft
 from tensorflow_transform import schema_inference, tf_utils
 
-from preprocessing.coverage import covering_vocabulary
+from preprocessing.column_tensors import Columns
+from preprocessing.counted_vocabulary import Arrange, counted_vocabulary
 from preprocessing.errors import UserError
-from preprocessing.feature import Vocabulary
+from preprocessing.feature import StableIds, Vocabulary
+from preprocessing.stable_ids import NOTHING, Continued, continue_vocabulary
 
 Table = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 """string [n] -> place in the vocabulary counted from 0, -1 for a token that is not in it, int64 [n]; and the number
 of places, int64 scalar, which is in the graph because a learned vocabulary has none before analysis."""
 
 
-def make_table(tokens: tf.Tensor, vocabulary: Vocabulary, name: str) -> Table:
+def make_table(tokens: tf.Tensor, vocabulary: Vocabulary, name: str, columns: Columns) -> Table:
     """Returns the table of a vocabulary, learned from `tokens` unless it is given.
 
     Args:
         tokens: string [n], the present tokens of the batch.
         vocabulary: the declaration.
         name: of the file of a learned vocabulary; unique, from `outputs.vocabulary_name`.
+        columns: know whether its ids are to be stable, and what they go on from.
     """
     if vocabulary.tokens is not None:
         return given_table(vocabulary.tokens)
     if vocabulary.file is not None:
         return given_table(_read_tokens(vocabulary.file))
-    return learned_table(tokens, vocabulary, name)
+    return learned_table(tokens, vocabulary, name, columns.config.stable_ids_of(vocabulary), columns.continued)
 
 
-def learned_table(tokens: tf.Tensor, vocabulary: Vocabulary, name: str) -> Table:
-    """Returns the table of the tokens of train; an analyzer. Of no tokens it has one place, which none ever finds."""
-    path = _learn(tokens, vocabulary, name)
+def learned_table(
+    tokens: tf.Tensor,
+    vocabulary: Vocabulary,
+    name: str,
+    stable: StableIds | None = None,
+    continued: Continued = NOTHING,
+) -> Table:
+    """Returns the table of the tokens of train; an analyzer. Of no tokens it has one place, which none ever finds.
+
+    Args:
+        tokens: string [n], the present tokens of the batch.
+        vocabulary: the declaration.
+        name: of the file.
+        stable: how long slots are kept; None numbers tokens by frequency.
+        continued: what stable ids go on from.
+    """
+    if stable is None:
+        path = _learn(tokens, vocabulary, name)
+    else:
+        arrange = partial(
+            continue_vocabulary, name=name, keep=stable, oov_buckets=vocabulary.oov_buckets, continued=continued
+        )
+        path = _counted(tokens, vocabulary, name, arrange)
 
     def find(queries: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         places = tft.apply_vocabulary(queries, path)
@@ -47,11 +71,22 @@ def learned_table(tokens: tf.Tensor, vocabulary: Vocabulary, name: str) -> Table
 
 
 def _learn(tokens: tf.Tensor, vocabulary: Vocabulary, name: str) -> tf.Tensor:
-    top_k, min_count = vocabulary.top_k, vocabulary.min_count
     if vocabulary.coverage is not None:
-        return covering_vocabulary(tokens, coverage=vocabulary.coverage, top_k=top_k, min_count=min_count, name=name)
+        return _counted(tokens, vocabulary, name)
+    top_k, min_count = vocabulary.top_k, vocabulary.min_count
     return tft.vocabulary(
         tokens, top_k=top_k, frequency_threshold=min_count if min_count > 1 else None, vocab_filename=name
+    )
+
+
+def _counted(tokens: tf.Tensor, vocabulary: Vocabulary, name: str, arrange: Arrange | None = None) -> tf.Tensor:
+    return counted_vocabulary(
+        tokens,
+        coverage=vocabulary.coverage,
+        top_k=vocabulary.top_k,
+        min_count=vocabulary.min_count,
+        name=name,
+        arrange=arrange,
     )
 
 

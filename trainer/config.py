@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from preprocessing.feature import Place
-from preprocessing.spec import Count, Flag, Fraction, NonNegative, Spec
+from preprocessing.spec import Count, Flag, Fraction, Name, NonNegative, Spec
 
 ADDRESS = re.compile(r"[^\s:/]+:[0-9]{1,5}|\[[0-9a-fA-F:.]+\]:[0-9]{1,5}")
 """host:port, or [IPv6 address]:port."""
@@ -179,8 +179,12 @@ class TrainingConfig(Spec):
     """For binary, multiclass and multilabel."""
     early_stopping: EarlyStopping | None = EarlyStopping()
     """null trains all epochs."""
+    warm_start: Literal["none", "blessed"] | Name = "none"
+    """What the weights begin from: none is from scratch, blessed is the last blessed model (on a first run there is
+    none), anything else the folder of an exported model. Matched by name of layer, feature and token (see
+    docs/retraining.md)."""
     seed: NonNegative = 1
-    """Seeds Python, NumPy, Keras and the shuffle: same data, same config, same model on one CPU."""
+    """Seeds Python, NumPy, Keras and the shuffle: same data, config and beginning, same model on one CPU."""
     checkpoint: CheckpointConfig | None = CheckpointConfig()
     """null saves nothing: a run that was cut short trains again from the start."""
     profile: ProfileConfig | None = None
@@ -211,6 +215,11 @@ class TrainingConfig(Spec):
         if self.weight_decay > 0 and self.optimizer != "adamw":
             raise ValueError(f"weight_decay is for optimizer: adamw. Received: optimizer: {self.optimizer}.")
         return self
+
+    @property
+    def begins_from_folder(self) -> bool:
+        """Whether `warm_start` names an export."""
+        return self.warm_start not in ("none", "blessed")
 
 
 class BadRecords(Spec):

@@ -2,6 +2,8 @@
 
 saved_model.pb, variables/, assets/           the signatures of `signatures.py`, with vocabularies
 assets.extra/fullpass.json                    task, class names, raw columns and their keys, versions, what made it
+assets.extra/weights.json                     what the rows of its weights stand for, for a model that begins from it
+assets.extra/stable_ids/                      since when tokens of vocabularies with stable ids are not selected
 assets.extra/requests.jsonl                   a few rows of raw columns, one JSON object each
 assets.extra/request.json                     the same rows as the body of a POST to TF Serving's `:predict`
 assets.extra/tf_serving_warmup_requests       the same rows as calls that TF Serving makes before it serves
@@ -10,6 +12,7 @@ assets.extra/tf_serving_warmup_requests       the same rows as calls that TF Ser
 import importlib.metadata
 import json
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import tensorflow as tf
@@ -26,7 +29,16 @@ DESCRIPTION = "fullpass.json"
 _VERSIONS_OF = ("fullpass", "tensorflow", "keras", "tensorflow-transform")
 
 
-def export_model(served: Served, directory: str, *, name: str, text: RawText, samples: Sequence[bytes]) -> None:
+def export_model(
+    served: Served,
+    directory: str,
+    *,
+    name: str,
+    text: RawText,
+    samples: Sequence[bytes],
+    facts: Mapping[str, Any] = MappingProxyType({}),
+    extras: Mapping[str, str] = MappingProxyType({}),
+) -> None:
     """Writes the export, under another name first, so that `directory` is never half of one.
 
     Args:
@@ -35,6 +47,8 @@ def export_model(served: Served, directory: str, *, name: str, text: RawText, sa
         name: of the pipeline.
         text: how raw text is read.
         samples: serialized raw examples.
+        facts: more for `fullpass.json`.
+        extras: more files of `assets.extra`, by path in it.
     """
     pending = f"{directory.rstrip('/')}.tmp"
     if tf.io.gfile.exists(pending):
@@ -42,7 +56,10 @@ def export_model(served: Served, directory: str, *, name: str, text: RawText, sa
     module, signatures = signatures_of(served)
     tf.saved_model.save(module, pending, signatures=signatures)
     tf.io.gfile.makedirs(f"{pending}/{EXTRA}")
-    _write(f"{pending}/{EXTRA}/{DESCRIPTION}", json.dumps(describe(served, name, text), indent=2))
+    _write(f"{pending}/{EXTRA}/{DESCRIPTION}", json.dumps(describe(served, name, text) | dict(facts), indent=2))
+    for path, content in extras.items():
+        tf.io.gfile.makedirs(f"{pending}/{EXTRA}/{path}".rpartition("/")[0])
+        _write(f"{pending}/{EXTRA}/{path}", content)
     _write_requests(f"{pending}/{EXTRA}", served.columns, samples)
     tf.io.gfile.rename(pending, directory)
 

@@ -98,7 +98,7 @@ def encode(inputs: Mapping[str, ModelInput]) -> list[keras.KerasTensor]:
         UserError: Features that share an embedding differ in size or width.
     """
     tables = _tables(inputs)
-    return [_encode(item, tables.get(_table_name(item))) for item in inputs.values()]
+    return [_encode(item, tables.get(table_name(item))) for item in inputs.values()]
 
 
 def encodes_one_hot(item: ModelInput) -> bool:
@@ -148,7 +148,8 @@ def _model_input(output: Output, spec: Mapping[str, Any], tft_output: tft.TFTran
     return ModelInput(ids, output, size, weights=weights)
 
 
-def _table_name(item: ModelInput) -> str:
+def table_name(item: ModelInput) -> str:
+    """Returns the name of the embedding of a feature: its own, or that of the table it shares."""
     encoding = item.output.encoding
     return encoding.shared if isinstance(encoding, Embedding) and encoding.shared else item.name
 
@@ -157,8 +158,8 @@ def _tables(inputs: Mapping[str, ModelInput]) -> dict[str, keras.layers.Embeddin
     users: dict[str, list[ModelInput]] = {}
     for item in inputs.values():
         if item.output.kind == "ids" and not encodes_one_hot(item):
-            users.setdefault(_table_name(item), []).append(item)
-    return {name: _table(f"embedding_{i}", name, users[name]) for i, name in enumerate(users)}
+            users.setdefault(table_name(item), []).append(item)
+    return {name: _table(f"table_{i}", name, users[name]) for i, name in enumerate(users)}
 
 
 def _table(layer: str, shared: str, users: Sequence[ModelInput]) -> keras.layers.Embedding:

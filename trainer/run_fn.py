@@ -17,11 +17,14 @@ import tensorflow_transform as tft
 
 from preprocessing.columns import serving_columns
 from preprocessing.config import PreprocessingConfig
+from preprocessing.errors import UserError
 from preprocessing.outputs import ROW_ID
 from preprocessing.progress import report
 from preprocessing.raw_text import RawText
+from preprocessing.stable_ids import FOLDER as LEDGERS
+from trainer.axes import Network
 from trainer.checkpoints import folder_for, prune, remove
-from trainer.config import InputConfig, TrainerConfig, TrainingConfig
+from trainer.config import InputConfig, Module, TrainerConfig, TrainingConfig
 from trainer.curves import Curves
 from trainer.damage import check_features
 from trainer.export import export_model
@@ -44,6 +47,16 @@ from trainer.strategy import choose_strategy, describe, needs_fixed_shapes, prec
 from trainer.tasks import logit_columns, loss_of, with_head
 from trainer.tuning.config import TuningConfig
 from trainer.tuning.space import best_values, with_values
+from trainer.warm_start import FILE as WEIGHTS_FILE
+from trainer.warm_start import (
+    Base,
+    Began,
+    begin_from,
+    describe_weights,
+    keep_encodings,
+    read_base,
+    warm_start_record,
+)
 from trainer.workers import Workers
 
 if TYPE_CHECKING:
@@ -94,13 +107,15 @@ class Trained:
         fitted: the epochs.
         devices: in words.
         precision: name of the Keras dtype policy.
+        began: how each weight began, where there was a model to begin from.
     """
 
     model: keras.Model
-    network: keras.Model
+    network: Network
     fitted: Fitted
     devices: str
     precision: str
+    began: tuple[Began, ...] = ()
 
 
 def run_fn(fn_args: "FnArgs") -> None:
@@ -128,7 +143,8 @@ def run_fn(fn_args: "FnArgs") -> None:
     read = time.monotonic()
     logs = fn_args.model_run_dir if workers.index == 0 else tempfile.mkdtemp()
     curves = Curves(logs)
-    unfinished = _checkpoint_folder(fn_args, config, data)
+    base = _base(fn_args, config.training)
+    unfinished = _checkpoint_folder(fn_args, config, data, base)
     trained = train(
         data,
         preprocessing,
@@ -137,13 +153,14 @@ def run_fn(fn_args: "FnArgs") -> None:
         strategy=strategy,
         report=report,
         on_epoch=curves.write,
+        base=base,
         checkpoints=unfinished,
         logs=logs,
     )
     curves.close()
     fitted = time.monotonic()
     served = Served(
-        model=trained.network,
+        model=trained.network.model,
         tft_output=tft_output,
         columns=serving_columns(preprocessing),
         features=feature_names(transformed_outputs(preprocessing, tft_output)),
@@ -156,14 +173,17 @@ def run_fn(fn_args: "FnArgs") -> None:
         name=custom.get("name", "model"),
         text=RawText.model_validate(custom.get("source", {})),
         samples=read_samples(fn_args.transform_output),
+        facts={"made_from": custom.get("made_from")},
+        extras={WEIGHTS_FILE: json.dumps(describe_weights(trained.network)), **_ledgers(fn_args.transform_output)},
     )
     seconds = {"read": read - started, "train": fitted - read, "export": time.monotonic() - fitted}
     if workers.index == 0:
+        began = {"warm_start": warm_start_record(config.training, base, trained.began)}
         decode = decoder(tft_output, data.placement, [*data.placement.read, ROW_ID], len(data.names))
         all_eval_files = list_files(fn_args.eval_files, "eval")
         scores = f"{fn_args.model_run_dir}/{SCORES_FILE}"
         write_scores(scores, trained.model, all_eval_files, decode, preprocessing.label.task)
-        write_json(f"{fn_args.model_run_dir}/{TRAINING_FILE}", training_record(data, trained, seconds) | found)
+        write_json(f"{fn_args.model_run_dir}/{TRAINING_FILE}", training_record(data, trained, seconds) | began | found)
         if unfinished is not None:
             remove(unfinished)
             prune(unfinished)
@@ -259,6 +279,7 @@ def train(
     strategy: tf.distribute.Strategy,
     report: Report,
     on_epoch: OnEpoch,
+    base: Base | None = None,
     checkpoints: str | None = None,
     logs: str | None = None,
     until: int | None = None,
@@ -274,6 +295,7 @@ def train(
         strategy: the devices.
         report: told while epochs run.
         on_epoch: given the number of an epoch and its metrics.
+        base: the model that the weights begin from; a checkpoint goes before it.
         checkpoints: folder of this training's; None saves nothing.
         logs: folder that a trace for TensorBoard goes to.
         until: epochs of `training.epochs` after which to end; the learning rate falls over all of them.
@@ -287,10 +309,14 @@ def train(
         refuse_text_on_tpu(data.placement)
     keras.utils.set_random_seed(training.seed)
     with strategy.scope(), precision(training) as policy:
-        inputs = model_inputs(transformed_outputs(preprocessing, tft_output), tft_output)
-        network = build_model(inputs, task=task, classes=logit_columns(task, len(data.names)), config=config.model)
-        network = with_head(network, task, counts, data.factors)
-        model = with_preprocessing(network, data.in_model)
+        inputs = model_inputs(keep_encodings(transformed_outputs(preprocessing, tft_output), base), tft_output)
+        columns = logit_columns(task, len(data.names))
+        built = build_model(inputs, task=task, classes=columns, config=config.model)
+        built = with_head(built, task, counts, data.factors)
+        classes = data.names if columns > 1 else ()
+        network = Network(built, inputs, preprocessing, classes, own=isinstance(config.model, Module))
+        began = tuple(begin_from(base, network, tft_output.transform_savedmodel_dir)) if base else ()
+        model = with_preprocessing(built, data.in_model)
         scaled = scaled_learning_rate(training, strategy.num_replicas_in_sync)
         optimizer = make_optimizer(scaled, data.steps_per_epoch * training.epochs, policy)
         optimizer.build(model.trainable_variables)
@@ -315,7 +341,38 @@ def train(
     )
     fixed = needs_fixed_shapes(strategy)
     fitted = training_run.run(_train_batches(data, config, fixed=fixed), _evaluation_batches(data, fixed=fixed))
-    return Trained(model, network, fitted, describe(strategy), policy)
+    return Trained(model, network, fitted, describe(strategy), policy, began)
+
+
+def _base(fn_args: "FnArgs", training: TrainingConfig) -> Base | None:
+    """Returns the model that the weights begin from, or None for a cold start.
+
+    Raises:
+        UserError: The folder named is no export to begin from. A blessed model that is none is no error.
+    """
+    if training.warm_start == "none":
+        return None
+    if training.warm_start != "blessed":
+        return read_base(training.warm_start)
+    if not getattr(fn_args, "base_model", None):
+        _LOG.info("warm start: no model was blessed before; the weights begin anew")
+        return None
+    try:
+        return read_base(fn_args.base_model)
+    except UserError as error:
+        _LOG.warning("warm start: the weights begin anew. %s", error)
+        return None
+
+
+def _ledgers(transform_output: str) -> dict[str, str]:
+    """Returns what the transform graph knows of stable ids, by path in an export."""
+    folder = f"{transform_output}/{LEDGERS}"
+    names = tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else []
+    found = {}
+    for name in names:
+        with tf.io.gfile.GFile(f"{folder}/{name}") as file:
+            found[f"{LEDGERS}/{name}"] = file.read()
+    return found
 
 
 def _train_batches(data: Data, config: TrainerConfig, *, fixed: bool) -> Batches:
@@ -327,7 +384,7 @@ def _evaluation_batches(data: Data, *, fixed: bool) -> Batches:
     return data.evaluation.batches(Order(batch_size=max(EVAL_BATCH, data.replica_batch_size), fixed=fixed))
 
 
-def _checkpoint_folder(fn_args: "FnArgs", config: TrainerConfig, data: Data) -> str | None:
+def _checkpoint_folder(fn_args: "FnArgs", config: TrainerConfig, data: Data, base: Base | None) -> str | None:
     """Returns the folder of this training's checkpoints, or None where nobody named a place for unfinished work.
 
     When and how often it is saved, traced and looked at, and where an input service is, decide nothing of a training,
@@ -342,6 +399,7 @@ def _checkpoint_folder(fn_args: "FnArgs", config: TrainerConfig, data: Data) -> 
     }
     custom = {**fn_args.custom_config, "trainer": config.model_dump(mode="json", exclude=apart)}
     custom["found"] = tuned(fn_args)[0]
+    custom["base"] = base and base.digest
     # How much memory there is decides where rows are kept, and with that their order.
     split = data.train.split
     kept = "memory" if split.in_memory else "disk" if split.on_disk else "files"

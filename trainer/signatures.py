@@ -7,7 +7,7 @@
     may be left out of `loaded.serving_raw(...)` in Python and of TF Serving's gRPC Predict (SignatureDef.defaults);
     over its REST API a column that is not there is an empty list in the columnar form `{"inputs": {"fare": []}}`.
     `loaded.signatures["serving_raw"]` takes all of them.
-`transform_features(examples)`: the transformed features, label, weight and row number of raw examples.
+`transform_features(examples)`: the transformed features, label, weight, row number and span of raw examples.
 
 Both serving signatures give:
     scores: what metrics need. binary: float32 [batch], the probability of class 1. multiclass, multilabel: float32
@@ -27,8 +27,9 @@ import keras
 import tensorflow as tf
 import tensorflow_transform as tft
 
-from preprocessing.columns import RawColumn
+from preprocessing.columns import ROW_BITS, SPAN_FILE_BITS, RawColumn
 from preprocessing.label import Label
+from preprocessing.outputs import ROW_ID, SPAN
 from trainer.input_fn import with_dense_label, without_gaps
 from trainer.inputs import apply_model, input_name
 from trainer.raw_columns import DTYPES, dense_shape, to_sparse
@@ -136,7 +137,8 @@ def _transform_features(served: Served, spec: Mapping[str, tf.io.VarLenFeature],
     def transform_features(examples: tf.Tensor) -> dict[str, tf.Tensor]:
         transformed = saved.transform_fn(tf.io.parse_example(examples, spec))
         block = with_dense_label({name: without_gaps(v) for name, v in transformed.items()}, len(served.names))
-        return {name: _dense(value) for name, value in block.items()}
+        span = tf.bitwise.right_shift(block[ROW_ID], tf.constant(ROW_BITS + SPAN_FILE_BITS, tf.int64))
+        return {name: _dense(value) for name, value in block.items()} | {SPAN: span}
 
     return transform_features
 

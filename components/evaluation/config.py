@@ -7,27 +7,49 @@ from pydantic import Field, model_validator
 from preprocessing.spec import Name, Real, Spec
 
 
-class Threshold(Spec):
-    """What a metric must reach for a model to be blessed."""
+class Bounds(Spec):
+    """What a metric must reach on some rows."""
 
     min: Real | None = None
-    """Smallest value allowed, overall."""
+    """Smallest value allowed."""
     max: Real | None = None
-    """Largest value allowed, overall."""
+    """Largest value allowed."""
     not_worse_than: Literal["blessed"] | None = None
     """Compare with the last blessed model; on a first run there is none, and the comparison holds."""
     tolerance: Annotated[float, Field(strict=True, ge=0)] = 0.0
     """By how much it may be worse than the last blessed model."""
 
     @model_validator(mode="after")
-    def _says_something(self) -> "Threshold":
-        if self.min is None and self.max is None and self.not_worse_than is None:
+    def _says_something(self) -> "Bounds":
+        if self.is_empty:
             raise ValueError("give at least one of min, max, not_worse_than.")
         if self.min is not None and self.max is not None and self.min > self.max:
             raise ValueError(f"min must not exceed max. Received: min={self.min:g}, max={self.max:g}.")
         if self.tolerance and self.not_worse_than is None:
             raise ValueError("tolerance goes with not_worse_than: blessed. Add that, or lower min.")
         return self
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is asked for."""
+        return self.min is None and self.max is None and self.not_worse_than is None
+
+
+class Threshold(Bounds):
+    """What a metric must reach for a model to be blessed: on all rows of the eval split together, and on the newest."""
+
+    newest_span: Bounds | None = None
+    """What it must reach on the rows of the window's newest span alone, where the source has spans."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is asked for."""
+        return not self.bounds_all_rows and self.newest_span is None
+
+    @property
+    def bounds_all_rows(self) -> bool:
+        """Whether anything is asked of all rows together."""
+        return not super().is_empty
 
 
 class EvaluationConfig(Spec):
@@ -38,4 +60,5 @@ class EvaluationConfig(Spec):
     slices: tuple[tuple[Name, ...], ...] = ()
     """Each entry is a list of raw columns; metrics are also given per combination of their values."""
     thresholds: dict[Name, Threshold] = Field(default_factory=dict)
-    """Metric -> what it must reach; without any, a model is blessed when evaluation succeeds."""
+    """Metric -> what it must reach, and what on the newest span; without any, a model is blessed when evaluation
+    succeeds."""

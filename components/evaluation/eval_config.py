@@ -5,9 +5,10 @@ import json
 import tensorflow_model_analysis as tfma
 from google.protobuf import wrappers_pb2
 
-from components.evaluation.config import EvaluationConfig, Threshold
+from components.evaluation.config import Bounds, EvaluationConfig, Threshold
 from components.evaluation.metrics import METRICS, Metric
-from preprocessing.outputs import EXAMPLE_WEIGHT, LABEL
+from preprocessing.columns import span_in_row_ids
+from preprocessing.outputs import EXAMPLE_WEIGHT, LABEL, SPAN
 
 TRANSFORM_SIGNATURE = "transform_features"
 BASELINE = "baseline"
@@ -16,11 +17,17 @@ ALWAYS_MEASURED = "example_count"
 """Has a threshold in every config, so that the Evaluator always gives a verdict: stock TFX gives none without."""
 
 
-def eval_config(config: EvaluationConfig) -> tfma.EvalConfig:
+def eval_config(config: EvaluationConfig, newest_span: int | None = None) -> tfma.EvalConfig:
     """Returns what the Evaluator runs: metrics, slices, thresholds, and the last blessed model as baseline.
 
     Labels and weights come from the export's `transform_features`, predictions from `serving_default`.
+
+    Args:
+        config: the section.
+        newest_span: number of the window's newest span, which is measured for itself too, and by slice; None without.
     """
+    newest = {} if newest_span is None else {SPAN: str(span_in_row_ids(newest_span))}
+    rows = [{}, newest] if newest else [{}]
     spec = {
         "signature_name": "serving_default",
         "prediction_key": "scores",
@@ -29,13 +36,17 @@ def eval_config(config: EvaluationConfig) -> tfma.EvalConfig:
         "preprocessing_function_names": [TRANSFORM_SIGNATURE],
     }
     names = dict.fromkeys([*config.metrics, *config.thresholds])
-    metrics = [_metric(METRICS[name], name, config.thresholds.get(name)) for name in names]
+    metrics = [_metric(METRICS[name], name, config.thresholds.get(name), newest) for name in names]
     return tfma.EvalConfig(
         model_specs=[
             tfma.ModelSpec(name=CANDIDATE, **spec),
             tfma.ModelSpec(name=BASELINE, is_baseline=True, **spec),
         ],
-        slicing_specs=[tfma.SlicingSpec(), *(tfma.SlicingSpec(feature_keys=list(c)) for c in config.slices)],
+        slicing_specs=[
+            tfma.SlicingSpec(feature_keys=list(columns), feature_values=values)
+            for columns in ((), *config.slices)
+            for values in rows
+        ],
         metrics_specs=[tfma.MetricsSpec(metrics=[_example_count(), *metrics])],
     )
 
@@ -45,25 +56,28 @@ def _example_count() -> tfma.MetricConfig:
     return tfma.MetricConfig(
         class_name="ExampleCount",
         config=json.dumps({"name": ALWAYS_MEASURED}),
-        per_slice_thresholds=[_overall(tfma.MetricThreshold(value_threshold=at_least_one))],
+        per_slice_thresholds=[_on({}, tfma.MetricThreshold(value_threshold=at_least_one))],
     )
 
 
-def _metric(metric: Metric, name: str, threshold: Threshold | None) -> tfma.MetricConfig:
+def _metric(metric: Metric, name: str, threshold: Threshold | None, newest: dict[str, str]) -> tfma.MetricConfig:
     config = tfma.MetricConfig(
         class_name=metric.tfma, config=json.dumps({"name": name, **dict(metric.options)}, sort_keys=True)
     )
     if threshold is not None:
-        config.per_slice_thresholds.append(_overall(_threshold(metric, threshold)))
+        if threshold.bounds_all_rows:
+            config.per_slice_thresholds.append(_on({}, _threshold(metric, threshold)))
+        if threshold.newest_span is not None and newest:
+            config.per_slice_thresholds.append(_on(newest, _threshold(metric, threshold.newest_span)))
     return config
 
 
-def _overall(threshold: tfma.MetricThreshold) -> tfma.PerSliceMetricThreshold:
-    """Returns a threshold on all examples together; a plain `threshold` would hold for every slice as well."""
-    return tfma.PerSliceMetricThreshold(slicing_specs=[tfma.SlicingSpec()], threshold=threshold)
+def _on(values: dict[str, str], threshold: tfma.MetricThreshold) -> tfma.PerSliceMetricThreshold:
+    """Returns a threshold on all examples, or those of one span; a plain `threshold` would hold for every slice too."""
+    return tfma.PerSliceMetricThreshold(slicing_specs=[tfma.SlicingSpec(feature_values=values)], threshold=threshold)
 
 
-def _threshold(metric: Metric, threshold: Threshold) -> tfma.MetricThreshold:
+def _threshold(metric: Metric, threshold: Bounds) -> tfma.MetricThreshold:
     result = tfma.MetricThreshold()
     if threshold.min is not None:
         result.value_threshold.lower_bound.value = threshold.min

@@ -2,14 +2,15 @@
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import tensorflow_model_analysis as tfma
 
-from components.evaluation.config import EvaluationConfig, Threshold
+from components.evaluation.config import Bounds, EvaluationConfig
 from components.evaluation.eval_config import ALWAYS_MEASURED, BASELINE, CANDIDATE
 from components.evaluation.metrics import METRICS
+from preprocessing.outputs import SPAN
 
 OVERALL: tuple[tuple[str, Any], ...] = ()
 
@@ -27,36 +28,56 @@ class Measured:
 
 @dataclass(frozen=True)
 class Slice:
-    """Rows that share values of some columns, as `hour 7, company Flash Cab`. values: metric -> value."""
+    """Rows that share values of some columns, as `hour 7, company Flash Cab`.
+
+    values: metric -> value. baseline: the same of the last blessed model, if one was compared. newest: whether they are
+    those of the newest span alone.
+    """
 
     name: str
     examples: int
     values: Mapping[str, float]
+    baseline: Mapping[str, float] = field(default_factory=dict)
+    newest: bool = False
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """blessed, and if not: the reasons, one line each. examples: rows measured."""
+    """blessed, and if not: the reasons, one line each. examples: rows measured.
+
+    newest, newest_examples: the same metrics on the newest span alone, and its rows; none where there are no spans.
+    """
 
     blessed: bool
     reasons: tuple[str, ...]
     metrics: tuple[Measured, ...]
     examples: int
+    newest: tuple[Measured, ...] = ()
+    newest_examples: int = 0
 
 
 def read_verdict(evaluation_uri: str, config: EvaluationConfig, *, blessed: bool) -> Verdict:
     """Returns the verdict recorded in an evaluation artifact."""
-    values = _overall(evaluation_uri)
-    measured = [
-        measure(name, values, config.thresholds.get(name))
-        for name in dict.fromkeys([*config.metrics, *config.thresholds])
-        if (CANDIDATE, name) in values
+    values, newest = _overall(evaluation_uri)
+    of_newest = {name: t.newest_span for name, t in config.thresholds.items() if t.newest_span is not None}
+    measured = _measured(values, config, config.thresholds)
+    measured_newest = _measured(newest, config, of_newest)
+    reasons = [reason(m, config.thresholds[m.metric]) for m in measured if not m.held]
+    reasons += [
+        f"on the newest span {reason(m, of_newest[m.metric], '.newest_span')}" for m in measured_newest if not m.held
     ]
-    reasons = tuple(reason(m, config.thresholds[m.metric]) for m in measured if not m.held)
+    examples, newest_examples = (int(found.get((CANDIDATE, ALWAYS_MEASURED), 0)) for found in (values, newest))
     if not blessed and not reasons:
-        reasons = ("the eval split has no labelled example",)
-    examples = int(values.get((CANDIDATE, ALWAYS_MEASURED), 0))
-    return Verdict(blessed, () if blessed else reasons, tuple(measured), examples)
+        rows = "the newest span has no row in the eval split" if examples and of_newest else ""
+        reasons = [rows or "the eval split has no labelled example"]
+    return Verdict(blessed, () if blessed else tuple(reasons), measured, examples, measured_newest, newest_examples)
+
+
+def _measured(
+    values: Mapping[tuple[str, str], float], config: EvaluationConfig, thresholds: Mapping[str, Bounds]
+) -> tuple[Measured, ...]:
+    names = dict.fromkeys([*config.metrics, *config.thresholds])
+    return tuple(measure(name, values, thresholds.get(name)) for name in names if (CANDIDATE, name) in values)
 
 
 def read_slices(evaluation_uri: str, config: EvaluationConfig) -> tuple[Slice, ...]:
@@ -64,13 +85,14 @@ def read_slices(evaluation_uri: str, config: EvaluationConfig) -> tuple[Slice, .
     names = dict.fromkeys([*config.metrics, *config.thresholds])
     slices = []
     for record in _records(evaluation_uri):
-        keys = record.slice_key.single_slice_keys
+        keys = [key for key in record.slice_key.single_slice_keys if key.column != SPAN]
         if keys:
-            values = {metric: value for (model, metric), value in _values(record).items() if model == CANDIDATE}
+            found = _values(record)
             name = ", ".join(f"{key.column} {_slice_value(key)}" for key in keys)
-            measured = {metric: values[metric] for metric in names if metric in values}
-            slices.append(Slice(name, int(values.get(ALWAYS_MEASURED, 0)), measured))
-    return tuple(sorted(slices, key=lambda one: (-one.examples, one.name)))
+            values, baseline = ({n: found[m, n] for n in names if (m, n) in found} for m in (CANDIDATE, BASELINE))
+            examples = int(found.get((CANDIDATE, ALWAYS_MEASURED), 0))
+            slices.append(Slice(name, examples, values, baseline, len(keys) < len(record.slice_key.single_slice_keys)))
+    return tuple(sorted(slices, key=lambda one: (one.newest, -one.examples, one.name)))
 
 
 def _slice_value(key: Any) -> str:
@@ -80,10 +102,15 @@ def _slice_value(key: Any) -> str:
     return f"{getattr(key, kind):g}" if kind else ""
 
 
-def _overall(evaluation_uri: str) -> dict[tuple[str, str], float]:
-    """Returns (model, metric) -> value over all examples."""
-    overall = [_values(record) for record in _records(evaluation_uri) if not record.slice_key.single_slice_keys]
-    return {key: value for values in overall for key, value in values.items()}
+def _overall(evaluation_uri: str) -> tuple[dict[tuple[str, str], float], dict[tuple[str, str], float]]:
+    """Returns (model, metric) -> value, over all examples and over those of the newest span."""
+    everything: dict[tuple[str, str], float] = {}
+    newest: dict[tuple[str, str], float] = {}
+    for record in _records(evaluation_uri):
+        columns = [key.column for key in record.slice_key.single_slice_keys]
+        if columns in ([], [SPAN]):
+            (newest if columns else everything).update(_values(record))
+    return everything, newest
 
 
 def _records(evaluation_uri: str) -> Iterator[Any]:
@@ -99,7 +126,7 @@ def _values(record: Any) -> dict[tuple[str, str], float]:
     }
 
 
-def measure(name: str, values: dict[tuple[str, str], float], threshold: Threshold | None) -> Measured:
+def measure(name: str, values: Mapping[tuple[str, str], float], threshold: Bounds | None) -> Measured:
     """Returns how a metric of the candidate stands against its threshold and the baseline."""
     value, baseline = values[CANDIDATE, name], values.get((BASELINE, name))
     if threshold is None:
@@ -107,7 +134,7 @@ def measure(name: str, values: dict[tuple[str, str], float], threshold: Threshol
     return Measured(name, value, baseline, _required(threshold), _holds(name, value, baseline, threshold))
 
 
-def _required(threshold: Threshold) -> str:
+def _required(threshold: Bounds) -> str:
     parts = []
     if threshold.min is not None:
         parts.append(f">= {threshold.min:g}")
@@ -118,25 +145,31 @@ def _required(threshold: Threshold) -> str:
     return ", ".join(parts)
 
 
-def _holds(name: str, value: float, baseline: float | None, threshold: Threshold) -> bool:
+def _holds(name: str, value: float, baseline: float | None, threshold: Bounds) -> bool:
     inside = (threshold.min is None or value >= threshold.min) and (threshold.max is None or value <= threshold.max)
     return inside and not _worse_than_blessed(name, value, baseline, threshold)
 
 
-def _worse_than_blessed(name: str, value: float, baseline: float | None, threshold: Threshold) -> bool:
+def _worse_than_blessed(name: str, value: float, baseline: float | None, threshold: Bounds) -> bool:
     if threshold.not_worse_than is None or baseline is None:
         return False
     loss = baseline - value if METRICS[name].higher_is_better else value - baseline
     return not loss <= threshold.tolerance
 
 
-def reason(measured: Measured, threshold: Threshold) -> str:
-    """Returns why a threshold that did not hold did not, with the YAML path of the limit."""
+def reason(measured: Measured, threshold: Bounds, below: str = "") -> str:
+    """Returns why a threshold that did not hold did not, with the YAML path of the limit.
+
+    Args:
+        measured: the metric.
+        threshold: its bounds.
+        below: where they stand below the threshold of the metric.
+    """
     name, value, baseline = measured.metric, measured.value, measured.baseline
     if value != value:
         return f"{name} is not a number: the eval split holds one class only, or the model diverged"
     if threshold.min is not None and value < threshold.min:
-        return f"{name} is {value:.4f}, below the minimum {threshold.min:g} (evaluation.thresholds.{name}.min)"
+        return f"{name} is {value:.4f}, below the minimum {threshold.min:g} (evaluation.thresholds.{name}{below}.min)"
     if threshold.max is not None and value > threshold.max:
-        return f"{name} is {value:.4f}, above the maximum {threshold.max:g} (evaluation.thresholds.{name}.max)"
+        return f"{name} is {value:.4f}, above the maximum {threshold.max:g} (evaluation.thresholds.{name}{below}.max)"
     return f"{name} is {value:.4f}, the last blessed model has {baseline:.4f} on the same rows"

@@ -31,19 +31,14 @@ from components.ingest.portions import Portion, spread
 from components.ingest.reading import WHOLE, BadRow, Reading, Rows, cell_text
 from components.ingest.rows import convert_columns, place_rows, read_rows, reading_of
 from components.ingest.shards import Layout, Piece
-from components.ingest.spans import MOST_SPANS
 from components.ingest.split import NO_SPLIT, split_column
 from components.ingest.strata import Cuts
 from components.ingest.write import PENDING, JoinPieces, PieceWriter, publish
-from preprocessing.columns import RAW_ROW_ID, RawColumn
+from preprocessing.columns import RAW_ROW_ID, ROW_BITS, SPAN_FILE_BITS, RawColumn, span_in_row_ids
 from preprocessing.errors import UserError
 
 MANIFEST = "ingest.json"
 QUARANTINE = "quarantine.parquet"
-ROW_BITS = 36
-"""A row id is the file's number shifted by this many bits, plus the row in the file."""
-_SPAN_FILE_BITS = 15
-"""The files of a span are numbered from the span's number shifted by this many bits."""
 
 _QUARANTINE_SCHEMA = pa.schema(
     {
@@ -82,12 +77,12 @@ class Ingest:
         """
         if self.span is None:
             return 0
-        if len(self.files) > 1 << _SPAN_FILE_BITS:
+        if len(self.files) > 1 << SPAN_FILE_BITS:
             raise UserError(
-                f"data.source.path: a span of {len(self.files):,} files; {1 << _SPAN_FILE_BITS:,} are the most. Join "
+                f"data.source.path: a span of {len(self.files):,} files; {1 << SPAN_FILE_BITS:,} are the most. Join "
                 "small files."
             )
-        return self.span % MOST_SPANS << _SPAN_FILE_BITS
+        return span_in_row_ids(self.span) << SPAN_FILE_BITS
 
     @property
     def layout(self) -> Layout:

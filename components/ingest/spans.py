@@ -24,11 +24,10 @@ from components.ingest.span_pattern import (
     parse_span,
 )
 from components.ingest.storage import find, is_folder, matches
+from preprocessing.columns import MOST_SPANS
 from preprocessing.errors import UserError
 
 LATEST = "latest"
-MOST_SPANS = 4096
-"""Widest window, in spans: row ids are unique within as many."""
 _SHOWN = 6
 
 

@@ -9,7 +9,7 @@ from tfx import types
 from tfx.dsl.components.base import base_beam_component, base_beam_executor, executor_spec
 from tfx.dsl.io import fileio
 from tfx.types import artifact_utils, component_spec, standard_artifacts
-from tfx.utils import io_utils
+from tfx.utils import io_utils, path_utils
 
 from components.ingest.component import FINGERPRINT, LABEL, by_span, rows_of
 from components.ingest.config import RecordsConfig
@@ -17,6 +17,7 @@ from components.transform.analyze import TrainSpan
 from components.transform.full_pass import ANALYZED_SPLIT, FullPass, finish, run
 from preprocessing.config import PreprocessingConfig
 from preprocessing.errors import UserError
+from preprocessing.stable_ids import FOLDER, Continued
 
 ANALYSIS = "analysis"
 """Custom property of the transform graph of a window: where the statistics of each span come from, as JSON."""
@@ -50,6 +51,11 @@ class TransformExecutor(base_beam_executor.BaseBeamExecutor):
             temporary=self._get_tmp_dir(),
             spans=tuple(_train_span(artifact) for artifact in examples),
             cache=options["cache"],
+            continued=Continued(
+                base=serving_model(input_dict.get("base_model")),
+                ledger=f"{graph.uri}/{FOLDER}",
+                span=examples[-1].span,
+            ),
         )
         with self._make_beam_pipeline() as pipeline:
             analysis = run(full_pass, pipeline)
@@ -67,6 +73,11 @@ class TransformExecutor(base_beam_executor.BaseBeamExecutor):
 def split_files(examples: Sequence[types.Artifact], split: str) -> list[str]:
     """Returns the TFRecord files of one split, in the order of the artifacts and sorted in each."""
     return [file for artifact in examples for file in sorted(fileio.glob(f"{artifact.uri}/Split-{split}/*"))]
+
+
+def serving_model(models: Sequence[types.Artifact] | None) -> str | None:
+    """Returns the folder of the SavedModel of the one model; None where there is none, as on a first run."""
+    return path_utils.serving_model_path(models[0].uri) if models else None
 
 
 def _train_span(examples: types.Artifact) -> TrainSpan:
@@ -100,6 +111,7 @@ class TransformSpec(component_spec.ComponentSpec):
     INPUTS = {
         "examples": component_spec.ChannelParameter(type=standard_artifacts.Examples),
         "schema": component_spec.ChannelParameter(type=standard_artifacts.Schema),
+        "base_model": component_spec.ChannelParameter(type=standard_artifacts.Model, optional=True),
     }
     OUTPUTS = {
         "transform_graph": component_spec.ChannelParameter(type=standard_artifacts.TransformGraph),
@@ -127,6 +139,7 @@ class Transform(base_beam_component.BaseBeamComponent):
         gzip: bool,
         code: str,
         cache: str | None = None,
+        base_model: types.BaseChannel | None = None,
     ):
         """Constructs the component.
 
@@ -139,6 +152,7 @@ class Transform(base_beam_component.BaseBeamComponent):
             gzip: compress transformed examples.
             cache: folder of what analyzers made of each span; None for a source without spans.
             code: digest of user functions in the graph, so that TFX's cache knows when they change.
+            base_model: the model whose ids stay, where vocabularies have stable ids.
         """
         transformed = types.Channel(type=standard_artifacts.Examples) if materialize else None
         super().__init__(
@@ -150,6 +164,7 @@ class Transform(base_beam_component.BaseBeamComponent):
                 code=code,
                 examples=examples,
                 schema=schema,
+                base_model=base_model,
                 transform_graph=types.Channel(type=standard_artifacts.TransformGraph),
                 transformed_examples=transformed,
             )

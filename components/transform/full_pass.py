@@ -30,6 +30,7 @@ from components.transform.apply_graph import ApplyGraph
 from preprocessing.config import PreprocessingConfig
 from preprocessing.preprocessing_fn import preprocessing_fn
 from preprocessing.progress import report
+from preprocessing.stable_ids import Continued
 from trainer.samples import write_samples
 
 ANALYZED_SPLIT = "train"
@@ -44,7 +45,7 @@ class FullPass:
     examples: raw TFRecord files per split. schema: of the raw examples. graph: folder of the transform graph.
     transformed: folder for transformed examples, or None to write only the graph. rows: raw rows per split. layout: of
     the transformed examples. spans: the train split of each span, where a cache of what analyzers made of it is kept.
-    cache: its folder.
+    cache: its folder. continued: what vocabularies with stable ids go on from.
     """
 
     preprocessing: PreprocessingConfig
@@ -57,6 +58,7 @@ class FullPass:
     temporary: str
     spans: tuple[TrainSpan, ...] = ()
     cache: str | None = None
+    continued: Continued = Continued()
 
 
 def run(full_pass: FullPass, pipeline: beam.Pipeline) -> Analysis | None:
@@ -75,7 +77,7 @@ def run(full_pass: FullPass, pipeline: beam.Pipeline) -> Analysis | None:
 
 
 def _analyze(full_pass: FullPass, pipeline: beam.Pipeline, adapter: TensorAdapterConfig) -> tuple[Any, Analysis | None]:
-    function = _function(full_pass.preprocessing)
+    function = _function(full_pass)
     if full_pass.cache is None:
         train = pipeline | "Train" >> ReadExamples(full_pass, ANALYZED_SPLIT, "analysed")
         return (train, adapter) | "Analyze" >> tft_beam.AnalyzeDataset(function), None
@@ -200,8 +202,11 @@ def _publish_split(full_pass: FullPass, split: str) -> int:
     return rows
 
 
-def _function(config: PreprocessingConfig) -> Any:
-    custom_config = {"preprocessing": config.model_dump(mode="json")}
+def _function(full_pass: FullPass) -> Any:
+    custom_config = {
+        "preprocessing": full_pass.preprocessing.model_dump(mode="json"),
+        "continued": asdict(full_pass.continued),
+    }
     return lambda inputs: preprocessing_fn(inputs, custom_config)
 
 

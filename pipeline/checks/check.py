@@ -6,7 +6,7 @@ A check takes the loaded file and yields findings; it imports neither TensorFlow
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from pipeline.checks import data, evaluation, features, gates, label, places, run, schedule, source, tuning
+from pipeline.checks import data, evaluation, features, gates, label, places, retraining, run, schedule, source, tuning
 from pipeline.checks.findings import Finding
 from pipeline.loading.load import Loaded
 from pipeline.loading.problems import ConfigError, Problem, in_file_order
@@ -41,6 +41,9 @@ CHECKS: tuple[Check, ...] = (
     evaluation.check_slices,
     gates.check_gate_columns,
     gates.check_retrain,
+    retraining.check_stable_ids,
+    retraining.check_warm_start,
+    retraining.check_newest_span,
     tuning.check_tuning_paths,
     tuning.check_tuning_objective,
     tuning.check_tuning_workers,

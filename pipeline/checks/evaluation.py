@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from components.evaluation.config import Bounds
 from components.evaluation.metrics import METRICS
 from pipeline.checks.findings import Finding
 from pipeline.loading.load import Loaded
@@ -26,20 +27,24 @@ def check_metrics(loaded: Loaded) -> Iterator[Finding]:
 def check_thresholds(loaded: Loaded) -> Iterator[Finding]:
     """Bounds are on the side where a metric is bad."""
     for name, threshold in loaded.config.evaluation.thresholds.items():
-        keys: Keys = ("evaluation", "thresholds", name)
-        better = METRICS[name].higher_is_better if name in METRICS else True
-        if better is False and threshold.min is not None:
-            yield Finding(
-                (*keys, "min"),
-                f"less is better for {name}, so a lower bound would bless bad models only. "
-                f"Write {name}: {{max: {threshold.min:g}}}.",
-            )
-        if better is None and threshold.not_worse_than is not None:
-            yield Finding(
-                (*keys, "not_worse_than"),
-                f"{name} is best in between, so no value is worse for being smaller or larger. "
-                f"Write bounds, such as {name}: {{min: 0.9, max: 1.1}}.",
-            )
+        yield from bound_problems(("evaluation", "thresholds", name), name, threshold)
+
+
+def bound_problems(keys: Keys, name: str, bounds: Bounds) -> Iterator[Finding]:
+    """Yields what is wrong with the bounds of a metric, which stand at `keys`."""
+    better = METRICS[name].higher_is_better if name in METRICS else True
+    if better is False and bounds.min is not None:
+        yield Finding(
+            (*keys, "min"),
+            f"less is better for {name}, so a lower bound would bless bad models only. "
+            f"Write {name}: {{max: {bounds.min:g}}}.",
+        )
+    if better is None and bounds.not_worse_than is not None:
+        yield Finding(
+            (*keys, "not_worse_than"),
+            f"{name} is best in between, so no value is worse for being smaller or larger. "
+            f"Write bounds, such as {name}: {{min: 0.9, max: 1.1}}.",
+        )
 
 
 def check_slices(loaded: Loaded) -> Iterator[Finding]:

@@ -109,10 +109,12 @@ def test_every_node_of_the_local_pipeline_is_there(taxi_package):
     assert {task_name(node) for node in f"{nodes} Evaluator ServingCheck Pusher Report".split()} <= tasks
 
 
-def test_a_change_of_the_config_changes_the_trainer_alone(compile_taxi, taxi_package):
+def test_of_the_nodes_a_change_of_the_config_changes_the_trainer_alone(compile_taxi, taxi_package):
     other = compile_taxi(edit={"epochs: ": "epochs: 1"}).package.pipeline
     before, after = taxi_package.pipeline["root"]["dag"]["tasks"], other["root"]["dag"]["tasks"]
-    assert [name for name in before if before[name] != after[name]] == ["trainer"]
+    # Look-ups tell by the parameters which model a run would make.
+    changed = {name for name in before if before[name] != after[name]}
+    assert changed == {"trainer", "find-last-blessed-model", "record-last-blessed-model"}
     config = json.loads(after["trainer"]["inputs"]["parameters"]["custom_config"]["runtimeValue"]["constant"])
     assert config["name"] == "taxi"
 
@@ -161,3 +163,14 @@ def test_a_tag_that_moves_is_a_warning(compile_taxi):
 def test_names_that_argo_takes():
     names = {"Ingest": "ingest", "StatisticsGen": "statistics-gen", "my_node.v2": "my-node-v2", "TFLite": "tf-lite"}
     assert {node: task_name(node) for node in names} == names
+
+
+def test_ids_and_weights_come_from_the_model_that_a_look_up_found(compile_taxi):
+    edit = {"training: {": "stable_ids: true\ntraining: {warm_start: blessed, "}
+    tasks = compile_taxi(edit=edit).package.pipeline["root"]["dag"]["tasks"]
+    for name, key in (("transform", "base_model"), ("trainer", "base_model"), ("evaluator", "baseline_model")):
+        source = tasks[name]["inputs"]["artifacts"][key]["taskOutputArtifact"]
+        assert source == {"producerTask": "last-blessed-model", "outputArtifactKey": "model"}, name
+    asked = tasks["find-last-blessed-model"]["inputs"]["parameters"]
+    assert asked["request"]["taskOutputParameter"]["producerTask"] == "find-ingest-inputs"
+    assert tasks["record-last-blessed-model"]["inputs"]["parameters"]["made_from"] == asked["made_from"]

@@ -73,7 +73,7 @@ def node(tmp_path, monkeypatch):
             "node": "Toy", "executor": f"toy_executors.{executor}", "parameters": {"keep": "int", "target": "str"},
             "inputs": {"examples": "tfx.types.standard_artifacts.Examples"},
             "outputs": {"model": "tfx.types.standard_artifacts.Model"}, "beam": None,
-            "folder": str(tmp_path / "pipeline"), "artifacts": artifacts, "uris": ["model"],
+            "folder": str(tmp_path / "pipeline"), "artifacts": artifacts,
         }  # fmt: skip
         paths = {"examples": str(local / "examples")}, {"model": str(local / "model")}
         run_node(plan, parse(json.dumps(message), *paths))
@@ -98,7 +98,7 @@ def test_types_parameters_and_addresses_are_restored(node):
         "rows": 3,
         "splits": '["train"]',
     }
-    assert answer["parameterValues"] == {"model_uri": "minio://bucket/root/model"}
+    assert answer["parameterValues"] == {}
 
 
 def test_an_absent_input_is_no_input(node):

@@ -31,36 +31,43 @@ def told(parameters, *, inputs=None, outputs=None):
     return parse(json.dumps(message), {name: "/nowhere" for name in inputs or {}}, outputs or {})
 
 
-def test_a_registry_gives_the_newest_model_that_is_not_the_candidate(registry):
-    assert registry.newest("taxi", other_than="") is None
-    for model in ("s3://b/1", "s3://b/2", "s3://b/3"):
-        assert registry.record("taxi", model, "s3://b/blessing")
-    assert registry.newest("taxi", other_than="s3://b/3").model == "s3://b/2"
-    assert registry.newest("taxi", other_than="s3://b/9").model == "s3://b/3"
-    assert registry.newest("flights", other_than="") is None
+def test_a_registry_gives_the_newest_model_that_was_made_from_something_else(registry):
+    assert registry.newest("taxi", made_from="a") is None
+    for model, made_from in (("s3://b/1", "a"), ("s3://b/2", "b"), ("s3://b/3", "c"), ("s3://b/4", "c")):
+        assert registry.record("taxi", model, "s3://b/blessing", made_from)
+    assert registry.newest("taxi", made_from="c").model == "s3://b/2"
+    assert registry.newest("taxi", made_from="d").model == "s3://b/4"
+    assert registry.newest("flights", made_from="a") is None
+
+
+def test_an_entry_of_an_earlier_version_is_read(registry, tmp_path):
+    (tmp_path / "taxi/blessed").mkdir(parents=True, exist_ok=True)
+    entry = {"model": "s3://b/1", "blessing": "x", "time": "2026-01-01T00:00:00+00:00"}
+    (tmp_path / "taxi/blessed/1-x.json").write_text(json.dumps(entry))
+    assert FolderRegistry(str(tmp_path)).newest("taxi", made_from="a").model == "s3://b/1"
 
 
 def test_a_model_is_recorded_once(registry):
-    assert registry.record("taxi", "s3://b/1", "x") and registry.record("taxi", "s3://b/2", "x")
-    assert not registry.record("taxi", "s3://b/1", "x")
-    assert registry.newest("taxi", other_than="").model == "s3://b/2"
+    assert registry.record("taxi", "s3://b/1", "x", "a") and registry.record("taxi", "s3://b/2", "x", "b")
+    assert not registry.record("taxi", "s3://b/1", "x", "a")
+    assert registry.newest("taxi", made_from="").model == "s3://b/2"
 
 
 def test_a_spoilt_entry_is_named(tmp_path):
     (tmp_path / "taxi/blessed").mkdir(parents=True)
     (tmp_path / "taxi/blessed/1.json").write_text("{}")
     with pytest.raises(UserError, match=r"taxi/blessed/1\.json: no entry of a registry"):
-        FolderRegistry(str(tmp_path)).newest("taxi", other_than="")
+        FolderRegistry(str(tmp_path)).newest("taxi", made_from="")
 
 
 def test_a_half_written_entry_is_not_read(tmp_path):
     (tmp_path / "taxi/blessed").mkdir(parents=True)
     (tmp_path / "taxi/blessed/.1.json.part").write_text("{")
-    assert FolderRegistry(str(tmp_path)).newest("taxi", other_than="") is None
+    assert FolderRegistry(str(tmp_path)).newest("taxi", made_from="") is None
 
 
 def test_without_a_blessed_model_the_address_of_nothing_is_given(tmp_path):
-    parameters = {"registry": str(tmp_path / "registry"), "pipeline": "taxi", "candidate": "s3://b/1"}
+    parameters = {"registry": str(tmp_path / "registry"), "pipeline": "taxi", "made_from": "a", "request": "{}"}
     asked = told(parameters, outputs={"nothing": str(tmp_path / "nothing")})
     _, found = last_blessed_model(asked)
     assert found == {"model_uri": "minio://b/nothing"}
@@ -69,12 +76,22 @@ def test_without_a_blessed_model_the_address_of_nothing_is_given(tmp_path):
 
 def test_a_blessing_is_recorded_and_found_and_a_refusal_is_not(tmp_path):
     parameters = {"registry": str(tmp_path / "registry"), "pipeline": "taxi"}
-    for model, blessed in (("s3://b/1", 1.0), ("s3://b/2", 0.0)):
+    runs = (("s3://b/1", 1.0, "day 1"), ("s3://b/2", 0.0, "day 2"), ("s3://b/3", 1.0, "day 3"))
+    for model, blessed, request in runs:
         metadata = {"blessed": blessed, "current_model": model}
         listed = {"artifacts": [{"uri": "s3://b/blessing", "metadata": metadata}]}
-        record_blessing(told(parameters, inputs={"blessing": listed}))
-    asked = told({**parameters, "candidate": "s3://b/3"}, outputs={"nothing": str(tmp_path / "nothing")})
-    assert last_blessed_model(asked)[1] == {"model_uri": "s3://b/1"}
+        made_from = {"made_from": "parameters", "request": request}
+        record_blessing(told(parameters | made_from, inputs={"blessing": listed}))
+
+    def found(made_from: str, request: str) -> str:
+        asked = {**parameters, "made_from": made_from, "request": request}
+        return last_blessed_model(told(asked, outputs={"nothing": str(tmp_path / "nothing")}))[1]["model_uri"]
+
+    assert found("parameters", "day 4") == "s3://b/3"
+    assert found("parameters", "day 3") == "s3://b/1", (
+        "a run of the same data and parameters follows what that followed"
+    )
+    assert found("others", "day 3") == "s3://b/3"
 
 
 def request_for(path: str) -> str:

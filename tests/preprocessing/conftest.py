@@ -78,6 +78,7 @@ def _assert_transform(
     directory: Path,
     label: dict[str, Any] = LABEL,
     tolerance: float = 1e-5,
+    continued: dict[str, Any] | None = None,
     **sections: Any,
 ) -> Analysed:
     """Asserts what examples become, for features as the YAML declares them.
@@ -95,6 +96,7 @@ def _assert_transform(
         directory: where the graph is written.
         label: the YAML section of that name.
         tolerance: of float comparisons, relative and absolute.
+        continued: what stable ids go on from.
         **sections: the other sections.
     """
     import tensorflow_transform as tft
@@ -103,7 +105,7 @@ def _assert_transform(
 
     config = PreprocessingConfig.model_validate({"features": features, "label": label, **sections})
     apply = analyze if apply is None else apply
-    in_beam = _analyze_and_apply(config, analyze, apply, directory)
+    in_beam = _analyze_and_apply(config, analyze, apply, directory, continued or {})
     output = tft.TFTransformOutput(str(directory))
     _assert_promises(config, output, in_beam)
     for name, values in expected.items():
@@ -120,7 +122,7 @@ def _assert_transform(
 
 
 def _analyze_and_apply(
-    config: Any, analyze: dict[str, list], apply: dict[str, list], directory: Path
+    config: Any, analyze: dict[str, list], apply: dict[str, list], directory: Path, continued: dict[str, Any]
 ) -> dict[str, list]:
     import apache_beam as beam
     import tensorflow_transform as tft
@@ -130,7 +132,7 @@ def _analyze_and_apply(
     from preprocessing.column_tensors import raw_feature_spec
     from preprocessing.preprocessing_fn import preprocessing_fn
 
-    dumped = {"preprocessing": config.model_dump(mode="json")}
+    dumped = {"preprocessing": config.model_dump(mode="json"), "continued": continued}
     spec = raw_feature_spec(config, serving=False)
     half = (_length(analyze) + 1) // 2
     halves = [{name: values[part] for name, values in analyze.items()} for part in (slice(half), slice(half, None))]

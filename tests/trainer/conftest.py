@@ -134,7 +134,12 @@ def exported(planted: Callable[[str], Prepared], tmp_path_factory: pytest.TempPa
 
 
 def prepare_by_hand(
-    directory: Path, task: str, train: Sequence[Row], evaluation: Sequence[Row], shards: int = 2
+    directory: Path,
+    task: str,
+    train: Sequence[Row],
+    evaluation: Sequence[Row],
+    shards: int = 2,
+    vocabularies: dict[str, Sequence[str]] | None = None,
 ) -> Prepared:
     """Writes `directory` as `Prepared` says, with a transform graph made by hand to the contract of `outputs.py`.
 
@@ -144,7 +149,7 @@ def prepare_by_hand(
 
     config = PreprocessingConfig.model_validate({"features": FEATURES, "crosses": CROSSES, "label": LABELS[task]})
     graph = directory / "graph"
-    write_graph(graph, task, config)
+    write_graph(graph, task, config, vocabularies or VOCABULARIES)
     return materialize(directory, config.model_dump(mode="json"), {"train": train, "eval": evaluation}, shards)
 
 
@@ -271,7 +276,7 @@ def planted_rows(count: int, seed: int) -> list[Row]:
     return rows
 
 
-def write_graph(graph: Path, task: str, config: Any) -> None:
+def write_graph(graph: Path, task: str, config: Any, vocabularies: dict[str, Sequence[str]]) -> None:
     """Writes a transform graph, with metadata, for the columns of `planted_rows`."""
     import tensorflow as tf
     import tensorflow_transform as tft
@@ -285,7 +290,7 @@ def write_graph(graph: Path, task: str, config: Any) -> None:
     (graph / "label").write_text("\n".join(CLASSES.get(task, ())))
     module = tf.Module()
     module.classes = tf.saved_model.Asset(str(graph / "label"))
-    module.tables = {name: _table(tokens) for name, tokens in VOCABULARIES.items()}
+    module.tables = {name: _table(graph / f"vocabulary_{name}", tokens) for name, tokens in vocabularies.items()}
 
     @tf.function(input_signature=[{name: tf.SparseTensorSpec([None, None], f.dtype) for name, f in raw.items()}])
     def transform_fn(columns):
@@ -293,7 +298,7 @@ def write_graph(graph: Path, task: str, config: Any) -> None:
 
     module.transform_fn = transform_fn
     tf.saved_model.save(module, str(graph / "transform_fn"))
-    sizes = {f"{name}_xf": len(tokens) + 2 for name, tokens in VOCABULARIES.items()} | {"kind_x_city_xf": 101}
+    sizes = {f"{name}_xf": len(tokens) + 2 for name, tokens in vocabularies.items()} | {"kind_x_city_xf": 101}
     if task in CLASSES:
         sizes["label"] = len(CLASSES[task])
     domains = {name: schema_pb2.IntDomain(name=name, min=0, max=size - 1) for name, size in sizes.items()}
@@ -312,7 +317,7 @@ def transform(columns: dict[str, Any], task: str, tables: dict[str, Any]) -> dic
         return tf.sparse.to_dense(one, default, validate_indices=False)[:, 0]
 
     def ids(table, tokens):
-        return tf.where(tokens == "", tf.constant(0, tf.int64), table.lookup(tokens))
+        return tf.where(tokens == "", tf.constant(0, tf.int64), table.lookup(tokens) + 2)
 
     def rows_of_ids(table, sparse):
         return tf.SparseTensor(sparse.indices, ids(table, sparse.values), sparse.dense_shape)
@@ -368,11 +373,15 @@ def _label(task: str, columns: dict[str, Any], cells: Callable[..., Any]) -> dic
     return {"label": label, "example_weight": tf.where(present, weight, 0.0)}
 
 
-def _table(tokens: Sequence[str]) -> Any:
+def _table(file: Path, tokens: Sequence[str]) -> Any:
+    """Returns a table of tokens to places, -1 for others, over a file of one token per line, as TF Transform has."""
     import tensorflow as tf
 
-    places = tf.range(2, len(tokens) + 2, dtype=tf.int64)
-    return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(tf.constant(tokens), places), 1)
+    file.write_text("".join(f"{token}\n" for token in tokens))
+    initializer = tf.lookup.TextFileInitializer(
+        str(file), tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER
+    )
+    return tf.lookup.StaticHashTable(initializer, -1)
 
 
 def _transformed_spec(task: str) -> dict[str, Any]:

@@ -43,7 +43,10 @@ def build(inputs: Mapping[str, ModelInput], classes: int, config: Dcn) -> keras.
     """Returns a model of `inputs` to logits float32 [batch, classes], of parallel structure."""
     features = concatenate(encode(inputs))
     crossed = features
-    for _ in range(config.cross_layers):
-        crossed = Cross(config.low_rank)(features, crossed)
+    kind = "cross" if config.low_rank is None else "cross_low_rank"
+    for i in range(config.cross_layers):
+        crossed = Cross(config.low_rank, name=f"{kind}_{i}")(features, crossed)
     deep = hidden_layers(features, config)
-    return keras.Model(keras_inputs(inputs), logits_of(concatenate([crossed, deep]), classes), name="dcn")
+    return keras.Model(
+        keras_inputs(inputs), logits_of(concatenate([crossed, deep]), classes, name="logits_of_both"), name="dcn"
+    )

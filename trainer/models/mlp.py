@@ -24,18 +24,22 @@ def hidden_layers(x: keras.KerasTensor, config: Mlp | WideDeep | Dcn) -> keras.K
     penalty = keras.regularizers.L2(config.l2) if config.l2 else None
     initializer = _INITIALIZERS.get(config.activation, "he_normal")
     dropout = keras.layers.AlphaDropout if config.activation == "selu" else keras.layers.Dropout
-    for units in config.hidden:
+    for i, units in enumerate(config.hidden):
         x = keras.layers.Dense(
-            units, kernel_initializer=initializer, kernel_regularizer=penalty, use_bias=not config.batch_norm
+            units,
+            kernel_initializer=initializer,
+            kernel_regularizer=penalty,
+            use_bias=not config.batch_norm,
+            name=f"hidden_{i}",
         )(x)
         if config.batch_norm:
-            x = keras.layers.BatchNormalization()(x)
+            x = keras.layers.BatchNormalization(name=f"norm_{i}")(x)
         x = keras.layers.Activation(config.activation)(x)
         if config.dropout:
             x = dropout(config.dropout)(x)
     return x
 
 
-def logits_of(x: keras.KerasTensor, classes: int) -> keras.KerasTensor:
+def logits_of(x: keras.KerasTensor, classes: int, *, name: str = "logits") -> keras.KerasTensor:
     """Returns logits [batch, classes] of x [batch, n]."""
-    return keras.layers.Dense(classes, name="logits")(x)
+    return keras.layers.Dense(classes, name=name)(x)

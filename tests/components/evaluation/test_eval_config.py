@@ -1,6 +1,6 @@
 import json
 
-from components.evaluation.config import EvaluationConfig, Threshold
+from components.evaluation.config import Bounds, EvaluationConfig, Threshold
 from components.evaluation.eval_config import eval_config
 
 
@@ -36,6 +36,25 @@ def test_a_metric_that_should_rise_may_fall_by_the_tolerance_only():
     (threshold,) = by_name(config)["auc"].per_slice_thresholds
     change = threshold.threshold.change_threshold
     assert change.absolute.value == -0.01 and change.direction == 2  # HIGHER_IS_BETTER
+
+
+def test_the_newest_span_is_measured_and_judged_for_itself():
+    bounds = Bounds(not_worse_than="blessed", tolerance=0.02)
+    threshold = Threshold(not_worse_than="blessed", newest_span=bounds)
+    config = EvaluationConfig(slices=(("hour",),), thresholds={"auc": threshold})
+    # 2026-03-04 is day 20,516; row ids have it modulo 4,096.
+    made = eval_config(config, 20516)
+    slices = [(list(s.feature_keys), dict(s.feature_values)) for s in made.slicing_specs]
+    assert slices == [([], {}), ([], {"span": "36"}), (["hour"], {}), (["hour"], {"span": "36"})]
+    [(whole,), (newest,)] = [t.slicing_specs for t in made.metrics_specs[0].metrics[1].per_slice_thresholds]
+    assert not whole.feature_values and dict(newest.feature_values) == {"span": "36"}
+    changes = [t.threshold.change_threshold for t in made.metrics_specs[0].metrics[1].per_slice_thresholds]
+    assert [change.absolute.value for change in changes] == [0.0, -0.02]
+
+
+def test_without_spans_a_threshold_on_the_newest_judges_nothing():
+    config = EvaluationConfig(thresholds={"auc": Threshold(newest_span=Bounds(min=0.8))})
+    assert not by_name(config)["auc"].per_slice_thresholds
 
 
 def test_slices_and_the_last_blessed_model():

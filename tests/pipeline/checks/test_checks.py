@@ -336,6 +336,36 @@ MISTAKES = {
         20,
         ["calibration: {min: 0.9, max: 1.1}"],
     ),
+    "a newest span where there are no spans": (
+        {20: "    auc: {newest_span: {min: 0.8}}"},
+        "evaluation.thresholds.auc.newest_span",
+        20,
+        ["the source has no spans", "{YYYY}-{MM}-{DD}"],
+    ),
+    "a lower bound of a loss on the newest span": (
+        {5: "    path: span-{SPAN}.csv", 20: "    log_loss: {newest_span: {min: 0.4}}"},
+        "evaluation.thresholds.log_loss.newest_span.min",
+        20,
+        ["log_loss: {max: 0.4}"],
+    ),
+    "slots kept by spans where there are none": (
+        {16: "  company: {type: category, vocabulary: {stable_ids: {keep_spans: 9}}}"},
+        "features.company.vocabulary.stable_ids.keep_spans",
+        16,
+        ["the source has no spans", "or give keep_models"],
+    ),
+    "stable ids of a function of one's own": (
+        {18: "stable_ids: true\npreprocessing: own:preprocess\nevaluation:"},
+        "stable_ids",
+        18,
+        ["`preprocessing` replaces the transforms"],
+    ),
+    "a warm start from nothing": (
+        {18: "training: {warm_start: serving/7}\nevaluation:"},
+        "training.warm_start",
+        18,
+        ["no exported model in", "serving/7", "Accepted: none, blessed"],
+    ),
     "slice of a derived column": (
         {20: "    auc: {min: 0.8}\n  slices: [[big_tipper]]"},
         "evaluation.slices[0][0]",
@@ -546,6 +576,13 @@ def test_hooks_that_cannot_be_told_from_here_are_doubtful(edited, folder, monkey
 def test_a_reason_to_retrain_that_nobody_asks_for_is_a_warning(edited):
     (problem,) = check(load(edited({18: "gates: {drift: retrain, rows: stop}\nevaluation:"})))
     assert (problem.path, problem.line, problem.severity) == ("gates.drift", 18, "warning")
+
+
+def test_stable_ids_of_no_vocabulary_are_a_warning(edited):
+    lines = {16: "  company: {type: category, hash: {buckets: 9}}", 18: "stable_ids: true\nevaluation:"}
+    (problem,) = require(load(edited(lines)))
+    assert (problem.path, problem.severity) == ("stable_ids", "warning")
+    assert "no feature learns a vocabulary" in problem.message
 
 
 def test_an_unused_derived_column_is_a_warning(edited):

@@ -1,8 +1,9 @@
-"""The analyzer behind `vocabulary: {coverage: ...}`, which TF Transform does not have."""
+"""The analyzer behind `vocabulary: {coverage: ..., stable_ids: ...}`, neither of which TF Transform has."""
 
 import heapq
 import json
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import apache_beam as beam
@@ -11,35 +12,44 @@ import tensorflow as tf
 import tensorflow_transform as tft
 from tensorflow_transform.beam.experimental import PTransformAnalyzer
 
-# Stands in the file of an empty vocabulary: a table cannot be made of an empty file. As in tft.vocabulary.
-_NO_TOKEN = b"49d0cd50-04bb-48c0-bc6f-5b575dce351a"
+from preprocessing.stable_ids import NO_TOKEN
+
+Arrange = Callable[[list[bytes]], Iterable[bytes]]
+"""Tokens, the most frequent first -> tokens in id order."""
 
 
 class _Limits(NamedTuple):
-    coverage: float
+    coverage: float | None
     top_k: int | None
     min_count: int
 
 
-def covering_vocabulary(
-    tokens: tf.Tensor, *, coverage: float, top_k: int | None, min_count: int, name: str
+def counted_vocabulary(
+    tokens: tf.Tensor,
+    *,
+    coverage: float | None,
+    top_k: int | None,
+    min_count: int,
+    name: str,
+    arrange: Arrange | None = None,
 ) -> tf.Tensor:
-    """Returns the path of a vocabulary file with the fewest tokens that make up `coverage` of all tokens.
+    """Returns the path of a vocabulary file.
 
-    Order, and what `tft.apply_vocabulary` and `vocabulary_by_name` do with it, are as with tft.vocabulary. The
-    counts of a span can be cached.
+    What `tft.apply_vocabulary` and `vocabulary_by_name` do with it is as with tft.vocabulary. The counts of a span can
+    be cached; what `arrange` makes of them is no part of the cache's key.
 
     Args:
         tokens: string [n].
-        coverage: Share of all tokens of train, in [0, 1].
+        coverage: The file holds the fewest tokens that make up this share of all, in [0, 1]; None is all.
         top_k: Largest number of tokens; None is any.
         min_count: Tokens rarer than this are left out, though they count as tokens not covered.
         name: File name.
+        arrange: Makes the lines of the file out of the tokens chosen; by default they stand by falling frequency.
     """
     analyzer = tft.experimental.CacheablePTransformAnalyzer(
         make_accumulators_ptransform=_Count(),
         merge_accumulators_ptransform=_Merge(),
-        extract_output_ptransform=_Write(_Limits(coverage, top_k, min_count), name),
+        extract_output_ptransform=_Write(_Limits(coverage, top_k, min_count), name, arrange),
         cache_coder=_CountCoder(),
     )
     (path,) = tft.experimental.ptransform_analyzer(
@@ -47,7 +57,7 @@ def covering_vocabulary(
         ptransform=analyzer,
         output_dtypes=[tf.string],
         output_shapes=[[]],
-        output_asset_default_values=[_NO_TOKEN],
+        output_asset_default_values=[NO_TOKEN],
         name=name,
     )
     tft.annotate_asset(name, name)
@@ -63,7 +73,8 @@ class _Named:
 
 class _Count(_Named, beam.PTransform):
     def expand(self, batches: beam.PCollection) -> beam.PCollection:
-        return batches | beam.FlatMap(lambda batch: batch[0].tolist()) | beam.combiners.Count.PerElement()
+        counted = batches | beam.FlatMap(lambda batch: Counter(batch[0].tolist()).items())
+        return counted | beam.CombinePerKey(sum)  # type: ignore[arg-type]
 
 
 class _Merge(_Named, beam.PTransform):
@@ -72,17 +83,19 @@ class _Merge(_Named, beam.PTransform):
 
 
 class _Write(PTransformAnalyzer):
-    def __init__(self, limits: _Limits, name: str):
+    def __init__(self, limits: _Limits, name: str, arrange: Arrange | None):
         super().__init__()
         self._limits = limits
         self._name = name
+        self._arrange = arrange or list
 
     def expand(self, counts: beam.PCollection) -> beam.PCollection:
         path = f"{self.base_temp_dir}/{self._name}"
+        arrange = self._arrange
         return (
             counts
             | beam.CombineGlobally(_MostFrequent(self._limits))
-            | beam.Map(lambda tokens: np.array(_write(tokens, path)))
+            | beam.Map(lambda tokens: np.array(_write(list(arrange(tokens)), path)))
         )
 
 
@@ -114,10 +127,13 @@ class _MostFrequent(beam.CombineFn):
 
     def extract_output(self, accumulator) -> list[bytes]:
         total, kept = accumulator
+        best = sorted(kept, reverse=True)[: self._limits.top_k]
+        if self._limits.coverage is None:
+            return [token for _, token in best]
         wanted = self._limits.coverage * total
         chosen: list[bytes] = []
         covered = 0
-        for count, token in sorted(kept, reverse=True)[: self._limits.top_k]:
+        for count, token in best:
             if covered >= wanted:
                 break
             covered += count
@@ -138,6 +154,6 @@ class _CountCoder(tft.experimental.PTransformAnalyzerCacheCoder):
 def _write(tokens: list[bytes], path: str) -> str:
     tf.io.gfile.makedirs(path.rpartition("/")[0])
     with tf.io.gfile.GFile(f"{path}.part", "wb") as file:
-        file.write(b"".join(token + b"\n" for token in tokens or [_NO_TOKEN]))
+        file.write(b"".join(token + b"\n" for token in tokens or [NO_TOKEN]))
     tf.io.gfile.rename(f"{path}.part", path, overwrite=True)
     return path

@@ -1,0 +1,205 @@
+"""Weights that begin from those of an earlier model: by what exports answer, and by variables read from outside."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from preprocessing.errors import UserError
+from tests.trainer.conftest import VOCABULARIES, planted_rows, prepare_by_hand, to_examples
+
+pytestmark = pytest.mark.integration
+
+GROWN = {
+    # Every vocabulary has another order; city, kind and tags have new tokens, and note lost one.
+    "kind": ("new kind", "c", "a", "b"),
+    "city": ("new city", *reversed(VOCABULARIES["city"]), "newer city"),
+    "tags": ("blue", "red", "violet", "green"),
+    "note": tuple(token for token in reversed(VOCABULARIES["note"]) if token != "blue"),
+}
+STILL = {"epochs": 1, "learning_rate": 1e-30, "warmup": 0.0}
+"""Training that moves no weight that float32 could tell."""
+
+
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory):
+    """The planted rows with a transform graph of vocabularies that moved and grew."""
+    folder = tmp_path_factory.mktemp("grown")
+    return prepare_by_hand(folder, "binary", planted_rows(400, 3), planted_rows(100, 4), vocabularies=GROWN)
+
+
+def train(prepared, folder: Path, base=None, model="wide_deep", **training):
+    """Trains, and returns the export and training.json."""
+    from trainer.run_fn import run_fn
+
+    args = prepared.fn_args(folder, model=model, training={"warm_start": "blessed" if base else "none", **training})
+    args.base_model = str(base) if base else None
+    run_fn(args)
+    return folder / "Format-Serving", json.loads((folder / "model_run" / "training.json").read_text())
+
+
+def scores(export: Path, rows) -> np.ndarray:
+    import tensorflow as tf
+
+    signature = tf.saved_model.load(str(export)).signatures["serving_default"]
+    return signature(examples=tf.constant(to_examples(rows)))["scores"].numpy()
+
+
+def weights(export: Path) -> dict[str, np.ndarray]:
+    """Returns the variables of an export by the names that it gives them."""
+    import tensorflow as tf
+
+    reader = tf.train.load_checkpoint(str(export / "variables" / "variables"))
+    listed = json.loads((export / "assets.extra" / "weights.json").read_text())["weights"]
+    return {w["name"]: reader.get_tensor(f"weights/{w['variable']}/.ATTRIBUTES/VARIABLE_VALUE") for w in listed}
+
+
+def tokens(export: Path, name: str) -> list[str]:
+    return (export / "assets" / f"vocabulary_{name}").read_text().splitlines()
+
+
+@pytest.fixture(scope="module")
+def followed(exported, grown, tmp_path_factory):
+    """The export of a model that began from the exported one and was not moved, and its training.json."""
+    return train(grown, tmp_path_factory.mktemp("followed"), exported("binary").directory, **STILL)
+
+
+def test_a_model_that_only_began_answers_as_the_one_it_began_from(exported, followed):
+    rows = [row for row in planted_rows(300, 9) if "blue" not in (row["tags"] or "")]
+    before, after = (scores(export, rows) for export in (exported("binary").directory, followed[0]))
+    assert np.ptp(before) > 0.5, "the model says something"
+    np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-6)
+
+
+def test_the_embedding_of_a_token_survives_growth_and_a_new_token_begins_at_the_mean(exported, followed):
+    base, export = exported("binary").directory, followed[0]
+    before, after = (weights(e)["embedding of city_xf/embeddings"] for e in (base, export))
+    rows, rows_after = tokens(base, "city"), tokens(export, "city")
+    assert rows != rows_after[1:-1] and len(rows_after) == len(rows) + 2
+    for token in rows:
+        np.testing.assert_array_equal(after[2 + rows_after.index(token)], before[2 + rows.index(token)], token)
+    np.testing.assert_array_equal(after[:2], before[:2], "missing and OOV")
+    mean = before[2:].mean(axis=0)
+    for token in ("new city", "newer city"):
+        np.testing.assert_allclose(after[2 + rows_after.index(token)], mean, rtol=1e-5, atol=1e-7)
+
+
+def test_it_says_of_every_weight_how_it_began(followed, exported):
+    said = followed[1]["warm_start"]
+    outcomes = {w["weight"]: (w["outcome"], w["why"]) for w in said["weights"]}
+    assert said["from"] == str(exported("binary").directory) and said["anew"] == 0
+    assert outcomes["hidden_1/kernel"] == ("taken", "")
+    assert outcomes["embedding of city_xf/embeddings"] == ("partly", "42 of 44 rows are known")
+    assert outcomes["embedding of kind_x_city_xf/embeddings"] == ("taken", "")
+    assert said["taken"] + said["partly"] == len(outcomes)
+
+
+def test_cold_and_warm_starts_are_reproducible_and_differ(exported, grown, tmp_path):
+    made = {}
+    for base in (None, exported("binary").directory):
+        pair = [train(grown, tmp_path / f"{bool(base)}{i}", base, epochs=2)[0] for i in (1, 2)]
+        first, second = map(weights, pair)
+        assert first.keys() == second.keys()
+        for name in first:
+            np.testing.assert_array_equal(first[name], second[name], name)
+        made[bool(base)] = first
+    assert not np.array_equal(made[True]["hidden_1/kernel"], made[False]["hidden_1/kernel"])
+
+
+def test_what_does_not_fit_begins_anew_and_says_why(exported, grown, tmp_path):
+    model = {"kind": "wide_deep", "hidden": [32, 64]}
+    _, record = train(grown, tmp_path, exported("binary").directory, model=model, **STILL)
+    said = {w["weight"]: (w["outcome"], w["why"]) for w in record["warm_start"]["weights"]}
+    assert said["hidden_0/kernel"][0] == "anew" and said["hidden_0/kernel"][1].endswith("x 32")
+    assert said["hidden_1/kernel"] == ("anew", "its shape was 128 x 64 and is 32 x 64")
+    assert said["logits/kernel"] == ("taken", "")
+    assert said["ids/table"][0] == "partly"
+
+
+def test_classes_are_matched_by_name(exported, planted, tmp_path):
+    base = tmp_path / "base"
+    shutil.copytree(exported("multiclass").directory, base)
+    listed = json.loads((base / "assets.extra" / "weights.json").read_text())
+    # As if the model before had learned its classes in another order.
+    for part in [s for w in listed["weights"] for axis in w["axes"] if axis for s in axis if s["of"] == "classes"]:
+        part["tokens"] = ["high", "low", "gone"]
+    listed["head"]["classes"] = ["high", "low", "gone"]
+    (base / "assets.extra" / "weights.json").write_text(json.dumps(listed))
+    export, record = train(planted("multiclass"), tmp_path / "run", base, **STILL)
+    before, after = (weights(e)["logits/kernel"] for e in (base, export))
+    # Now low, middle, high: middle is new, and begins at the mean of the others.
+    np.testing.assert_array_equal(after[:, [2, 0]], before[:, [0, 1]])
+    np.testing.assert_allclose(after[:, 1], before[:, :2].mean(axis=1), rtol=1e-5, atol=1e-7)
+    said = {w["weight"]: (w["outcome"], w["why"]) for w in record["warm_start"]["weights"]}
+    assert said["logits/kernel"] == ("partly", "2 of 3 columns are known")
+
+
+def test_a_model_of_the_users_own_begins_from_an_export_too(planted, grown, tmp_path):
+    model = {"kind": "module", "function": "tests.trainer.test_warm_start:build_own"}
+    base, _ = train(planted("binary"), tmp_path / "base", model=model, epochs=1)
+    _, record = train(planted("binary"), tmp_path / "same", base, model=model, **STILL)
+    assert record["warm_start"]["anew"] == record["warm_start"]["partly"] == 0
+    export, record = train(grown, tmp_path / "moved", base, model=model, **STILL)
+    said = {w["weight"]: (w["outcome"], w["why"]) for w in record["warm_start"]["weights"]}
+    assert said["embedding of city_xf/embeddings"][0] == "partly"
+    # Its first layer reads one-hot ids that moved, and nobody knows where.
+    assert said["dense 0/kernel"][0] == "anew"
+    city = [
+        weights(e)["embedding of city_xf/embeddings"][2 + tokens(e, "city").index("city 7")] for e in (base, export)
+    ]
+    np.testing.assert_array_equal(*city)
+
+
+def build_own(inputs, task, classes, options):
+    import keras
+
+    from trainer.inputs import encode, keras_inputs
+
+    x = keras.layers.Dense(8, activation="relu")(keras.layers.Concatenate()(encode(inputs)))
+    return keras.Model(keras_inputs(inputs), keras.layers.Dense(classes)(x))
+
+
+def test_without_a_blessed_model_it_begins_cold(planted, tmp_path):
+    prepared = planted("binary")
+    from trainer.run_fn import run_fn
+
+    args = prepared.fn_args(tmp_path, model="linear", training={"warm_start": "blessed", "epochs": 1})
+    run_fn(args)
+    said = json.loads((tmp_path / "model_run" / "training.json").read_text())["warm_start"]
+    assert said == {"asked": "blessed", "from": None, "taken": 0, "partly": 0, "anew": 0, "weights": []}
+
+
+def test_a_folder_that_is_no_export_is_named(tmp_path):
+    from trainer.warm_start import read_base
+
+    with pytest.raises(UserError, match="is no exported model"):
+        read_base(str(tmp_path))
+    (tmp_path / "saved_model.pb").write_bytes(b"")
+    with pytest.raises(UserError, match="did not say what its weights stand for"):
+        read_base(str(tmp_path))
+
+
+def test_a_base_keeps_the_encodings_that_were_left_open():
+    from preprocessing.feature import Embedding
+    from preprocessing.outputs import Output
+    from trainer.warm_start import Base, keep_encodings
+
+    base = Base("", {}, (), {"a": "one_hot", "b": 12, "c": 12, "d": 12}, {}, "")
+    outputs = [
+        Output("a", "a", "ids"),
+        Output("b", "b", "ids"),
+        Output("c", "c", "ids", encoding=Embedding(embedding=5)),
+        Output("d", "d", "ids", encoding=Embedding(shared="x")),
+        Output("e", "e", "ids"),
+    ]
+    kept = [output.encoding for output in keep_encodings(outputs, base)]
+    assert kept == [
+        "one_hot",
+        Embedding(embedding=12),
+        Embedding(embedding=5),
+        Embedding(embedding=12, shared="x"),
+        "auto",
+    ]
+    assert keep_encodings(outputs, None) == tuple(outputs)
