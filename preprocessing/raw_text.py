@@ -9,8 +9,8 @@ class RawText(Spec):
     """What decides which value a text is; of sources without text, what decides which values are missing.
 
     missing: texts that mean missing, in every column. missing_in: further ones by column. strip: drop blanks around
-    cells, before missing texts are compared. decimal: what stands before the decimals of a number. separator: between
-    the cells of a CSV file; None for the usual.
+    cells, before missing texts are compared. decimal: what stands before the decimals of a number. Of CSV files:
+    separator, between cells, None for the usual; encoding, by Python's name; quoting, whether `"` quotes cells.
     """
 
     missing: tuple[str, ...] = ("",)
@@ -18,6 +18,8 @@ class RawText(Spec):
     strip: bool = False
     decimal: str = "."
     separator: str | None = None
+    encoding: str = "utf-8"
+    quoting: bool = True
 
     def missing_of(self, column: str) -> tuple[str, ...]:
         """Returns the texts that mean missing in one column."""

@@ -133,7 +133,7 @@ def predict_tables(model: Exported, source: str, source_format: str | None = Non
     Raises:
         UserError: The input cannot be read, or a cell is not what its column should hold; file and row are named.
     """
-    for batch in read_tables(source, format_of(source, source_format), separator=model.text.separator):
+    for batch in read_tables(source, format_of(source, source_format), model.text):
         _check_columns(model, source, batch.table.column_names)
         if batch.table.num_rows:
             yield _with_predictions(model, source, batch)

@@ -1,5 +1,6 @@
 """Tables of rows in files: CSV, JSON lines and Parquet, read and written batch by batch."""
 
+import codecs
 import csv
 import io
 import json
@@ -18,6 +19,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from preprocessing.errors import UserError
+from preprocessing.raw_text import RawText
 
 FORMATS = {
     ".csv": "csv",
@@ -30,6 +32,7 @@ FORMATS = {
 }
 """Suffix -> format."""
 _COMPRESSED = (".gz", ".bz2", ".zst")
+_USUAL = RawText()
 _ROWS = 16_384
 _BLOCK_BYTES = 8 << 20
 
@@ -60,13 +63,13 @@ def format_of(path: str, given: str | None = None) -> str:
     return FORMATS[suffix.lower()]
 
 
-def read_tables(path: str, file_format: str, *, separator: str | None = None) -> Iterator[Batch]:
+def read_tables(path: str, file_format: str, text: RawText = _USUAL) -> Iterator[Batch]:
     """Yields the rows of a file, in order, with all columns. CSV cells are text.
 
     Args:
         path: of the file; compressed by suffix.
         file_format: csv, tsv, jsonl or parquet.
-        separator: of the cells of csv, by default a comma; those of tsv are parted by tabs.
+        text: separator, encoding and quoting of csv; the cells of tsv are always parted by tabs.
 
     Raises:
         UserError: The file is not there, is empty, or is not what its format says.
@@ -79,7 +82,7 @@ def read_tables(path: str, file_format: str, *, separator: str | None = None) ->
         elif file_format == "jsonl":
             yield from _read_json_lines(path)
         else:
-            yield from _read_csv(path, "\t" if file_format == "tsv" else separator or ",")
+            yield from _read_csv(path, "\t" if file_format == "tsv" else text.separator or ",", text)
 
 
 def write_tables(path: str, file_format: str, tables: Iterator[pa.Table]) -> None:
@@ -109,11 +112,13 @@ def to_json(row: dict[str, Any]) -> str:
     return json.dumps({name: _plain(value) for name, value in row.items()}, ensure_ascii=False, default=str)
 
 
-def _read_csv(path: str, separator: str) -> Iterator[Batch]:
-    names = _header(path, separator)
+def _read_csv(path: str, separator: str, text: RawText) -> Iterator[Batch]:
+    names = _header(path, separator, text)
     options = {
-        "read_options": pa.csv.ReadOptions(block_size=_BLOCK_BYTES),
-        "parse_options": pa.csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+        "read_options": pa.csv.ReadOptions(block_size=_BLOCK_BYTES, encoding=text.encoding),
+        "parse_options": pa.csv.ParseOptions(
+            delimiter=separator, quote_char='"' if text.quoting else False, newlines_in_values=text.quoting
+        ),
         "convert_options": pa.csv.ConvertOptions(
             column_types={name: pa.string() for name in names}, strings_can_be_null=False
         ),
@@ -125,9 +130,11 @@ def _read_csv(path: str, separator: str) -> Iterator[Batch]:
             row += batch.num_rows
 
 
-def _header(path: str, separator: str) -> list[str]:
-    with pa.input_stream(path) as stream, io.TextIOWrapper(stream, "utf-8-sig", newline="") as text:
-        names = next(csv.reader(text, delimiter=separator), [])
+def _header(path: str, separator: str, text: RawText) -> list[str]:
+    encoding = "utf-8-sig" if codecs.lookup(text.encoding).name == "utf-8" else text.encoding
+    quoting = csv.QUOTE_MINIMAL if text.quoting else csv.QUOTE_NONE
+    with pa.input_stream(path) as stream, io.TextIOWrapper(stream, encoding, newline="") as lines:
+        names = next(csv.reader(lines, delimiter=separator, quoting=quoting), [])
     if not names:
         raise UserError(f"{path}: the file is empty; a header line with the column names was expected.")
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -183,8 +190,10 @@ def _read_parquet(path: str) -> Iterator[Batch]:
 def _readable(path: str) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowInvalid, pa.ArrowKeyError, OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: reading stopped: {error}. Is it cut short, or in another format?") from error
+    except (pa.ArrowInvalid, pa.ArrowKeyError, OSError, EOFError, zlib.error, UnicodeError) as error:
+        raise UserError(
+            f"{path}: reading stopped: {error}. Is it cut short, in another format, or encoding?"
+        ) from error
 
 
 def _write_csv(file: BinaryIO, tables: Iterator[pa.Table], separator: str = ",") -> None:

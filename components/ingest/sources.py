@@ -108,6 +108,8 @@ class CsvSource(FileSource):
             strip=self.strip,
             decimal=self.decimal,
             separator=self.separator,
+            encoding=self.encoding,
+            quoting=self.quoting,
         )
 
     @model_validator(mode="after")

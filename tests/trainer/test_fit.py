@@ -251,30 +251,55 @@ def test_xla_changes_nothing():
     np.testing.assert_allclose(models[0].get_weights()[0], models[1].get_weights()[0], rtol=1e-5)
 
 
-def slow(given, seconds: float):
-    """Returns the same batches, each of which takes so many seconds to come."""
+def asleep(seconds: float):
+    """Returns the function that gives a tensor back after so many seconds."""
     import time
 
     import tensorflow as tf
 
+    def wait(values):
+        time.sleep(seconds)
+        return values
+
+    return lambda tensor: tf.ensure_shape(tf.numpy_function(wait, [tensor], tensor.dtype), tensor.shape)
+
+
+def slow(given, seconds: float):
+    """Returns the same batches, each of which takes so many seconds to come; one is made ahead."""
     from trainer.fit import Batches
 
-    def wait(*batch):
-        time.sleep(seconds)
-        return batch[0]
+    late = asleep(seconds)
 
-    def late(features, label, weight):
-        return features, tf.ensure_shape(tf.numpy_function(wait, [label], tf.float32), label.shape), weight
+    def begin(*at):
+        return given.begin(*at).map(lambda x, y, w: (x, late(y), w), num_parallel_calls=1).prefetch(1)
 
-    return Batches(lambda *at: given.begin(*at).map(late, num_parallel_calls=1), given.steps)
+    return Batches(begin, given.steps)
 
 
-def test_the_wait_for_input_is_measured():
+@pytest.mark.parametrize(
+    ("input_seconds", "model_seconds", "least", "most"),
+    [(0.1, 0.0, 0.8, 1.0), (0.0, 0.1, 0.0, 0.2), (0.2, 0.1, 0.3, 0.7)],
+    ids=["input sleeps", "model sleeps", "input sleeps twice as long"],
+)
+def test_the_wait_for_input_is_measured(input_seconds, model_seconds, least, most):
+    """Half of the time of a step, if input takes twice as long as the model and they run side by side."""
+    import keras
+
     x, y, w = data()
-    fitted = fit(linear_model(), batches(x, y, w, 4), batches(x, y, w, ROWS), epochs=3)
-    starved = fit(linear_model(), slow(batches(x, y, w, 4), 0.05), batches(x, y, w, ROWS), epochs=3)
-    assert all(0 <= share <= 1 for share in fitted.history["input_wait"] + starved.history["input_wait"])
-    assert starved.history["input_wait"][-1] > 0.8
+    late = asleep(model_seconds)
+
+    @keras.saving.register_keras_serializable("tests")
+    class Sleepy(keras.layers.Layer):
+        def call(self, inputs):
+            return late(inputs) if model_seconds else inputs
+
+    inputs = keras.Input((3,), name="x")
+    model = keras.Model({"x": inputs}, keras.layers.Dense(1)(Sleepy()(inputs)))
+    batched = batches(x, y, w, 8)
+    train = slow(batched, input_seconds) if input_seconds else batched
+    fitted = fit(model, train, batches(x, y, w, ROWS), epochs=2)
+    assert all(0 <= share <= 1 for share in fitted.history["input_wait"])
+    assert least <= fitted.history["input_wait"][-1] <= most
 
 
 def test_a_batch_that_holds_nan_is_named():

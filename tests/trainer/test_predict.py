@@ -115,17 +115,36 @@ def test_missing_tokens_and_blanks_are_read_as_at_ingest(model, tmp_path):
     assert table["probability_yes"] == same["probability_yes"]
 
 
+def retold(model, copy: Path, **source):
+    """Returns the same model as trained on a source with other settings."""
+    from trainer.predict import load_export
+
+    shutil.copytree(model.directory, copy)
+    description = next(copy.rglob("fullpass.json"))
+    description.write_text(json.dumps({**json.loads(description.read_text()), **source}))
+    return load_export(copy)
+
+
+def test_text_is_decoded_and_quoted_as_the_source_says(model, tmp_path):
+    """An export of a model trained on `encoding: latin-1` and `quoting: false`, by its own word."""
+    from trainer.predict import predict_tables
+
+    told = retold(model, tmp_path / "model", encoding="latin-1", quoting=False)
+    (tmp_path / "in.csv").write_text('x,kind,note\n0.5,a,5" caf\u00e9\n', encoding="latin-1")
+    (table,) = predict_tables(told, str(tmp_path / "in.csv"))
+    assert table["note"].to_pylist() == ['5" caf\u00e9']
+    (tmp_path / "same.jsonl").write_text('{"x": 0.5, "kind": "a", "note": "5\\" caf\u00e9"}\n', encoding="utf-8")
+    (same,) = predict_tables(model, str(tmp_path / "same.jsonl"))
+    assert table["probability_yes"] == same["probability_yes"]
+
+
 def test_cells_are_cut_and_read_as_the_source_says(model, tmp_path):
     """An export of a model trained on `separator: ;`, `decimal: ,` and `missing_in: {x: [-9]}`, by its own word."""
-    from trainer.predict import load_export, predict_tables
+    from trainer.predict import predict_tables
 
-    shutil.copytree(model.directory, tmp_path / "model")
-    description = next((tmp_path / "model").rglob("fullpass.json"))
-    said = json.loads(description.read_text())
-    said |= {"separator": ";", "decimal": ",", "missing_in": {"x": ["-9"]}}
-    description.write_text(json.dumps(said))
+    told = retold(model, tmp_path / "model", separator=";", decimal=",", missing_in={"x": ["-9"]})
     (tmp_path / "in.csv").write_text("x;kind\n0,5;a\n-9,0;a\n")
-    (table,) = predict_tables(load_export(tmp_path / "model"), str(tmp_path / "in.csv"))
+    (table,) = predict_tables(told, str(tmp_path / "in.csv"))
     (tmp_path / "same.jsonl").write_text('{"x": 0.5, "kind": "a"}\n{"kind": "a"}\n')
     (same,) = predict_tables(model, str(tmp_path / "same.jsonl"))
     assert table["probability_yes"] == same["probability_yes"]

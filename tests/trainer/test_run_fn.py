@@ -214,6 +214,12 @@ def test_an_empty_train_split(changed):
     assert told.startswith("split 'train' is empty.")
 
 
+def test_a_train_split_of_fewer_rows_than_one_batch_is_one_update_an_epoch_and_said_so(changed, caplog):
+    _, record = trained(changed(lambda row: row), training={"batch_size": 1000, "epochs": 2})
+    assert record["steps_per_epoch"] == 1 and record["epochs"] == 2
+    assert "input: split train has 200 rows, not one batch of 1000: an epoch is one update" in caplog.messages
+
+
 def test_one_class(changed):
     told = refused(changed(lambda row: {**row, "likes": "no"}))
     assert told.startswith("all 200 labelled train rows are of one class, 'not yes': there is nothing to learn.")

@@ -5,6 +5,7 @@ import os
 import pickle
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 from dataclasses import replace
@@ -149,22 +150,22 @@ from trainer.sharing import share_of
 from trainer.split import load_split
 from trainer.strategy import choose_strategy
 from trainer.workers import Workers
-graph, even, few = json.loads(sys.argv[1])
+graph, even, few, damaged = json.loads(sys.argv[1])
 workers = Workers(choose_strategy(TrainingConfig()))
 spec = tft.TFTransformOutput(graph).transformed_feature_spec()
 wanted = {name: spec[name] for name in ("row_id", "label", "example_weight")}
 decode = lambda serialized: tf.io.parse_example(serialized, wanted)
 found = []
-for files in (even, few):
+for files, bad_records in ((even, 0), (few, 0), (damaged, 2)):
     for limit in (0, 10**9):
         options = {"task": "binary", "classes": 2, "readers": 2, "memory_limit": limit,
-                   "complete": lambda block: block}
+                   "complete": lambda block: block, "bad_records": bad_records}
         share = share_of(files, workers, lambda own: load_split("train", own, decode, **options), 2)
         batches = share.batches(Order(batch_size=32, shuffle=100, seed=3))
         seen = []
         for features, _, weight in batches.begin(1, 0).take(batches.steps * workers.replicas):
             seen += [int(row) for row, w in zip(features["row_id"], weight) if w > 0]
-        counts = [share.counts.rows, *share.counts.class_rows.tolist()]
+        counts = [share.counts.rows, *share.counts.class_rows.tolist(), share.counts.damaged]
         found.append({"by_file": share.by_file, "steps": batches.steps, "seen": seen, "counts": counts,
                       "files": len(share.split.files)})
 print(json.dumps(found))
@@ -196,9 +197,34 @@ def two_addresses() -> list[str]:
         return [f"localhost:{s.getsockname()[1]}" for s in (a, b)]
 
 
+def row_ids(path: str) -> list[int]:
+    import tensorflow as tf
+
+    records = tf.data.TFRecordDataset(path).as_numpy_iterator()
+    return [tf.train.Example.FromString(r).features.feature["row_id"].int64_list.value[0] for r in records]
+
+
+def with_damage(path: str, numbers: set[int], target: Path) -> str:
+    """Writes a copy of a plain TFRecord file with a wrong byte in some of its records, counted from 0."""
+    data, offset, number = bytearray(Path(path).read_bytes()), 0, 0
+    while offset < len(data):
+        (size,) = struct.unpack_from("<Q", data, offset)
+        if number in numbers:
+            data[offset + 20] ^= 0xFF
+        offset, number = offset + size + 16, number + 1
+    target.write_bytes(data)
+    return str(target)
+
+
 @pytest.mark.integration
-def test_two_workers_see_every_example_of_an_epoch_once(planted, even):
-    files = [even.files("transformed", "train"), planted("binary").files("transformed", "train")[:1]]
+def test_two_workers_see_every_example_of_an_epoch_once(planted, even, tmp_path):
+    whole = even.files("transformed", "train")
+    # One record of the first worker's share and two of the second's cannot be read.
+    damaged = [
+        with_damage(path, numbers, tmp_path / f"damaged-{number}")
+        for number, (path, numbers) in enumerate(zip(whole, ({3}, {0, 9}, set(), set()), strict=True))
+    ]
+    files = [whole, planted("binary").files("transformed", "train")[:1], damaged]
     root, workers = Path(__file__).resolve().parents[2], two_addresses()
     processes = []
     for index in range(2):
@@ -212,12 +238,18 @@ def test_two_workers_see_every_example_of_an_epoch_once(planted, even):
         assert process.returncode == 0, errors[-3000:]
         answers.append(json.loads(out.splitlines()[-1]))
     likes = sum(row["likes"] == "yes" for row in even.rows["train"])
+    left = sorted(set(range(1000)) - {row_ids(whole[0])[3], row_ids(whole[1])[0], row_ids(whole[1])[9]})
     for first, second in zip(*(answer[:2] for answer in answers), strict=True):
         assert first["by_file"] and second["by_file"] and first["files"] == second["files"] == 2
         assert sorted(first["seen"] + second["seen"]) == list(range(1000))
         assert first["steps"] == second["steps"] == 16
-        assert first["counts"] == second["counts"] == [1000, 1000 - likes, likes]
-    for first, second in zip(*(answer[2:] for answer in answers), strict=True):
+        assert first["counts"] == second["counts"] == [1000, 1000 - likes, likes, 0]
+    for first, second in zip(*(answer[4:] for answer in answers), strict=True):
+        assert first["by_file"] and second["by_file"]
+        assert sorted(first["seen"] + second["seen"]) == left
+        assert first["counts"][0] == second["counts"][0] == 997
+        assert first["counts"][-1] == second["counts"][-1] == 3
+    for first, second in zip(*(answer[2:4] for answer in answers), strict=True):
         assert not first["by_file"] and first["files"] == second["files"] == 1
         assert sorted(first["seen"] + second["seen"]) == list(range(0, 1000, 2))
         assert first["steps"] == second["steps"] == 8

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from preprocessing.errors import UserError
+from preprocessing.raw_text import RawText
 from trainer.tables import format_of, read_tables, write_tables
 
 
@@ -27,8 +28,8 @@ def test_a_given_format_wins_and_an_unknown_suffix_fails():
         format_of("a.txt")
 
 
-def rows(path: Path, file_format: str, **options) -> list[dict]:
-    return [row for batch in read_tables(str(path), file_format, **options) for row in batch.table.to_pylist()]
+def rows(path: Path, file_format: str, *options) -> list[dict]:
+    return [row for batch in read_tables(str(path), file_format, *options) for row in batch.table.to_pylist()]
 
 
 def test_csv_cells_are_text(tmp_path):
@@ -40,7 +41,21 @@ def test_csv_cells_are_text(tmp_path):
 def test_csv_with_another_separator_compressed_and_with_a_byte_order_mark(tmp_path):
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress("\ufeffa;b\n1;2\n".encode()))
-    assert rows(path, "csv", separator=";") == [{"a": "1", "b": "2"}]
+    assert rows(path, "csv", RawText(separator=";")) == [{"a": "1", "b": "2"}]
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "utf-8-sig"])
+def test_csv_in_another_encoding(tmp_path, encoding):
+    path = tmp_path / "a.csv"
+    path.write_text('stra\u00dfe,b\n"Caf\u00e9, D\u00fcsseldorf",1\n', encoding=encoding)
+    found = rows(path, "csv", RawText(encoding=encoding))
+    assert found == [{"stra\u00dfe": "Caf\u00e9, D\u00fcsseldorf", "b": "1"}]
+
+
+def test_csv_in_which_a_quote_is_a_letter_like_any_other(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('"a",inches\n"x,27"\ny,5\n')
+    assert rows(path, "csv", RawText(quoting=False)) == [{'"a"': '"x', "inches": '27"'}, {'"a"': "y", "inches": "5"}]
 
 
 @pytest.mark.parametrize(
@@ -51,10 +66,19 @@ def test_csv_with_another_separator_compressed_and_with_a_byte_order_mark(tmp_pa
         ("a,b\n1,2\n1,2,3\n", "Expected 2 columns, got 3"),
     ],
 )
-def test_a_csv_that_cannot_be_read(tmp_path, content, told):
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_a_csv_that_cannot_be_read(tmp_path, content, told, encoding):
     path = tmp_path / "a.csv"
-    path.write_text(content)
+    path.write_text(content, encoding=encoding)
     with pytest.raises(UserError, match=f"(?s)a.csv.*{told}"):
+        rows(path, "csv", RawText(encoding=encoding))
+
+
+@pytest.mark.parametrize("content", [b"a\xff,b\n1,2\n", b"a,b\n1,\xff\n"], ids=["header", "row"])
+def test_a_csv_in_another_encoding_than_the_source_says(tmp_path, content):
+    path = tmp_path / "a.csv"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"(?s)a.csv: .*(UTF-?8|utf-8).*in another format, or encoding"):
         rows(path, "csv")
 
 

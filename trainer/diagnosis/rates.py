@@ -78,38 +78,23 @@ class Meter:
             self._peak = max(self._peak, self._process.memory_info().rss)
 
 
-def drain_endless(dataset: tf.data.Dataset, rows_of: Callable[[Any], int], seconds: float) -> Rate:
-    """Takes elements of an endless dataset as fast as they come for about `seconds`, after one that starts it up.
+def drain(dataset: tf.data.Dataset, rows_of: Callable[[Any], int], seconds: float) -> Rate:
+    """Takes elements as fast as they come, over and over, for about `seconds`, and at least one.
+
+    The first element is not counted: building an iterator may take seconds where the transform graph is large, and
+    training builds one however many rows there are.
 
     Args:
-        dataset: endless.
+        dataset: not empty; may be endless.
         rows_of: examples in an element.
         seconds: after which to stop.
     """
-    elements = iter(dataset)
+    elements = iter(dataset.repeat())
     next(elements)
     rows, deadline = 0, time.perf_counter() + seconds
     with Meter() as meter:
         while not rows or time.perf_counter() < deadline:
             rows += rows_of(next(elements))
-    return meter.rate(rows)
-
-
-def drain(dataset: tf.data.Dataset, rows_of: Callable[[Any], int], seconds: float) -> Rate:
-    """Takes elements as fast as they come, over and over, for about `seconds`; at least one is taken.
-
-    Args:
-        dataset: not empty.
-        rows_of: examples in an element.
-        seconds: after which to stop.
-    """
-    rows, deadline = 0, time.perf_counter() + seconds
-    with Meter() as meter:
-        while not rows or time.perf_counter() < deadline:
-            for element in dataset:
-                rows += rows_of(element)
-                if time.perf_counter() >= deadline:
-                    break
     return meter.rate(rows)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainer import input_fn
-from trainer.diagnosis.rates import Meter, Rate, drain, drain_endless, train
+from trainer.diagnosis.rates import Meter, Rate, drain, train
 from trainer.diagnosis.settings import Kept, Setting, batches
 from trainer.diagnosis.subject import Subject
 from trainer.order import Order
@@ -63,7 +63,7 @@ def _measured(subject: Subject, setting: Setting, seconds: float) -> Iterator[tu
     yield PARSE, drain(_mapped(serialized, parse), _rows_of, seconds)
     if source.decode.part is not None or source.decode.in_model:
         yield TRANSFORM, drain(_mapped(_ready(_mapped(serialized, parse)), make), _rows_of, seconds)
-    yield BATCH, drain_endless(_input(subject, setting), _batch_rows, seconds)
+    yield BATCH, drain(_input(subject, setting), _batch_rows, seconds)
     batch = next(iter(_input(subject, setting)))
     device = next(iter(tf.config.list_logical_devices("GPU")), None)
     if device is not None:

@@ -259,25 +259,35 @@ def _cells(value: tf.Tensor | tf.RaggedTensor) -> Sequence[object]:
 
 
 def _rows_in(seconds: float, decode: Callable[[tf.Tensor], Block], files: Sequence[str]) -> int:
-    """Returns how many records are read and decoded in so many seconds: a power of two, BLOCK_ROWS at most."""
+    """Returns how many records are read and decoded in so many seconds: a power of two, BLOCK_ROWS at most.
+
+    Blocks of more and more records are tried, for a call has its price however few there are: of a graph with many
+    transforms it may be milliseconds, by which a few rows, multiplied, would look dear.
+    """
     blocks = iter(read_records(tf.data.Dataset.from_tensor_slices(list(files)), readers=1).batch(_PILOT_ROWS))
     # Before the first block files are opened and buffers filled, which is no matter of how many rows there are.
     first = next(blocks, None)
     if first is None:
         return BLOCK_ROWS
-    read, deadline = 0, time.perf_counter() + seconds
-    with Meter() as reading:
-        while time.perf_counter() < deadline and (block := next(blocks, None)) is not None:
-            read += len(block)
-    call = tf.function(decode, autograph=False)
+    call = tf.function(decode, autograph=False, input_signature=[tf.TensorSpec([None], tf.string)])
     call(first)
-    # The least of some: what else the machine does only adds to it.
-    decoding = min(_timed(lambda: call(first)) for _ in range(_PILOT_CALLS)) / len(first)
-    rows = seconds / (decoding + (reading.seconds / read if read else 0.0))
-    return min(BLOCK_ROWS, 1 << (max(_LEAST_BLOCK, int(rows)).bit_length() - 1))
+    records, reading = first, 0.0
+    while True:
+        # The least of some: what else the machine does only adds to it.
+        decoding = min(_timed(call, records) for _ in range(_PILOT_CALLS))
+        rows, spent = len(records), reading + decoding
+        if spent > seconds or rows >= BLOCK_ROWS:
+            break
+        with Meter() as meter:
+            more = [block for block, _ in zip(blocks, range(rows // _PILOT_ROWS), strict=False)]
+        reading += meter.seconds
+        if not more:
+            break
+        records = tf.concat([records, *more], 0)
+    return min(BLOCK_ROWS, 1 << (max(_LEAST_BLOCK, int(rows * seconds / spent)).bit_length() - 1))
 
 
-def _timed(call: Callable[[], object]) -> float:
+def _timed(call: Callable[[tf.Tensor], object], argument: tf.Tensor) -> float:
     with Meter() as meter:
-        call()
+        call(argument)
     return meter.seconds

@@ -1,0 +1,204 @@
+"""Does what `fullpass diagnose` recommends give what it promised? Six trainings, each slow in one planted way.
+
+    python -m benchmarks.bench_diagnose [--cases 'slow disk' 'tiny files'] [--seconds 60]
+
+Each case is a pipeline of its own, run to Transform. The training of the YAML as written is measured in a process of
+its own; `diagnose --apply` names a stage, promises a gain and writes the setting into the YAML; where that has records
+written anew the pipeline is run again; then the same training is measured once more. Reached is the second figure by
+the first. A batch size counts where nothing else helps, as with a heavy model.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+from ruamel.yaml import YAML
+
+from benchmarks.common import ROOT, machine, run_json, time_command, write_results
+
+WIDTH = 512
+WITHIN = 0.3
+_WIDTH = 130
+FUNCTIONS = '''"""A function that takes its time: thousands of sines of every number."""
+
+import tensorflow as tf
+
+
+def slow(columns):
+    angles = columns["x0"][:, tf.newaxis] * tf.range(1.0, 4001.0)
+    return tf.reduce_mean(tf.sin(angles) * tf.cos(angles), axis=1)
+'''
+
+
+@dataclass(frozen=True)
+class Case:
+    """A pipeline with one thing wrong.
+
+    Attributes:
+        stage: that ought to be named.
+        rows: of the data.
+        features: besides the plain ones.
+        sections: of the YAML, over those that all cases share.
+        files: that the train split is written anew in, by hand; 0 leaves it.
+        sleep: microseconds that every file takes for a record.
+        batch_size: apply a batch size too: nothing else helps.
+    """
+
+    stage: str
+    rows: int
+    features: Mapping[str, object] = field(default_factory=dict)
+    sections: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    files: int = 0
+    sleep: int = 0
+    batch_size: bool = False
+
+
+_VECTOR = {"v": {"type": "vector", "column": "v", "width": WIDTH, "transforms": []}}
+_SLOW = {"slow": {"type": "custom", "function": "functions:slow", "columns": {"x0": "number"}, "place": "input"}}
+_STREAMED = {"cache": "none"}
+CASES = {
+    "slow map": Case("transform", 30_000, _SLOW, {"input": {**_STREAMED, "place": "input"}}),
+    "gzip, one file": Case(
+        "decompress", 20_000, _VECTOR, {"input": _STREAMED, "data": {"records": {"compression": "gzip"}}}
+    ),
+    "tiny files": Case("open", 30_000, sections={"input": _STREAMED, "data": {"records": {"shard_mb": 1}}}, files=3000),
+    "one reader": Case("read", 20_000, sections={"input": {**_STREAMED, "readers": 1}}, files=8, sleep=250),
+    "slow disk": Case("read", 20_000, sections={"input": _STREAMED}, files=1, sleep=250),
+    "heavy model": Case("model", 20_000, sections={"model": {"kind": "mlp", "hidden": [1500, 1500]}}, batch_size=True),
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a diagnosis promised and what came of it; examples per second, and times as many."""
+
+    case: str
+    bound: str
+    stage: str
+    expected: str
+    changes: Mapping[str, object]
+    promised: float
+    before: float
+    after: float
+
+    @property
+    def reached(self) -> float:
+        return self.after / self.before
+
+    @property
+    def share(self) -> float:
+        """What was reached of what was promised; 1 is all of it."""
+        return self.reached / self.promised
+
+
+def write_pipeline(case: Case, folder: Path) -> Path:
+    """Writes the data, the functions and the YAML of a case, and returns the YAML."""
+    folder.mkdir(parents=True)
+    random = np.random.default_rng(1)
+    numbers = {f"x{i}": random.normal(size=case.rows).astype("float32") for i in range(8)}
+    columns: dict[str, object] = {**numbers, "kind": random.choice(list("abcdefgh"), case.rows)}
+    if "v" in case.features:
+        values = pa.array(random.normal(size=case.rows * WIDTH).astype("float32"))
+        columns["v"] = pa.ListArray.from_arrays(np.arange(0, len(values) + 1, WIDTH, dtype="int32"), values)
+    columns["y"] = (numbers["x0"] + random.normal(size=case.rows) > 0).astype("int64")
+    pq.write_table(pa.table(columns), folder / "rows.parquet")
+    (folder / "functions.py").write_text(FUNCTIONS, encoding="utf-8")
+    given = {
+        "name": "planted",
+        "data": {
+            "source": {"format": "parquet", "path": "rows.parquet"},
+            "split": {"method": "random", "ratios": {"train": 99, "eval": 1}},
+            **case.sections.get("data", {}),
+        },
+        "label": {"name": "y", "task": "binary"},
+        "features": {**dict.fromkeys(numbers, "number"), "kind": "category", **case.features},
+        "model": "linear",
+        "training": {"epochs": 5, "batch_size": 512},
+        "evaluation": {"metrics": ["auc"], "thresholds": {"auc": {"min": 0.5}}},
+        **{name: section for name, section in case.sections.items() if name != "data"},
+    }
+    file = folder / "pipeline.yaml"
+    with file.open("w", encoding="utf-8") as opened:
+        YAML().dump(given, opened)
+    return file
+
+
+def run_case(name: str, case: Case, work: Path, seconds: float, repeat: int) -> Outcome:
+    """Plants, diagnoses, applies and measures again."""
+    file, root = write_pipeline(case, work / "pipeline"), work / "root"
+    command = [sys.executable, "-m", "benchmarks.diagnose_side"]
+
+    def transform(log: str) -> None:
+        run = [sys.executable, "-m", "pipeline.cli", "run", str(file), "--root", str(root), "--to", "Transform"]
+        time_command(run, log=work / log)
+
+    def side(what: str, *options: str, log: str) -> dict:
+        given = [str(file), f"--root={root}", f"--sleep={case.sleep}", *options]
+        return run_json([*command, what, *given], log=work / log)
+
+    def measure(log: str) -> float:
+        return statistics.median(side("train", log=log)["per_second"] for _ in range(repeat))
+
+    transform("run.log")
+    if case.files:
+        side("spread", f"--files={case.files}", log="spread.log")
+    before = measure("before.log")
+    apply = ["--apply", "--batch-size"] if case.batch_size else ["--apply"]
+    found = side("diagnose", f"--seconds={seconds}", *apply, log="diagnose.log")
+    changes = found["applied"]
+    promised = next(trial["gain"] for trial in found["trials"] if trial["changes"] == changes) if changes else 1.0
+    if any(path.startswith("data.records.") or path.endswith(".place") for path in changes):
+        transform("run_again.log")
+    after = measure("after.log") if changes else before
+    return Outcome(name, found["bound"], found["stage"], case.stage, changes, promised, before, after)
+
+
+def show(outcomes: list[Outcome], console: Console) -> None:
+    host = machine()
+    table = Table(title="planted, diagnosed, applied", caption=f"{host['cpu']}, {host['cores']} cores")
+    for heading in ("case", "named", "written into the YAML"):
+        table.add_column(heading)
+    for heading in ("before, examples/s", "after", "promised", "reached", "reached / promised"):
+        table.add_column(heading, justify="right")
+    for found in outcomes:
+        stage = found.stage if found.stage == found.expected else f"{found.stage} (not {found.expected})"
+        changes = "\n".join(f"{path}: {value}" for path, value in found.changes.items()) or "nothing"
+        gains = (f"{found.promised:.2f}", f"{found.reached:.2f}", f"{found.share:.2f}") if found.changes else ("",) * 3
+        table.add_row(found.case, stage, changes, f"{found.before:,.0f}", f"{found.after:,.0f}", *gains)
+    console.print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
+    parser.add_argument("--seconds", type=float, default=60.0, help="for each diagnosis")
+    parser.add_argument("--repeat", type=int, default=1, help="trainings of which the median counts")
+    parser.add_argument("--keep", type=Path, help="folder that keeps what is written")
+    arguments = parser.parse_args()
+    console = Console(width=max(Console().width, _WIDTH))
+    outcomes = []
+    for name in arguments.cases:
+        with tempfile.TemporaryDirectory(prefix="fullpass-bench-") as temporary:
+            work = (arguments.keep or Path(temporary)).resolve() / name.replace(" ", "_").replace(",", "")
+            outcomes.append(run_case(name, CASES[name], work, arguments.seconds, arguments.repeat))
+        show(outcomes[-1:], console)
+    show(outcomes, console)
+    within = [found for found in outcomes if abs(found.share - 1) <= WITHIN]
+    console.print(f"within {WITHIN:.0%} of what was promised: {len(within)} of {len(outcomes)}")
+    details: dict[str, object] = {
+        "cases": [asdict(found) | {"reached": found.reached, "share": found.share} for found in outcomes]
+    }
+    console.print(f"written to {write_results('diagnose', [], details).relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

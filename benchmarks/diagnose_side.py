@@ -1,0 +1,126 @@
+"""One side of bench_diagnose, alone in a process, on the newest run of a pipeline.
+
+    python -m benchmarks.diagnose_side spread YAML --root FOLDER --files N      # the train split in N files
+    python -m benchmarks.diagnose_side diagnose YAML --root FOLDER [--sleep MICROSECONDS] [--apply [--batch-size]]
+    python -m benchmarks.diagnose_side train YAML --root FOLDER [--sleep MICROSECONDS]
+
+`diagnose` prints what `fullpass diagnose --json` does. `train` trains as the Trainer does and prints the examples per
+second of the reading before the first epoch and of all epochs together. What a training takes before it reads (loading
+the transform graph, tracing) is measured on the few rows of the eval split and left out, as `diagnose` leaves it out.
+With --sleep every file of the train split gives a record in so many microseconds: a slow disk.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from pathlib import Path
+
+import tensorflow as tf
+from tensorflow.python.data.experimental.ops import testing
+
+from pipeline.diagnose.artifacts import TRAIN, newest_training
+from pipeline.diagnose.input import diagnose
+from pipeline.diagnose.report import to_json
+from pipeline.loading.load import Loaded, load
+from pipeline.run import add_user_modules
+from trainer import input_fn
+from trainer.diagnosis.subject import Training
+from trainer.run_fn import Data, load_data, train
+from trainer.strategy import choose_strategy
+from trainer.workers import Workers
+
+
+def slow_down(microseconds: int) -> None:
+    """Makes every file of a train split give a record in so many microseconds."""
+    opened = input_fn.open_records
+    slow = testing.sleep(microseconds)
+
+    def open_slowly(file: tf.Tensor) -> tf.data.Dataset:
+        records = opened(file)
+        # A sleep of 0 would still be one more element in the way of each record.
+        return records.apply(slow) if microseconds else records
+
+    input_fn.open_records = open_slowly
+
+
+def spread(training: Training, files: int) -> None:
+    """Writes the train split anew, in so many files."""
+    folder = Path(training.files[0]).parent
+    records = list(
+        input_fn.read_records(tf.data.Dataset.from_tensor_slices(list(training.files)), 1).as_numpy_iterator()
+    )
+    for file in training.files:
+        Path(file).unlink()
+    for number in range(files):
+        with tf.io.TFRecordWriter(f"{folder}/planted-{number:05d}-of-{files:05d}") as writer:
+            for record in records[number::files]:
+                writer.write(record)
+
+
+def trained(training: Training) -> dict[str, float]:
+    """Trains, and returns the seconds of the first reading and of an epoch, and the examples per second of both."""
+    config = training.config
+    strategy = choose_strategy(config.training)
+    train_files = [f"{Path(training.files[0]).parent}/*"]
+    eval_files = [file.replace(f"/Split-{TRAIN}/", "/Split-eval/") for file in train_files]
+
+    def read(files: list[str]) -> tuple[Data, float]:
+        started = time.perf_counter()
+        data = load_data(files, eval_files, training.preprocessing, config, training.tft_output, Workers(strategy))
+        return data, time.perf_counter() - started
+
+    read(eval_files)
+    _, before_reading = read(eval_files)
+    data, reading = read(train_files)
+    ends: list[float] = []
+    train(
+        data,
+        training.preprocessing,
+        config,
+        training.tft_output,
+        strategy=strategy,
+        report=lambda *_: None,
+        on_epoch=lambda *_: ends.append(time.perf_counter()),
+    )
+    first = max(0.0, reading - before_reading)
+    epoch = statistics.median(after - before for before, after in zip(ends, ends[1:], strict=False))
+    epochs = config.training.epochs
+    rows = data.train.counts.used * epochs
+    return {"reading": first, "epoch": epoch, "per_second": rows / (first + epochs * epoch)}
+
+
+def diagnosed(loaded: Loaded, arguments: argparse.Namespace) -> dict[str, object]:
+    found = diagnose(
+        loaded, root=arguments.root, seconds=arguments.seconds, apply=arguments.apply, batch_size=arguments.batch_size
+    )
+    return {**to_json(found.diagnosis), "applied": found.changes}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=["spread", "diagnose", "train"])
+    parser.add_argument("yaml", type=Path)
+    parser.add_argument("--root", type=Path, required=True)
+    parser.add_argument("--files", type=int, default=1)
+    parser.add_argument("--sleep", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--apply", action="store_true")
+    parser.add_argument("--batch-size", action="store_true")
+    arguments = parser.parse_args()
+    loaded = load(arguments.yaml)
+    add_user_modules(loaded)
+    slow_down(arguments.sleep)
+    if arguments.what == "diagnose":
+        print(json.dumps(diagnosed(loaded, arguments)))
+        return
+    training = newest_training(loaded, arguments.root).training
+    if arguments.what == "spread":
+        spread(training, arguments.files)
+        print("{}")
+    else:
+        print(json.dumps(trained(training)))
+
+
+if __name__ == "__main__":
+    main()
