@@ -14,6 +14,7 @@ from components.artifacts import Report, SpanComparison
 from components.data_gate.component import read_comparison
 from components.data_gate.judge import Verdict as DataVerdict
 from components.evaluation.verdict import Verdict, read_verdict
+from components.ingest.overlap import Overlap
 from components.transform.analysis import Analysis, read_analysis
 from pipeline.config import PipelineConfig
 from pipeline.execution.events import Artifact, RunResult, Status
@@ -29,8 +30,8 @@ Outputs = Callable[[str], dict[str, list[Artifact]]]
 class Summary:
     """The facts of a run, as far as it came; None where it did not come so far.
 
-    rows: per split. overlaps: rows that stand in two splits, `eval in train` -> number. pushed_to: folder of the
-    version. newly_pushed: False if this model was pushed before. data: what the data gate found.
+    rows: per split. overlaps: rows that stand in two splits, of each pair. pushed_to: folder of the version.
+    newly_pushed: False if this model was pushed before. data: what the data gate found.
     """
 
     rows: dict[str, int] | None
@@ -38,7 +39,7 @@ class Summary:
     rows_per_second: int
     rows_quarantined: int
     quarantine: tuple[str, ...]
-    overlaps: dict[str, int]
+    overlaps: tuple[Overlap, ...]
     analysis: Analysis | None
     schema_differences: int
     verdict: Verdict | None
@@ -112,9 +113,12 @@ def summarize(result: RunResult, outputs: Outputs, config: PipelineConfig) -> Su
     )
 
 
-def _overlaps(examples: Sequence[Artifact], splits: Sequence[str]) -> dict[str, int]:
-    pairs = [(second, first) for first in splits for second in splits]
-    return {f"{s} in {f}": _total(examples, f"overlap_{s}_{f}") for s, f in pairs if s != f}
+def _overlaps(examples: Sequence[Artifact], splits: Sequence[str]) -> tuple[Overlap, ...]:
+    pairs = [(first, second) for first in splits for second in splits if first != second]
+    return tuple(
+        Overlap(first, second, _total(examples, f"overlap_{second}_{first}"), _total(examples, f"rows_{second}"))
+        for first, second in pairs
+    )
 
 
 def render(summary: Summary, result: RunResult) -> RenderableType:
@@ -144,7 +148,7 @@ def write_summary(summary: Summary, result: RunResult, path: Path) -> None:
         "rows_read": summary.rows_read,
         "rows_per_second": summary.rows_per_second,
         "rows_quarantined": summary.rows_quarantined,
-        "rows_in_two_splits": summary.overlaps,
+        "rows_in_two_splits": {f"{o.second} in {o.first}": o.rows for o in summary.overlaps},
         "blessed": verdict.blessed if verdict else None,
         "reasons": list(verdict.reasons) if verdict else [],
         "metrics": {m.metric: m.value for m in verdict.metrics} if verdict else {},
@@ -186,12 +190,9 @@ def _facts(summary: Summary) -> RenderableType:
         table.add_row("rows", f"{summary.rows_read:,} read{speed}: {splits}, {quarantined}")
     for path in summary.quarantine:
         table.add_row("quarantine", path)
-    for pair, rows in summary.overlaps.items():
-        second = (summary.rows or {}).get(pair.partition(" ")[0], 0)
-        if rows:
-            table.add_row(
-                "overlap", f"{rows:,} rows of {pair} too ({rows / max(second, 1):.2%}), equal in all that is read"
-            )
+    for overlap in summary.overlaps:
+        if overlap.rows:
+            table.add_row("overlap", overlap.words)
     for line in _gate(summary.data) if summary.data else ():
         table.add_row("data gate", Text(line))
     for line in _analysis(summary.analysis) if summary.analysis else ():

@@ -132,9 +132,9 @@ def _read_csv(path: str, separator: str, text: RawText) -> Iterator[Batch]:
 
 def _header(path: str, separator: str, text: RawText) -> list[str]:
     encoding = "utf-8-sig" if codecs.lookup(text.encoding).name == "utf-8" else text.encoding
-    quoting = csv.QUOTE_MINIMAL if text.quoting else csv.QUOTE_NONE
     with pa.input_stream(path) as stream, io.TextIOWrapper(stream, encoding, newline="") as lines:
-        names = next(csv.reader(lines, delimiter=separator, quoting=quoting), [])
+        # A quote is a letter like any other where the character that quotes is none.
+        names = next(csv.reader(lines, delimiter=separator, quotechar='"' if text.quoting else None), [])
     if not names:
         raise UserError(f"{path}: the file is empty; a header line with the column names was expected.")
     twice = next((name for name in names if names.count(name) > 1), None)

@@ -15,19 +15,28 @@ from preprocessing.errors import UserError
 class Overlap:
     """Rows of split `second` that stand in split `first` too, equal in every column that is read.
 
-    of: rows of `second`. example: row ids of two equal rows, that of `first` before; None where there are none.
+    of: rows of `second`. example: row ids of two equal rows, that of `first` before; None where there are none, or
+    none is known.
     """
 
     first: str
     second: str
     rows: int
     of: int
-    example: tuple[int, int] | None
+    example: tuple[int, int] | None = None
 
     @property
     def fraction(self) -> float:
         """Share of the rows of `second`."""
         return self.rows / max(self.of, 1)
+
+    @property
+    def words(self) -> str:
+        """How many rows of which split stand in which other one, as said to people."""
+        return (
+            f"{self.rows:,} of {self.of:,} rows of {self.second} ({self.fraction:.2%}) stand in {self.first} too, "
+            "equal in every column that is read"
+        )
 
 
 def count_overlaps(runs: Mapping[str, Sequence[Run]]) -> tuple[Overlap, ...]:
@@ -74,10 +83,7 @@ def check_overlaps(overlaps: Sequence[Overlap], limit: SplitOverlap, locate: Map
     allowed = f"{limit.max_fraction:.2%}" + (f" and {limit.max_rows:,} rows" if limit.max_rows is not None else "")
     lines = [f"data.split_overlap allows {allowed} of a split's rows to stand in another split too, but"]
     for o in over:
-        lines.append(
-            f"  {o.rows:,} of {o.of:,} rows of {o.second} ({o.fraction:.2%}) stand in {o.first} too, equal in every "
-            f"column that is read"
-        )
+        lines.append(f"  {o.words}")
         if o.example:
             lines[-1] += f"; for example {locate[o.example[1]]} = {locate[o.example[0]]}"
     lines.append(

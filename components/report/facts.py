@@ -14,7 +14,6 @@ from components.data_gate.judge import read_verdict as read_verdict_of_data
 from components.evaluation.config import EvaluationConfig
 from components.evaluation.verdict import Slice, Verdict, read_slices, read_verdict
 from components.ingest.ingest import QUARANTINE, read_manifest
-from components.ingest.overlap import Overlap
 from components.report.charts import bar_chart, histogram, line_chart
 from components.report.columns import Column, read_columns
 from components.report.gate import Gate, gate_section
@@ -160,15 +159,8 @@ def _data(examples: Sequence[types.Artifact], statistics: types.Artifact, compar
     )
     notes = [f"{rows:,} rows quarantined: {reason}" for reason, rows in sorted(reasons.items(), key=lambda r: -r[1])]
     notes += [f"their text: {a.uri}/{QUARANTINE}" for a, m in zip(examples, manifests, strict=True) if m.quarantined]
-    notes += [_overlapping(overlap) for manifest in manifests for overlap in manifest.overlaps if overlap.rows]
+    notes += [f"{overlap.words}." for manifest in manifests for overlap in manifest.overlaps if overlap.rows]
     return Data(facts, tuple(notes), _columns(statistics), _read_text(f"{comparison.uri}/comparison.txt"))
-
-
-def _overlapping(overlap: Overlap) -> str:
-    return (
-        f"{overlap.rows:,} of {overlap.of:,} rows of {overlap.second} ({overlap.fraction:.2%}) are equal to rows of "
-        f"{overlap.first} in every column that is read."
-    )
 
 
 def _columns(statistics: types.Artifact) -> tuple[ShownColumn, ...]:
