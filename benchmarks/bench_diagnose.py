@@ -79,7 +79,7 @@ CASES = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a diagnosis promised and what came of it; examples per second, and times as many."""
+    """What a diagnosis promised and what came of it; examples per second, and times as many. found: all that it said."""
 
     case: str
     bound: str
@@ -89,6 +89,7 @@ class Outcome:
     promised: float
     before: float
     after: float
+    found: Mapping[str, object]
 
     @property
     def reached(self) -> float:
@@ -159,7 +160,7 @@ def run_case(name: str, case: Case, work: Path, seconds: float, repeat: int) -> 
     if any(path.startswith("data.records.") or path.endswith(".place") for path in changes):
         transform("run_again.log")
     after = measure("after.log") if changes else before
-    return Outcome(name, found["bound"], found["stage"], case.stage, changes, promised, before, after)
+    return Outcome(name, found["bound"], found["stage"], case.stage, changes, promised, before, after, found)
 
 
 def show(outcomes: list[Outcome], console: Console) -> None:
