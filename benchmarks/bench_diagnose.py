@@ -79,7 +79,7 @@ CASES = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a diagnosis promised and what came of it; examples per second, and times as many. found: all that it said."""
+    """What a diagnosis promised, and what came of it: examples per second, and times as many. found: all it said."""
 
     case: str
     bound: str
