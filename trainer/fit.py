@@ -240,6 +240,7 @@ class _Run:
             for kept, weight in zip(self._best, fit.model.get_weights(), strict=True):
                 kept.assign(weight)
         found["input_wait"] = state.waited / state.spent if state.spent else 0.0
+        found["step_ms"] = 1000 * state.spent / self._train.steps
         state.end_epoch(found)
         fit.on_epoch(state.epoch, found)
 

@@ -441,6 +441,8 @@ def training_record(data: Data, trained: Trained, seconds: Mapping[str, float]) 
         "devices": trained.devices,
         "precision": trained.precision,
         "input_wait": round(float(np.mean(fitted.history["input_wait"])), 4),
+        # The first epoch builds the graph.
+        "step_ms": round(float(np.median(fitted.history["step_ms"])), 4),
         "resumed_at_update": fitted.resumed_at,
         "checkpoints": {"written": fitted.saves, "seconds": round(fitted.save_seconds, 3)},
     }

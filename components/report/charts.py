@@ -5,8 +5,13 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup, escape
 
-_COLORS = ("#2563eb", "#d97706", "#059669", "#7c3aed", "#dc2626", "#0891b2")
-_MARGIN_LEFT, _MARGIN_TOP, _MARGIN_BOTTOM = 52, 10, 22
+STYLE = (
+    ":root { color-scheme: light dark } svg { max-width: 100%; height: auto; vertical-align: middle } "
+    "svg text { font: 11px system-ui, sans-serif; fill: currentColor }"
+)
+"""CSS of a page with charts: readers' light or dark colours, and no wider than their window."""
+_COLORS = ("#3b82f6", "#d97706", "#059669", "#8b5cf6", "#dc2626", "#0891b2")
+_MARGIN_LEFT, _MARGIN_TOP, _MARGIN_BOTTOM = 52, 10, 40
 _ROW = 18
 
 
@@ -30,7 +35,7 @@ def histogram(counts: Sequence[float], *, label: str, width: int = 120, height: 
 
 
 def line_chart(series: Mapping[str, Sequence[float]], *, label: str, width: int = 560, height: int = 220) -> Markup:
-    """Returns lines over 1, 2, ..., one per series. What is not finite is left out.
+    """Returns lines over epochs 1, 2, ..., one per series. What is not finite is left out.
 
     Args:
         series: name -> values; all non-empty.
@@ -50,7 +55,7 @@ def line_chart(series: Mapping[str, Sequence[float]], *, label: str, width: int 
         return f"{x:.1f},{_MARGIN_TOP + inner_height * (high - value) / span:.1f}"
 
     parts = [
-        f'<g stroke="#e5e7eb"><path d="M{_MARGIN_LEFT} {y:.1f}H{width - 10}"/></g>'
+        f'<g stroke="currentColor" stroke-opacity="0.2"><path d="M{_MARGIN_LEFT} {y:.1f}H{width - 10}"/></g>'
         f'<text x="{_MARGIN_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:.4g}</text>'
         for value, y in ((high - span * part, _MARGIN_TOP + inner_height * part) for part in (0, 0.5, 1))
     ]
@@ -64,6 +69,10 @@ def line_chart(series: Mapping[str, Sequence[float]], *, label: str, width: int 
             f'{line}{dots}<rect x="{at}" y="{height - 14}" width="10" height="10" fill="{color}"/>'
             f'<text x="{at + 14}" y="{height - 5}">{escape(name)}</text>'
         )
+    for number in sorted({1, last}):
+        x = _MARGIN_LEFT + inner_width * (number - 1) / max(last - 1, 1)
+        anchor = "end" if number > 1 else "start"
+        parts.append(f'<text x="{x:.1f}" y="{height - 24}" text-anchor="{anchor}">epoch {number}</text>')
     return _svg(width, height, "".join(parts), label)
 
 

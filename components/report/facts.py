@@ -42,10 +42,11 @@ class Data:
 
 @dataclass(frozen=True)
 class Training:
-    """facts: name and figure. curves, seconds: charts."""
+    """facts: name and figure. curves, step, seconds: charts."""
 
     facts: Facts
     curves: Markup
+    step: Markup
     seconds: Markup
 
 
@@ -94,7 +95,7 @@ def read_run(
         name=name,
         verdict=read_verdict(evaluation.uri, config, blessed=blessed),
         slices=read_slices(evaluation.uri, config),
-        training=_training(_read_json(f"{model_run.uri}/{TRAINING_FILE}")),
+        training=training(_read_json(f"{model_run.uri}/{TRAINING_FILE}")),
         parity=_parity(_read_json(f"{parity.uri}/parity.json")),
         serving=_serving(_read_json(f"{serving.uri}/serving.json")),
         gate=gate_section(read_verdict_of_data(_read_json(f"{spans.uri}/{spans.FILE}"))),
@@ -107,7 +108,8 @@ def _is_pushed(pushed: types.Artifact) -> bool:
     return bool(pushed.get_int_custom_property("pushed"))
 
 
-def _training(record: Mapping[str, Any]) -> Training:
+def training(record: Mapping[str, Any]) -> Training:
+    """Returns what `training.json` says, as it is shown."""
     counts = {split: f"{rows:,}" for split, rows in record["rows"].items()}
     facts = [
         ("examples", ", ".join(f"{split} {rows}" for split, rows in counts.items())),
@@ -115,13 +117,17 @@ def _training(record: Mapping[str, Any]) -> Training:
         ("batch size", f"{record['batch_size']:,}, {record['steps_per_epoch']:,} steps an epoch"),
         ("parameters", f"{record['parameters']:,}"),
         ("speed", f"{record['examples_per_second']:,} examples/s on {record['devices']}, {record['precision']}"),
+        ("input", f"awaited in {record['input_wait']:.0%} of the time; the train split is {record['input']['train']}"),
     ]
+    waited = record["step_ms"] * record["input_wait"]
+    step = {"waiting for input": waited, "the update itself": record["step_ms"] - waited}
     if record["classes"]:
-        facts.append(("classes", ", ".join(f"{name} {rows:,}" for name, rows in record["classes"].items())))
+        facts.append(("classes", "; ".join(f"{name}: {rows:,}" for name, rows in record["classes"].items())))
     losses = {name: record["history"][name] for name in ("loss", "val_loss") if record["history"].get(name)}
     return Training(
         facts=tuple(facts),
         curves=line_chart(losses, label="loss per epoch"),
+        step=bar_chart(step, unit="ms", label="milliseconds of a training step"),
         seconds=bar_chart(record["seconds"], unit="s", label="seconds spent in training"),
     )
 

@@ -3,6 +3,9 @@
 from pathlib import Path
 
 import jinja2
+from markupsafe import Markup
+
+from components.report.charts import STYLE
 
 
 def render_page(template: str, **facts: object) -> str:
@@ -19,4 +22,4 @@ def render_page(template: str, **facts: object) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template).render(**facts)
+    return environment.get_template(template).render(chart_style=Markup(STYLE), **facts)

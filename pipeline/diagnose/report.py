@@ -88,7 +88,7 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
 
 def write_page(diagnosis: Diagnosis, path: Path) -> None:
     """Writes the diagnosis as HTML with a bar per stage, whole or not at all."""
-    from components.report.charts import bar_chart
+    from components.report.charts import STYLE, bar_chart
 
     bars: Mapping[str, float] = {
         **{stage.name: 1000 * stage.step_seconds for stage in diagnosis.stages},
@@ -98,7 +98,9 @@ def write_page(diagnosis: Diagnosis, path: Path) -> None:
     text = html.escape(table(diagnosis))
     page = (
         '<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>Diagnosis</title>'
-        "<style>body{font:14px sans-serif;margin:2em}svg text{font-size:12px}</style>"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>{STYLE} body {{ font: 14px/1.5 system-ui, sans-serif; margin: 2em }} "
+        "pre { white-space: pre-wrap }</style>"
         f"<h1>Where the time of a training step goes</h1>{chart}<pre>{text}</pre></html>\n"
     )
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,7 @@
 import html.parser
+import xml.etree.ElementTree as ET
 
+import pytest
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from components.data_gate.distribution import Distribution
@@ -10,7 +12,7 @@ from components.evaluation.verdict import Measured, Slice, Verdict
 from components.report.charts import histogram
 from components.report.columns import Column, read_columns
 from components.report.component import render
-from components.report.facts import Data, Parity, Run, ShownColumn, Training
+from components.report.facts import Data, Parity, Run, ShownColumn, Training, training
 from components.report.gate import gate_section
 from components.report.gate_page import render_gate
 
@@ -42,10 +44,38 @@ def statistics():
 
 def test_columns_by_name_with_what_train_holds():
     assert read_columns(statistics()) == (
-        Column("company", "text", 0.0, "2 values: Flash Cab 70%, Blue 30%", (7.0, 3.0)),
+        Column("company", "text", 0.0, "2 values: Flash Cab (70%), Blue (30%)", (7.0, 3.0)),
         Column("empty", "string", 1.0, "no value", ()),
         Column("fare", "number", 0.5, "1 to 9, mean 4.5, median 4", (6.0, 2.0)),
     )
+
+
+def test_the_training_says_what_a_step_waits_for():
+    record = {
+        "rows": {"train": 5000, "eval": 500},
+        "epochs": 3,
+        "best_epoch": 2,
+        "batch_size": 100,
+        "steps_per_epoch": 50,
+        "parameters": 1234,
+        "examples_per_second": 9876,
+        "devices": "CPU",
+        "precision": "float32",
+        "classes": {"0": 4000, "1": 1000},
+        "history": {"loss": [3.0, 2.0, 1.0], "val_loss": [3.0, 2.5, 2.6]},
+        "input": {"train": "kept in memory"},
+        "input_wait": 0.25,
+        "step_ms": 8.0,
+        "seconds": {"read": 1.0, "train": 2.0},
+    }
+    found = training(record)
+    assert ("input", "awaited in 25% of the time; the train split is kept in memory") in found.facts
+    assert ("classes", "0: 4,000; 1: 1,000") in found.facts
+    step = ET.fromstring(str(found.step))
+    assert [text.text for text in step.iter("text")] == ["waiting for input", "2 ms", "the update itself", "6 ms"]
+    waiting, update = (float(bar.attrib["width"]) for bar in step.iter("rect"))
+    assert update == pytest.approx(3 * waiting, rel=0.01)
+    assert waiting > 0
 
 
 def data_verdict(policy="stop"):
@@ -70,7 +100,9 @@ def run(*, blessed):
         name="taxi",
         verdict=Verdict(blessed, () if blessed else ("auc is too low",), metrics, 1234),
         slices=(Slice("hour 7", 100, {"auc": 0.8}),),
-        training=Training((("epochs", "3"),), histogram([1], label="x"), histogram([2], label="y")),
+        training=Training(
+            (("epochs", "3"),), histogram([1], label="x"), histogram([2], label="y"), histogram([3], label="z")
+        ),
         parity=Parity(1234, 20, 0),
         serving="answered",
         gate=gate_section(data_verdict("warn")),
@@ -113,6 +145,7 @@ def test_the_page_says_what_happened():
 def test_nothing_of_the_data_becomes_markup_and_nothing_is_loaded_from_elsewhere():
     page = render(run(blessed=True))
     tags, text = read(page)
+    assert page.count("prefers-color-scheme: dark") == 1 and 'name="viewport"' in page
     assert "script" not in tags and HOSTILE in text
     assert "http" not in page and "link" not in tags and "img" not in tags
 
