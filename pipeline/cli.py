@@ -64,7 +64,7 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback(
     epilog="Exit codes: 0 done, 1 a run failed, 2 the YAML or the command line is wrong, 3 not blessed, 4 no such "
-    "span, 5 stopped by the data gate."
+    "span, 5 stopped by the data gate, 6 nothing to train."
 )
 def fullpass(
     debug: Annotated[bool, typer.Option(_DEBUG, help="Show tracebacks.")] = False,
@@ -349,7 +349,7 @@ def _exit_code(error: Exception) -> int:
     return EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_FAILED
 
 
-import_module("pipeline.schedule.cli").register(schedule)
+import_module("pipeline.schedule.cli").register(app, schedule)
 # The command line stands above all layers, this module does not: what is above it is found by name.
 import_module("kubeflow.deploy.cli").register(app, schedule)
 

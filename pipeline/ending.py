@@ -31,7 +31,7 @@ def end_run(
     partial: bool,
     say: Callable[[str], None],
 ) -> None:
-    """Records a run and tells of it. A part of a pipeline (`--to`) is recorded, and told of if it failed.
+    """Records a run and tells of it; of a part (`--to`) that ends before the Evaluator, only if it failed.
 
     Args:
         loaded: what was run.
@@ -62,7 +62,7 @@ def end_run(
         pushed_to=summary.pushed_to,
     )
     History(root).record(run)
-    if outcome in get_args(Event) and (not partial or outcome == "failure"):
+    if outcome in get_args(Event) and (trained or not partial or outcome == "failure"):
         notify(
             loaded.config.notify, _payload(loaded, root, window, run, result, summary), folder=loaded.folder, say=say
         )

@@ -129,7 +129,7 @@ def apply(
 
 def _by_the_clock_alone(loaded: "Loaded", schedule: "ScheduleConfig") -> str:
     """Returns the cron line; refuses what recurring runs of Kubeflow cannot do."""
-    beyond = ("new_span", "wait_for", "timeout", "on_late", "missed", "poll")
+    beyond = ("new_span", "drift", "lag", "wait_for", "timeout", "on_late", "missed", "poll")
     refused = next((name for name in beyond if name in schedule.model_fields_set), None)
     if refused is not None or schedule.cron is None:
         key = refused or "cron"

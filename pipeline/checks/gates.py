@@ -25,10 +25,12 @@ def check_gate_columns(loaded: Loaded) -> Iterator[Finding]:
 
 def check_retrain(loaded: Loaded) -> Iterator[Finding]:
     """A reason to retrain has somebody who asks for it."""
-    if loaded.config.schedule is None:
+    schedule = loaded.config.schedule
+    if schedule is None or not schedule.drift:
         for name, check in loaded.config.gates.checks.items():
             if check.policy == "retrain":
                 yield warning(
                     ("gates", name),
-                    "retrain is a reason for a schedule to train, and there is none; in a run it is as warn.",
+                    "retrain is a reason to train for a schedule with `drift: true`, and there is none; in a run it is "
+                    "as warn.",
                 )

@@ -23,11 +23,18 @@ def check_schedule(loaded: Loaded) -> Iterator[Finding]:
     except UserError:
         return  # Named by the checks of the source.
     given = schedule.model_fields_set
-    if schedule.cron is None and not schedule.new_span:
-        yield warning(("schedule",), "starts nothing by itself: it has neither cron nor new_span.")
-    if schedule.new_span and unit is None:
+    if schedule.cron is None and not schedule.new_span and not schedule.drift:
+        yield warning(("schedule",), "starts nothing by itself: it has neither cron nor new_span nor drift.")
+    if schedule.drift and schedule.new_span:
+        yield Finding(("schedule", "drift"), "has nothing to decide: new_span trains on every span. Keep one of them.")
+    elif schedule.drift and all(check.policy != "retrain" for check in loaded.config.gates.checks.values()):
         yield Finding(
-            ("schedule", "new_span"),
+            ("schedule", "drift"),
+            "no check of gates says when: give one the policy retrain, as gates: {drift: retrain}.",
+        )
+    if (schedule.new_span or schedule.drift) and unit is None:
+        yield Finding(
+            ("schedule", "new_span" if schedule.new_span else "drift"),
             "data.source has no spans that could arrive. Say in its path where they are, such as "
             "trips/{YYYY}-{MM}-{DD}.csv, or by a column (data.span), or give a cron line instead.",
         )

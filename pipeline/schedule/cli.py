@@ -15,8 +15,9 @@ _Root = Annotated[
 ]
 
 
-def register(schedule: typer.Typer) -> None:
-    """Adds the verbs to `fullpass schedule`."""
+def register(app: typer.Typer, schedule: typer.Typer) -> None:
+    """Adds `fullpass backfill`, and the verbs to `fullpass schedule`."""
+    app.command()(backfill)
     for verb in (run, trigger, export):
         schedule.command()(verb)
 
@@ -77,3 +78,18 @@ def export(
         return
     for name, text in files.items():
         typer.echo(f"# {name}\n{text}" if len(files) > 1 else text, nl=False)
+
+
+def backfill(
+    file: _File,
+    spans: Annotated[str, typer.Argument(metavar="A:B", help="The first span and the last, as dates or numbers.")],
+    last_only: Annotated[
+        bool, typer.Option("--last-only", help="Ingest all, and train on the window of the last span alone.")
+    ] = False,
+    root: _Root = None,
+) -> None:
+    """Train a model for each span of a range. What is done is not done again."""
+    loaded = load_checked(file)
+    from pipeline.schedule.backfill import backfill as fill
+
+    raise typer.Exit(fill(loaded, spans, last_only=last_only, root=root, say=typer.echo))

@@ -11,7 +11,7 @@ from preprocessing.spec import Flag, Name, NonNegative, Spec
 
 
 class ScheduleConfig(Spec):
-    """When to retrain (docs/scheduling.md). Without `cron` and `new_span`, runs are started by hand."""
+    """When to retrain (docs/scheduling.md). Without `cron`, `new_span` and `drift`, runs are started by hand."""
 
     cron: Name | None = None
     """Five fields: minute, hour, day of month, month, day of week; or six, with seconds before them. `0 3 * * *` is
@@ -20,6 +20,9 @@ class ScheduleConfig(Spec):
     """Time zone of `cron`, and of the dates of spans, such as Europe/Zurich."""
     new_span: Flag = False
     """Start whenever a span has arrived that is newer than those trained on."""
+    drift: Flag = False
+    """Start when a span has arrived in which something moved further than a check of `gates:` with the policy `retrain`
+    allows (docs/data-gate.md)."""
     lag: NonNegative = 1
     """Which span a time of `cron` asks for, where spans are dates: 1 is the last that is over, 0 the current one, 2 the
     one before the last."""

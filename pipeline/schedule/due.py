@@ -5,7 +5,8 @@ the queue, is run or ends without a run, and ends exactly once. Whoever carries 
 so a scheduler that dies at any point goes on from there.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -14,7 +15,7 @@ from pipeline.cron import Cron
 from pipeline.duration import length
 from pipeline.schedule.config import ScheduleConfig
 
-Kind = Literal["cron", "new span", "by hand"]
+Kind = Literal["cron", "new span", "drift", "by hand"]
 Outcome = Literal["success", "not_blessed", "gate_stop", "failure", "late", "skipped", "missed"]
 """late: the span did not come in time, and that is a failure. missed: another time or nobody was there to run it."""
 MOST_ATTEMPTS = 3
@@ -54,6 +55,14 @@ class State:
 
 
 @dataclass(frozen=True)
+class Moved:
+    """Whether a span has moved away from those before it. why: in words."""
+
+    moved: bool
+    why: str
+
+
+@dataclass(frozen=True)
 class Sight:
     """What the source shows, and what was made of it.
 
@@ -61,7 +70,8 @@ class Sight:
     there: spans that are there, and marked where `wait_for` asks for it. steady: those of them that have not changed
     since the last look, so that nobody is writing them. spans: whether the source has spans. ready: whether what
     `wait_for` names is there, where it names one path. trained: newest span of a completed run. fresh: of a source
-    without spans, whether it has changed since a completed run. run: that run. problem: why nothing can be seen.
+    without spans, whether it has changed since a completed run. run: that run. moved: of a span that
+    is new and steady, what the gate says of it, once it has looked. problem: why nothing can be seen.
     """
 
     unit: Unit | None = None
@@ -72,6 +82,7 @@ class Sight:
     trained: int | None = None
     fresh: bool = True
     run: str = ""
+    moved: Mapping[int, Moved] = field(default_factory=dict)
     problem: str = ""
 
 
@@ -117,10 +128,13 @@ def expected_span(unit: Unit, due: datetime, config: ScheduleConfig) -> int | No
 def note(config: ScheduleConfig, state: State, now: datetime, sight: Sight) -> tuple[State, tuple[Ended, ...]]:
     """Returns the state with all occasions that have come up to `now`, and those that `missed` says not to run."""
     state, passed = _note_times(config, state, now)
-    if not config.new_span:
-        return state, passed
-    state, overtaken = _note_spans(config, state, now, sight)
-    return state, (*passed, *overtaken)
+    if config.new_span:
+        state, overtaken = _note_spans(config, state, now, sight)
+        return state, (*passed, *overtaken)
+    if config.drift:
+        state, quiet = _note_drift(state, now, sight)
+        return state, (*passed, *quiet)
+    return state, passed
 
 
 def request(state: State, number: int, at: datetime, span: int | None) -> State:
@@ -200,13 +214,31 @@ def _note_times(config: ScheduleConfig, state: State, now: datetime) -> tuple[St
     return replace(state, queue=(*others, newest)), tuple(Ended(o, "missed", why) for o in dropped)
 
 
-def _note_spans(config: ScheduleConfig, state: State, now: datetime, sight: Sight) -> tuple[State, tuple[Ended, ...]]:
+def _newer(state: State, sight: Sight) -> list[int]:
+    """Returns the steady spans that are newer than all that were noted or trained on."""
     known = [number for number in (state.seen_span, sight.trained) if number is not None]
-    new = sorted(number for number in sight.steady if number > max(known, default=-1))
+    return sorted(number for number in sight.steady if number > max(known, default=-1))
+
+
+def _note_drift(state: State, now: datetime, sight: Sight) -> tuple[State, tuple[Ended, ...]]:
+    new = _newer(state, sight)
+    found = sight.moved.get(new[-1]) if new else None
+    if found is None:
+        return state, ()
+    occasion = Occasion(f"drift {_label(sight, new[-1])}", "drift", now, new[-1])
+    state = replace(state, seen_span=new[-1])
+    if not found.moved:
+        return state, (Ended(occasion, "skipped", found.why, new[-1]),)
+    return replace(state, queue=(*state.queue, occasion)), ()
+
+
+def _note_spans(config: ScheduleConfig, state: State, now: datetime, sight: Sight) -> tuple[State, tuple[Ended, ...]]:
+    new = _newer(state, sight)
     if not new:
         return state, ()
     # Of a source that was never trained on, the newest span is the news.
-    taken = new if config.missed == "each" and known else new[-1:]
+    first = state.seen_span is None and sight.trained is None
+    taken = new if config.missed == "each" and not first else new[-1:]
     arrived = [Occasion(f"new span {_label(sight, number)}", "new span", now, number) for number in taken]
     overtaken = () if config.missed == "each" else tuple(o for o in state.queue if o.kind == "new span")
     kept = tuple(o for o in state.queue if o not in overtaken)

@@ -1,9 +1,6 @@
 """`fullpass schedule run`: the scheduler of one pipeline on this machine."""
 
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,6 +18,7 @@ from pipeline.schedule.config import ScheduleConfig
 from pipeline.schedule.due import Ended, Occasion, Start, State
 from pipeline.schedule.look import Source, span_unit
 from pipeline.schedule.scheduler import Scheduler, World, next_times
+from pipeline.schedule.stopping import stop_signals
 from preprocessing.errors import UserError
 
 FOLDER = "schedule"
@@ -38,7 +36,7 @@ def run(loaded: Loaded, *, root: Path | None = None) -> None:
     """
     config = schedule_of(loaded)
     folder = (root.absolute() if root else pipeline_root(loaded)) / FOLDER
-    with run_lock(folder, what="a scheduler"), _stop_signals() as stop:
+    with run_lock(folder, what="a scheduler"), stop_signals() as stop:
         scheduler = Scheduler(config, History(folder.parent), _world(loaded, root, folder))
         _say(f"scheduler of {loaded.config.name} started{_next(config)}")
         while not stop.is_set():
@@ -57,9 +55,9 @@ def run_once(loaded: Loaded, *, root: Path | None = None, poll: float = _BEAT_SE
     Raises:
         UserError: The YAML has no schedule, or another scheduler is at work.
     """
-    config = schedule_of(loaded).model_copy(update={"cron": None, "new_span": False})
+    config = schedule_of(loaded).model_copy(update={"cron": None, "new_span": False, "drift": False})
     folder = (root.absolute() if root else pipeline_root(loaded)) / FOLDER
-    with run_lock(folder, what="a scheduler"), _stop_signals() as stop:
+    with run_lock(folder, what="a scheduler"), stop_signals() as stop:
         now = datetime.now(UTC)
         occasion = Occasion(f"once {now.isoformat(timespec='seconds')}", "cron", now)
         scheduler = Scheduler(config, History(folder.parent), _world(loaded, root, folder), name=ONCE)
@@ -130,24 +128,10 @@ def _payload(loaded: Loaded, ended: Ended, label: Callable[[int], str]) -> Paylo
     )
 
 
-@contextmanager
-def _stop_signals() -> Iterator[threading.Event]:
-    """Gives an event that SIGTERM and SIGINT set, instead of ending this process."""
-    stop = threading.Event()
-    before = {
-        number: signal.signal(number, lambda number, frame: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)
-    }
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _next(config: ScheduleConfig) -> str:
     times = next_times(config, datetime.now(UTC), 1)
     parts = [f"next time {times[0]:%Y-%m-%d %H:%M:%S %Z}"] if times else []
-    parts += [f"looks for spans every {config.poll}"] if config.new_span else []
+    parts += [f"looks for spans every {config.poll}"] if config.new_span or config.drift else []
     return f": {', '.join(parts)}" if parts else ": runs are started by `fullpass schedule trigger`"
 
 

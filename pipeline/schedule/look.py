@@ -1,5 +1,7 @@
 """What the source shows at this moment, and what was made of it: the input of `due`."""
 
+import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from components.ingest.files import entries, fingerprint
@@ -7,10 +9,11 @@ from components.ingest.sources import FileSource
 from components.ingest.span_pattern import FORMS, SpanPattern, Unit, has_fields, label_of, parse_pattern, parse_span
 from components.ingest.spans import Window, find_window, has_spans
 from components.ingest.storage import matches
+from pipeline.drift import drift_in_a_process
 from pipeline.history import History, data_digest
 from pipeline.loading.load import Loaded
 from pipeline.run import SPAN_INDEX
-from pipeline.schedule.due import Sight
+from pipeline.schedule.due import Moved, Sight
 from preprocessing.errors import UserError
 
 
@@ -22,6 +25,7 @@ class Source:
         self._history = History(root)
         self._index = root / SPAN_INDEX
         self._known: dict[int, str] = {}
+        self._drift = Measured(lambda number: _moved(loaded, root, number)) if _asks_for_drift(loaded) else None
 
     def look(self) -> Sight:
         """Returns what is there now."""
@@ -47,7 +51,12 @@ class Source:
             ready = marked is None or _marker(loaded) is not None or bool(marked)
             return Sight(_marker_unit(loaded), there, spans=False, ready=ready, fresh=fresh, run=run_id)
         there = frozenset(window.there) if marked is None else marked & frozenset(window.there)
-        return Sight(unit, there, self._steady(window, there), trained=trained, run=run_id)
+        steady = self._steady(window, there)
+        newest = max(steady, default=None)
+        moved: Mapping[int, Moved] = {}
+        if self._drift is not None and newest is not None and (trained is None or newest > trained):
+            moved = self._drift.look(newest)
+        return Sight(unit, there, steady, trained=trained, run=run_id, moved=moved)
 
     def _steady(self, window: Window, there: frozenset[int]) -> frozenset[int]:
         """Returns the spans that nobody is writing: marked as whole, or the same as at the last look."""
@@ -55,6 +64,42 @@ class Source:
             return there
         before, self._known = self._known, {span.number: fingerprint(span.files) for span in window.spans}
         return frozenset(n for n in there if n not in self._known or before.get(n) == self._known[n])
+
+
+class Measured:
+    """What takes long to find out about a span, found out beside everything else, one span at a time."""
+
+    def __init__(self, measure: Callable[[int], Moved]) -> None:
+        self._measure = measure
+        self._found: dict[int, Moved] = {}
+        self._thread: threading.Thread | None = None
+
+    def look(self, number: int) -> Mapping[int, Moved]:
+        """Returns what is known so far; a span that is not known is asked for."""
+        busy = self._thread is not None and self._thread.is_alive()
+        if number not in self._found and not busy:
+            self._thread = threading.Thread(target=self._find, args=(number,), daemon=True)
+            self._thread.start()
+        return dict(self._found)
+
+    def _find(self, number: int) -> None:
+        self._found[number] = self._measure(number)
+
+
+def _asks_for_drift(loaded: Loaded) -> bool:
+    return loaded.config.schedule is not None and loaded.config.schedule.drift and not loaded.config.schedule.new_span
+
+
+def _moved(loaded: Loaded, root: Path, number: int) -> Moved:
+    """Returns what the gate says of a span before a run. What cannot be told is for the run to find out."""
+    unit = span_unit(loaded) or "number"
+    try:
+        verdict = drift_in_a_process(loaded.file.absolute(), root=root, span=label_of(unit, number))
+    except UserError as error:
+        return Moved(True, str(error))
+    reasons = [finding.text for finding in verdict.findings if finding.policy == "retrain"]
+    nothing = "nothing moved further than the checks with the policy retrain allow"
+    return Moved(verdict.retrain, "; ".join(reasons) or nothing)
 
 
 def span_unit(loaded: Loaded) -> Unit | None:

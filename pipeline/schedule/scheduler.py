@@ -59,6 +59,7 @@ class Scheduler:
             name: under which it remembers.
         """
         self._config = config
+        self._watches = config.new_span or config.drift
         self._history = history
         self._world = world
         self._name = name
@@ -82,7 +83,7 @@ class Scheduler:
         while self.state.running is None:
             match due.decide(self._config, self.state, self._world.clock(), self._sight_now()):
                 case Start() if self._world.in_flight():
-                    self._say_once("waiting for a run that an earlier scheduler started")
+                    self._say_once("waiting for a run that an earlier scheduler or a backfill started")
                     return
                 case Start() as start:
                     self._start(start)
@@ -105,22 +106,29 @@ class Scheduler:
         self._see_to_running(running, stopping=True)
 
     def _note(self) -> None:
-        look = self._config.new_span and self.state.running is None
+        look = self._watches and self.state.running is None
         sight = self._sight_now() if look else Sight()
         state, passed = due.note(self._config, self.state, self._world.clock(), sight)
         asked = self._history.requests()
         for number, at, span in asked:
             state = due.request(state, number, at, span)
+        before = self.state.queue
         changed = (state.queue, state.seen_span) != (self.state.queue, self.state.seen_span)
         if changed or passed or asked:
             self._looked = None if state.queue != self.state.queue else self._looked
             self._keep(state, ended=passed, requests=[number for number, *_ in asked])
+            for new in (occasion for occasion in state.queue if occasion not in before):
+                if new.span is not None and new.kind == "drift" and new.span in sight.moved:
+                    self._world.say(f"{new.key}: {sight.moved[new.span].why}")
+            for quiet in (each for each in passed if each.outcome != "missed"):
+                self._world.say(f"{quiet.occasion.key}: {quiet.outcome}. {quiet.message}")
+                self._world.tell(quiet, None, False)
         self.state = state
 
     def _sight_now(self) -> Sight:
         """Returns what the source shows, looked at again as often as `poll` says, and only if it matters."""
         now = self._world.clock()
-        if not self.state.queue and not self._config.new_span:
+        if not self.state.queue and not self._watches:
             return Sight()
         if self._looked is None or now - self._looked >= length(self._config.poll):
             self._looked, self._sight = now, self._world.look()

@@ -58,4 +58,5 @@ def _time(instant: datetime, config: ScheduleConfig) -> str:
 def _words(config: ScheduleConfig) -> str:
     parts = [f"{config.cron} ({config.timezone})"] if config.cron else []
     parts += ["on every new span"] if config.new_span else []
+    parts += ["on drift"] if config.drift else []
     return ", ".join(parts) or "by hand only"

@@ -537,6 +537,8 @@ def test_a_schedule_that_starts_nothing_is_a_warning_that_lets_the_run_go_on(edi
     [
         ("trips.csv", "{new_span: true}", "schedule.new_span", "no spans that could arrive"),
         ("trips.csv", '{cron: "0 3 * * *", lag: 2}', "schedule.lag", "needs cron, and spans by date"),
+        ("t-{SPAN}.csv", "{drift: true}", "schedule.drift", "give one the policy retrain"),
+        ("t-{SPAN}.csv", "{drift: true, new_span: true}", "schedule.drift", "Keep one of them"),
         ("t-{SPAN}.csv", '{cron: "0 3 * * *", lag: 2}', "schedule.lag", "needs cron, and spans by date"),
         ("t-{YYYY}-{MM}.csv", "{new_span: true, lag: 0}", "schedule.lag", "needs cron"),
         ("t-{YYYY}-{MM}.csv", "{new_span: true, poll: 10m, timeout: 5m}", "schedule.timeout", "before a second look"),

@@ -9,6 +9,7 @@ from pipeline.schedule import memory
 from pipeline.schedule.config import ScheduleConfig
 from pipeline.schedule.due import (
     Ended,
+    Moved,
     Occasion,
     Sight,
     Start,
@@ -133,6 +134,19 @@ def test_a_new_span_is_noted_once_and_the_newest_alone_at_first():
     assert [o.span for o in note(each, State(NOW), NOW, sight(3, 4, 5, trained=3))[0].queue] == [4, 5]
     unsteady = replace(sight(6), steady=frozenset())
     assert note(config, state, NOW, unsteady)[0].queue == state.queue
+
+
+def test_a_new_span_is_trained_if_it_moved_and_listed_if_not():
+    config, shown = ScheduleConfig(drift=True), sight(3, 4, trained=3)
+    assert note(config, State(NOW), NOW, shown) == (State(NOW), ()), "the gate has not looked yet"
+    moved = replace(shown, moved={4: Moved(True, "fare: 0.3")})
+    state, ended = note(config, State(NOW), NOW, moved)
+    assert [(o.kind, o.span) for o in state.queue] == [("drift", 4)] and not ended
+    assert decide(config, state, NOW, moved) == Start(state.queue[0], 4)
+    quiet = replace(shown, moved={4: Moved(False, "nothing moved")})
+    state, (ended,) = note(config, State(NOW), NOW, quiet)
+    assert (ended.outcome, ended.message, ended.span) == ("skipped", "nothing moved", 4) and not state.queue
+    assert note(config, state, NOW, quiet) == (state, ())
 
 
 def test_a_run_that_died_unseen_is_taken_up_three_times():

@@ -1,0 +1,20 @@
+"""SIGTERM and SIGINT as something to look at, where a process has others to bring to an end first."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@contextmanager
+def stop_signals() -> Iterator[threading.Event]:
+    """Gives an event that SIGTERM and SIGINT set, instead of ending this process."""
+    stop = threading.Event()
+    before = {number: signal.signal(number, lambda number, frame: stop.set()) for number in _SIGNALS}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
