@@ -22,7 +22,7 @@ from components.transform.component import split_files
 from preprocessing.columns import serving_columns
 from preprocessing.config import PreprocessingConfig
 from preprocessing.errors import UserError
-from preprocessing.outputs import LABEL, ROW_ID
+from preprocessing.outputs import LABEL, ROW_ID, SPAN
 from preprocessing.progress import report as progress
 from trainer.input_fn import decoder, read_blocks
 from trainer.inputs import transformed_outputs
@@ -61,6 +61,7 @@ def Parity(
     export = tf.saved_model.load(path_utils.serving_model_path(model.uri))
     progress(0, len(records), "rows", "export")
     exported = through(export.signatures[TRANSFORM_FEATURES], records)
+    exported.pop(SPAN)  # only tells rows apart; it is no feature
     row_names = _row_names(examples, exported[ROW_ID].tolist())
     progress(len(records) // 2, len(records), "rows", "training input")
     trained_on = _training_input(config, ready, transform_graph, exported)

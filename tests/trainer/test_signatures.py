@@ -142,6 +142,16 @@ def test_an_empty_batch_gives_an_empty_answer(loaded, rows):
     assert loaded.signatures["serving_default"](examples=tf.constant([], tf.string))["scores"].shape == (0,)
 
 
+def test_the_span_of_a_row_is_told_beside_its_features(loaded, rows):
+    import tensorflow as tf
+
+    from tests.trainer.conftest import to_examples
+
+    # Day 20,516 modulo 4,096, its second file, and the rows of that from 7 on.
+    examples = to_examples(rows[:2], first=(36 << 15) + 1 << 36 | 7)
+    assert loaded.signatures["transform_features"](examples=tf.constant(examples))["span"].numpy().tolist() == [36, 36]
+
+
 def test_transformed_features_are_those_of_training(exported, loaded, rows):
     import tensorflow as tf
 
@@ -154,7 +164,7 @@ def test_transformed_features_are_those_of_training(exported, loaded, rows):
         for record in records:
             parsed = tf.io.parse_single_example(record, spec)
             by_id[int(parsed["row_id"])] = parsed
-    assert found.keys() == spec.keys()
+    assert found.keys() == spec.keys() | {"span"}
     for place in range(len(rows)):
         for name in spec.keys() - {"row_id"}:
             expected = by_id[1000 + place][name]
