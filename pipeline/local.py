@@ -30,10 +30,12 @@ def main() -> None:
     from components.ingest.spans import find_window
     from pipeline.build import METADATA, build
     from pipeline.checks.check import require
+    from pipeline.execution.events import new_run_id
     from pipeline.execution.locks import run_lock
     from pipeline.execution.metadata_store import settle_abandoned
     from pipeline.loading.load import load
     from pipeline.run import add_user_modules, pipeline_root
+    from pipeline.run_facts import run_facts, tell_nodes
     from preprocessing.errors import UserError
 
     file = os.environ.get(CONFIG_VARIABLE)
@@ -45,6 +47,8 @@ def main() -> None:
     root = pipeline_root(loaded)
     with run_lock(root, what="tfx run"):
         settle_abandoned(root / METADATA, str(root), loaded.config.name)
+        # TFX gives the run its id, and tells it to nobody before.
+        tell_nodes(run_facts(loaded, None), root / "logs" / new_run_id())
         window = find_window(loaded.config.data, loaded.resolve, os.environ.get(SPAN_VARIABLE) or None)
         LocalDagRunner().run(build(loaded, root=root, window=window))
 
