@@ -23,9 +23,10 @@ _DIGITS = 12
 def run_facts(loaded: Loaded, run_id: str | None) -> dict[str, Any]:
     """Returns the facts of a run.
 
-    run: its id, as far as it is known before. config: `hash` of all settings, defaults included, so that neither comments nor order count, and
-    `yaml`, the file as it was. code: version and `source` digest of Fullpass, digest of the `user`'s functions, and
-    `commit` of the YAML's folder, with `-dirty` where something there is not committed; null without any.
+    run: its id, as far as it is known before. config: `hash` of all settings, defaults included, so that neither
+    comments nor order count, and `yaml`, the file as it was. code: version and `source` digest of Fullpass, digest of
+    the `user`'s functions, and `commit` of the YAML's folder, with `-dirty` where something there is not committed;
+    null without any.
     """
     config = loaded.config
     functions = transform_functions(config) + model_functions(config)

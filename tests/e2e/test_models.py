@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.lineage.tell import tell
+
 pytestmark = pytest.mark.e2e
 
 YAML = """\
@@ -54,6 +56,11 @@ class Owner:
     def say(self, *words):
         return json.loads(self(*words, "--json"))
 
+    def lineage(self, model) -> dict:
+        """Returns what `fullpass lineage --json` prints, without a process of its own."""
+        told = tell(str(model), self.config)
+        return {"source": told.source, **told.lineage}
+
 
 @pytest.fixture(scope="module")
 def owner(fullpass, tmp_path_factory) -> Owner:
@@ -74,18 +81,19 @@ def facts_of(version: Path) -> dict:
 def test_the_metadata_and_the_model_tell_the_same_of_every_version(owner):
     first, second = sorted(path for path in owner.serving.iterdir() if path.name.isdigit())
     for version, day, epochs in ((first, 1, 1), (second, 2, 2)):
-        told = owner.say("lineage", version.name)
+        told = owner.lineage(version.name)
         assert told.pop("source").endswith("metadata.sqlite")
         assert told == facts_of(version)
         assert f"epochs: {epochs}" in told["config"]["yaml"]
         [span] = told["spans"]
         assert (span["span"], span["rows_read"], sum(span["rows"].values())) == (f"2013-01-{day:02d}", ROWS, ROWS)
     assert facts_of(first)["config"]["hash"] != facts_of(second)["config"]["hash"]
-    assert owner("lineage", "latest", "--yaml") == owner.config.read_text()
+    assert owner.say("lineage") == owner.lineage("latest")
+    assert owner.lineage("latest")["config"]["yaml"] == owner.config.read_text()
 
 
 def test_the_lineage_is_what_stands_elsewhere(owner):
-    told = owner.say("lineage", "latest")
+    told = owner.lineage("latest")
     root = owner.folder / "runs" / "tiny"
     summary = json.loads((max((root / "logs").iterdir()) / "summary.json").read_text())
     assert (told["run"], told["metrics"]) == (summary["run_id"], summary["metrics"])
@@ -101,19 +109,20 @@ def test_the_lineage_is_what_stands_elsewhere(owner):
 
 def test_a_model_that_left_its_pipeline_tells_it_all_the_same(owner, tmp_path):
     copied = shutil.copytree(owner.serving / "current", tmp_path / "copied")
-    known = owner.say("lineage", copied)
+    known = owner.lineage(copied)
     (copied / "assets.extra" / "origin.json").unlink()
-    alone = owner.say("lineage", copied)
+    alone = owner.lineage(copied)
     assert alone.pop("source") == str(copied / "assets.extra" / "fullpass.json")
     assert alone == {name: said for name, said in known.items() if name != "source"}
     tree = owner("lineage", copied)
+    assert owner("lineage", copied, "--yaml") == owner.config.read_text()
     assert "2013-01-02" in tree and "blessed by Evaluator" in tree and alone["config"]["hash"] in tree
 
 
 def test_an_export_in_the_root_is_found_in_the_metadata(owner):
-    model = owner.say("lineage", "latest")["model"]
-    assert owner.say("lineage", model) == owner.say("lineage", f"{model}/Format-Serving")
-    assert owner.say("lineage", model)["model"] == model
+    model = owner.lineage("latest")["model"]
+    assert owner.lineage(model) == owner.lineage(f"{model}/Format-Serving")
+    assert owner.lineage(model)["model"] == model
 
 
 def test_back_and_forward_again_and_what_is_served_is_said(owner):
@@ -126,7 +135,7 @@ def test_back_and_forward_again_and_what_is_served_is_said(owner):
     )
     assert str(first["version"]) in owner("rollback")
     assert [version["state"] for version in owner.say("models")] == ["put aside", "served"]
-    assert owner.say("lineage", "latest")["spans"][0]["span"] == "2013-01-01"
+    assert owner.lineage("latest")["spans"][0]["span"] == "2013-01-01"
     owner("rollback", "--to", second["version"])
     assert [version["state"] for version in owner.say("models")] == ["served", "kept"]
     shown = owner("models")
@@ -136,7 +145,7 @@ def test_back_and_forward_again_and_what_is_served_is_said(owner):
 def test_gc_keeps_what_the_pushed_models_and_the_window_need(owner):
     root = owner.folder / "runs" / "tiny"
     models = owner.say("models")
-    lineages = [owner.say("lineage", version["version"]) for version in models]
+    lineages = [owner.lineage(version["version"]) for version in models]
     caches = {path.name for path in root.glob("input_cache/train-*")}
     before = {path for path in owner.folder.rglob("*") if path.is_file()}
     said = owner.say("gc", "--keep-runs", "1", "--keep-days", "0", "--dry-run")
@@ -153,7 +162,7 @@ def test_gc_keeps_what_the_pushed_models_and_the_window_need(owner):
     }
     assert not any(path.is_relative_to(owner.serving) for path in gone)
     assert len(caches) == 2 and len(list(root.glob("input_cache/train-*"))) == 1
-    assert [owner.say("lineage", version["version"]) for version in models] == lineages
+    assert [owner.lineage(version["version"]) for version in models] == lineages
     assert owner.say("models") == models
     assert "Nothing to free" in owner("gc", "--keep-runs", "1", "--keep-days", "0")
     out = owner("run", "pipeline.yaml")
