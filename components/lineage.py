@@ -15,6 +15,7 @@ from tfx.dsl.io import fileio
 from tfx.types.artifact import Artifact as TfxArtifact
 from tfx.utils import path_utils
 
+from components.artifacts import SpanComparison
 from components.evaluation.config import EvaluationConfig
 from components.evaluation.verdict import Verdict, read_verdict
 from components.push import DESCRIPTION, LINEAGE
@@ -145,8 +146,14 @@ def _judged(verdict: Verdict | None, blessing: Made | None) -> Json:
 
 
 def _decision(gate: Made) -> Json:
-    """Returns what a gate recorded of itself; ids and names are TFX's own."""
-    return {name: value for name, value in sorted(gate.properties.items()) if name not in _OF_TFX}
+    """Returns what a gate recorded of itself, without what is TFX's own, and what the data gate found, in words."""
+    recorded = {name: value for name, value in sorted(gate.properties.items()) if name not in _OF_TFX}
+    comparison = f"{gate.uri}/{SpanComparison.FILE}"
+    if not fileio.exists(comparison):
+        return recorded
+    with fileio.open(comparison) as file:
+        findings = json.loads(file.read())["findings"]
+    return recorded | {"found": [f"{finding['policy']}: {finding['text']}" for finding in findings]}
 
 
 _OF_TFX = frozenset({"name", "producer_component", "pipeline_name", "state", "tfx_version", "is_external"})

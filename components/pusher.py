@@ -7,7 +7,7 @@ from tfx.dsl.component.experimental.decorators import component
 from tfx.types import standard_artifacts
 from tfx.utils import path_utils
 
-from components.artifacts import ParityReport, ServingReport
+from components.artifacts import ParityReport, ServingReport, SpanComparison
 from components.evaluation.config import EvaluationConfig
 from components.lineage import Origins, facts_in_export, lineage_of, made
 from components.push import push
@@ -17,6 +17,7 @@ from components.push import push
 def Pusher(
     examples: InputArtifact[list[standard_artifacts.Examples]],
     transform_graph: InputArtifact[standard_artifacts.TransformGraph],
+    comparison: InputArtifact[SpanComparison],
     model: InputArtifact[standard_artifacts.Model],
     evaluation: InputArtifact[standard_artifacts.ModelEvaluation],
     blessing: InputArtifact[standard_artifacts.ModelBlessing],
@@ -42,7 +43,7 @@ def Pusher(
         transform_graph=made(transform_graph),
         evaluation=made(evaluation),
         blessing=made(blessing),
-        gates={"Parity": made(parity), "ServingCheck": made(serving)},
+        gates={"DataGate": made(comparison), "Parity": made(parity), "ServingCheck": made(serving)},
     )
     lineage = lineage_of(origins, facts_in_export(model.uri), EvaluationConfig.model_validate_json(evaluated))
     export = Path(path_utils.serving_model_path(model.uri))

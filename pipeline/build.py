@@ -249,6 +249,7 @@ def build_nodes(loaded: Loaded, place: Place, *, reuse: bool = True) -> list[bas
     pusher = Pusher(
         examples=examples,
         transform_graph=transform_graph,
+        comparison=span_comparison.outputs["comparison"],
         model=model,
         evaluation=evaluator.outputs["evaluation"],
         blessing=evaluator.outputs["blessing"],

@@ -13,7 +13,7 @@ from components.lineage import Json, Made, Origins, facts_in_export, lineage_of
 from pipeline.execution.metadata_store import LockedMetadata, node_of, recorded_facts
 
 # Input of the Pusher -> the node that decides by it.
-_GATES = {"parity": "Parity", "serving": "ServingCheck"}
+_GATES = {"comparison": "DataGate", "parity": "Parity", "serving": "ServingCheck"}
 
 
 def find_lineage(path: Path, model_uri: str) -> Json | None:

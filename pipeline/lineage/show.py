@@ -27,13 +27,16 @@ def tree(told: Told) -> RenderableType:
     _blessing(root, lineage.get("blessing"))
     gates = root.add("gates")
     for name, said in (lineage.get("gates") or {}).items():
-        _line(gates, name, ", ".join(f"{key} {_short(value)}" for key, value in said.items()))
+        recorded = {key: value for key, value in said.items() if key != "found"}
+        branch = _line(gates, name, ", ".join(f"{key} {_short(value)}" for key, value in recorded.items()))
+        for found in said.get("found", []):
+            branch.add(Text(found))
     _line(root, "told by", told.source)
     return root
 
 
-def _line(tree: Tree, name: str, value: Any) -> None:
-    tree.add(Text(f"{name}  {value if value not in (None, '') else 'not recorded'}"))
+def _line(tree: Tree, name: str, value: Any) -> Tree:
+    return tree.add(Text(f"{name}  {value if value not in (None, '') else 'not recorded'}"))
 
 
 def _code(tree: Tree, code: dict[str, Any]) -> None:

@@ -79,12 +79,12 @@ def find_kept(records: Records, runs: Iterable[Run], models: Collection[int], sp
     files |= _window(records, spans)
     models = {*models, *(identity for identity in files if records.artifacts[identity].type == MODEL)}
     judging = _judging(records, models)
-    files |= models | {artifact for identity in judging for artifact in _outputs(records, identity)}
-    executions |= judging | _ancestry(records, makers, files)
+    # Of all that made or judged a kept model the files stay, but for examples and other models; of those the records.
+    about = judging | _ancestry(records, makers, models)
+    files |= models
+    files |= {a for e in about for a in _around(records, e) if records.artifacts[a].type not in (EXAMPLES, MODEL)}
+    executions |= about | _ancestry(records, makers, files)
     ancestors = {artifact for identity in executions for artifact in _around(records, identity)}
-    # Of what a kept model was made of, all but the examples; the records of those.
-    making = _ancestry(records, makers, models)
-    files |= {a for e in making for a in _around(records, e) if records.artifacts[a].type not in (EXAMPLES, MODEL)}
     return Kept(
         runs=frozenset(run.id for run in runs),
         executions=frozenset(executions),

@@ -104,6 +104,7 @@ def test_the_lineage_is_what_stands_elsewhere(owner):
         sql = """SELECT f.string_value FROM ArtifactProperty f JOIN ArtifactProperty s USING (artifact_id)
                  WHERE f.name = 'fingerprint' AND s.name = 'label' AND s.string_value = '2013-01-02'"""
         assert database.execute(sql).fetchall() == [(told["spans"][0]["fingerprint"],)]
+    assert (told["gates"]["DataGate"]["span"], told["gates"]["DataGate"]["stopped"]) == ("2013-01-02", 0)
     assert told["transform_graph"]["digest"] and told["code"]["source"]
 
 
