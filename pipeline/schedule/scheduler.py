@@ -1,5 +1,6 @@
 """The scheduler: looks, decides by `due`, writes down what it is about to do, and does it."""
 
+import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -76,7 +77,17 @@ class Scheduler:
             self._keep(self.state)
 
     def beat(self) -> None:
-        """Does all that is to be done now. Meant to be called every second or so."""
+        """Does all that is to be done now. Meant to be called every second or so.
+
+        What the machine refuses for now, such as a disk that is full, is said and tried again at the next beat; a run
+        that could not be started counts as one whose process died.
+        """
+        try:
+            self._beat()
+        except (OSError, sqlite3.Error) as error:
+            self._say_once(f"trouble, tried again: {error}")
+
+    def _beat(self) -> None:
         if self.state.running is not None:
             self._see_to_running(self.state.running)
         self._note()
