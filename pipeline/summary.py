@@ -224,8 +224,6 @@ def _analysis(analysis: Analysis) -> list[str]:
     for why, labels in by_reason.items():
         shown = labels if len(labels) <= _SHOWN else [*labels[:2], "...", labels[-1]]
         lines.append(f"{len(labels)} analysed, {why}: {', '.join(shown)}")
-    if analysis.every:
-        lines.append("all spans were read all the same: an analyzer uses the result of another")
     return lines
 
 

@@ -47,9 +47,9 @@ def counted_vocabulary(
         arrange: Makes the lines of the file out of the tokens chosen; by default they stand by falling frequency.
     """
     analyzer = tft.experimental.CacheablePTransformAnalyzer(
-        make_accumulators_ptransform=_Count(),
-        merge_accumulators_ptransform=_Merge(),
-        extract_output_ptransform=_Write(_Limits(coverage, top_k, min_count), name, arrange),
+        make_accumulators_ptransform=CountTokens(),
+        merge_accumulators_ptransform=MergeCounts(),
+        extract_output_ptransform=WriteVocabulary(_Limits(coverage, top_k, min_count), name, arrange),
         cache_coder=_CountCoder(),
     )
     (path,) = tft.experimental.ptransform_analyzer(
@@ -71,18 +71,24 @@ class _Named:
         return type(self).__name__
 
 
-class _Count(_Named, beam.PTransform):
+class CountTokens(_Named, beam.PTransform):
+    """Batches of tokens -> (token, count)."""
+
     def expand(self, batches: beam.PCollection) -> beam.PCollection:
         counted = batches | beam.FlatMap(lambda batch: Counter(batch[0].tolist()).items())
         return counted | beam.CombinePerKey(sum)  # type: ignore[arg-type]
 
 
-class _Merge(_Named, beam.PTransform):
+class MergeCounts(_Named, beam.PTransform):
+    """(token, count) of several parts of the rows -> (token, count) of all."""
+
     def expand(self, counts: beam.PCollection) -> beam.PCollection:
         return counts | beam.CombinePerKey(sum)  # type: ignore[arg-type]
 
 
-class _Write(PTransformAnalyzer):
+class WriteVocabulary(PTransformAnalyzer):
+    """(token, count) -> the path of the file of the tokens chosen."""
+
     def __init__(self, limits: _Limits, name: str, arrange: Arrange | None):
         super().__init__()
         self._limits = limits
@@ -97,6 +103,14 @@ class _Write(PTransformAnalyzer):
             | beam.CombineGlobally(_MostFrequent(self._limits))
             | beam.Map(lambda tokens: np.array(_write(list(arrange(tokens)), path)))
         )
+
+    def write(self, counts: Iterable[tuple[bytes, int]], folder: str) -> np.ndarray:
+        """Writes the file without Beam, of the counts of all tokens, and returns its path."""
+        chosen = _MostFrequent(self._limits)
+        accumulator = chosen.create_accumulator()
+        for pair in counts:
+            accumulator = chosen.add_input(accumulator, pair)
+        return np.array(_write(list(self._arrange(chosen.extract_output(accumulator))), f"{folder}/{self._name}"))
 
 
 class _MostFrequent(beam.CombineFn):

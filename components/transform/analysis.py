@@ -9,13 +9,11 @@ from dataclasses import asdict, dataclass
 class Analysis:
     """Where the statistics of each span came from.
 
-    hit: labels of spans taken from the cache. missed: label of each analysed span -> why. every: whether all spans had
-    to be read all the same, since one analyzer uses the result of another.
+    hit: labels of spans taken from the cache. missed: label of each analysed span -> why.
     """
 
     hit: tuple[str, ...]
     missed: Mapping[str, str]
-    every: bool
 
     def to_json(self) -> str:
         """Returns the analysis as text."""
@@ -25,4 +23,4 @@ class Analysis:
 def read_analysis(text: str) -> Analysis:
     """Returns an analysis that `to_json` wrote."""
     fields = json.loads(text)
-    return Analysis(tuple(fields["hit"]), fields["missed"], fields["every"])
+    return Analysis(tuple(fields["hit"]), fields["missed"])

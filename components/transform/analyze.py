@@ -1,27 +1,29 @@
 """The analysis of the train split, span by span, where what is known of a span is not computed again.
 
-TF Transform's graph grows with datasets times analyzers. All spans whose every entry is in the cache are therefore one
-dataset to it, and an entry of that dataset is the accumulators of all of them: a window of any width costs what its new
-spans do.
+A file of a span is one Beam element, and what its rows come to another, whatever the number of analyzers: so a window
+costs what reading its new spans does, and starting Beam's steps costs nothing to speak of.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
+import tensorflow as tf
+import tensorflow_transform as tft
 import tensorflow_transform.beam as tft_beam
-from tensorflow_transform.beam import analysis_graph_builder
-from tensorflow_transform.beam.analyzer_cache import DatasetCache, DatasetKey
-from tfx_bsl.tfxio.tensor_adapter import TensorAdapter, TensorAdapterConfig
+from tensorflow_transform.impl_helper import METADATA_DIR_NAME
+from tfx_bsl.tfxio.tensor_adapter import TensorAdapter
 
+from components.transform.accumulators import Accumulator
 from components.transform.analysis import Analysis
 from components.transform.analyzer_cache import AnalyzerCache, Entries
+from components.transform.read import ReadExamples, RecordReader
+from components.transform.traced import Function, trace
 
-_KNOWN = DatasetKey("known")
-
-Read = Callable[[Sequence[str], str], beam.PTransform]
-"""(files, name) -> what reads them as RecordBatches."""
+_Part = tuple[int, Entries]
+"""Number of a file or a span, and what its rows came to."""
 
 
 @dataclass(frozen=True)
@@ -33,104 +35,165 @@ class TrainSpan:
     files: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class _Plan:
+    """What an analysis has to do. known: entries of each span that the cache has. absent: keys of the analyzers that
+    are computed, for the spans in `missed`."""
+
+    spans: tuple[TrainSpan, ...]
+    known: tuple[Entries, ...]
+    missed: tuple[int, ...]
+    absent: frozenset[bytes]
+
+
 def analyze(
     pipeline: beam.Pipeline,
-    function: Callable[[Any], Any],
-    adapter: TensorAdapterConfig,
+    function: Function,
     spans: Sequence[TrainSpan],
-    cache: AnalyzerCache,
-    read: Read,
-) -> tuple[Any, Analysis]:
-    """Returns TF Transform's transform function, deferred, and where it comes from; fills the cache.
+    cache: AnalyzerCache | None,
+    graph: str,
+    rows: int,
+) -> tuple[beam.PCollection, Analysis]:
+    """Writes the transform graph of the rows of all spans, and fills the cache.
 
     Args:
         pipeline: runs it.
-        function: the preprocessing function of the batch alone.
-        adapter: how RecordBatches become tensors.
-        spans: the window.
-        cache: of the pipeline.
-        read: makes what reads files.
+        function: the preprocessing function.
+        spans: the window; the whole train split is one where the source has none.
+        cache: of the pipeline; None analyses every span anew and keeps nothing.
+        graph: folder that the graph is written to.
+        rows: of all spans.
+
+    Returns:
+        The folder, once it is written; and where the statistics come from.
     """
-    specs = TensorAdapter(adapter).OriginalTypeSpecs()
-    found = {span.fingerprint: cache.read(span.fingerprint) for span in spans}
-    # The keys cost a trace of the function, and tell nothing where nothing is known.
-    wanted = _keys(function, specs) if any(found.values()) else frozenset()
-    entries = {fingerprint: _wanted(of_span, wanted) for fingerprint, of_span in found.items()}
-    hit = [span for span in spans if wanted and len(entries[span.fingerprint]) == len(wanted)]
-    missed = [span for span in spans if span not in hit]
-    joined = {_KNOWN: _joined([entries[span.fingerprint] for span in hit])} if hit else {}
-    joined |= {DatasetKey(span.fingerprint): entries[span.fingerprint] for span in missed}
-    known = {key: _as_collections(pipeline, key, found) for key, found in joined.items() if found}
-    needed = set(joined)
-    if hit:
-        needed = analysis_graph_builder.get_analysis_dataset_keys(function, specs, needed, known, False)
-    files = {_KNOWN: [file for span in hit for file in span.files]}
-    files |= {DatasetKey(span.fingerprint): list(span.files) for span in missed}
-    labels = {_KNOWN: "known"} | {DatasetKey(span.fingerprint): span.label for span in missed}
-    data = {key: pipeline | read(files[key], labels[key]) if key in needed else None for key in joined}
-    transform_fn, made = (data, known, adapter) | "Analyze" >> tft_beam.AnalyzeDatasetWithCache(function)
-    _write(cache, made, {span.fingerprint: entries[span.fingerprint] for span in missed})
-    whys = {span.label: _why(len(entries[span.fingerprint]), len(wanted)) for span in missed}
-    return transform_fn, Analysis(tuple(span.label for span in hit), whys, bool(hit) and _KNOWN in needed)
+    accumulators = trace(function).accumulators
+    if accumulators is None:
+        analysis = Analysis((), {span.label: "an analyzer needs all of the rows" for span in spans})
+        return _by_tensorflow_transform(pipeline, function, spans, graph, rows), analysis
+    plan = _plan(spans, cache, frozenset(accumulator.key for accumulator in accumulators))
+    files = [(n, i, path) for n in plan.missed for i, path in enumerate(spans[n].files)]
+    total = rows if len(plan.missed) == len(spans) else None
+    made = (
+        pipeline
+        | "Files" >> beam.Create(files, reshuffle=False)
+        | "Accumulate" >> beam.ParDo(_Accumulate(function, plan.absent, total))
+        | "BySpan" >> beam.GroupByKey()
+        | "Spans" >> beam.ParDo(_JoinFiles(function, plan, cache))
+    )
+    written = (
+        pipeline
+        | "Once" >> beam.Create([graph], reshuffle=False)
+        | "WriteGraph" >> beam.ParDo(_WriteGraph(function, plan), beam.pvalue.AsList(made))
+    )
+    whys = {spans[n].label: _why(len(plan.known[n]), len(accumulators)) for n in plan.missed}
+    hit = tuple(span.label for n, span in enumerate(spans) if n not in plan.missed) if accumulators else ()
+    return written, Analysis(hit, whys)
 
 
-def _keys(function: Callable[[Any], Any], specs: Mapping[str, Any]) -> frozenset[bytes]:
-    """Returns the keys of all analyzers of the function."""
-    return frozenset(analysis_graph_builder.get_analysis_cache_entry_keys(function, specs, {_KNOWN}, False))
-
-
-def _wanted(entries: Entries, wanted: Collection[bytes]) -> Entries:
-    return {key: values for key, values in entries.items() if key in wanted}
-
-
-def _joined(entries: Sequence[Entries]) -> Entries:
-    return {key: [value for of_span in entries for value in of_span[key]] for key in entries[0]}
+def _plan(spans: Sequence[TrainSpan], cache: AnalyzerCache | None, wanted: frozenset[bytes]) -> _Plan:
+    found = [cache.read(span.fingerprint) if cache else {} for span in spans]
+    known = tuple({key: values for key, values in entries.items() if key in wanted} for entries in found)
+    missed = tuple(n for n, entries in enumerate(known) if len(entries) < len(wanted))
+    absent = frozenset(key for n in missed for key in wanted - known[n].keys())
+    return _Plan(tuple(spans), known, missed, absent)
 
 
 def _why(found: int, wanted: int) -> str:
     return f"{wanted - found} of {wanted} analyzers are new or changed" if found else "not analysed before"
 
 
-def _as_collections(pipeline: beam.Pipeline, key: DatasetKey, entries: Entries) -> DatasetCache:
-    collections = {
-        name: pipeline | f"Cached[{key.key}][{i}]" >> beam.Create(entries[name], reshuffle=False)
-        for i, name in enumerate(sorted(entries))
-    }
-    return DatasetCache(collections, None)
+class _Accumulate(beam.DoFn):
+    """(number of the span, number of the file, file) -> the span's number, with what the rows of the file come to."""
+
+    def __init__(self, function: Function, keys: frozenset[bytes], rows: int | None):
+        self._function = function
+        self._keys = keys
+        self._rows = rows
+
+    def setup(self) -> None:
+        traced = trace(self._function)
+        self._adapter = TensorAdapter(self._function.adapter)
+        self._accumulators = [one for one in traced.accumulators or () if one.key in self._keys]
+        self._given = traced.given(self._accumulators)
+        self._reader = RecordReader(self._function.schema, "train analysed", self._rows)
+
+    def process(self, element: tuple[int, int, str]) -> Iterator[tuple[int, _Part]]:
+        span, number, path = element
+        states = [one.start() for one in self._accumulators]
+        empty = True
+        for batch in self._reader.batches(path):
+            given = self._given(self._adapter.ToBatchTensors(batch))
+            empty = False
+            for n, one in enumerate(self._accumulators):
+                states[n] = one.add(states[n], tuple(given[name] for name in one.tensors))
+        if not empty:
+            yield span, (number, {one.key: one.encode(s) for one, s in zip(self._accumulators, states, strict=True)})
 
 
-def _write(cache: AnalyzerCache, made: Mapping[DatasetKey, DatasetCache], earlier: Mapping[str, Entries]) -> None:
-    """Keeps what was computed, beside what was in the cache already."""
-    named = [
-        collection | f"Entry[{key.key}][{i}]" >> beam.Map(_with_name, key.key, name)
-        for key, of_span in (made or {}).items()
-        if key != _KNOWN
-        for i, (name, collection) in enumerate(sorted(of_span.items()))
-    ]
-    if named:
-        _ = (
-            named
-            | "Entries" >> beam.Flatten()
-            | "BySpan" >> beam.GroupByKey()
-            | "Keep" >> beam.ParDo(_Keep(cache, earlier))
-        )
+class _JoinFiles(beam.DoFn):
+    """What the files of a span come to -> what the span comes to, which is kept."""
 
-
-def _with_name(value: bytes, fingerprint: str, name: bytes) -> tuple[str, tuple[bytes, bytes]]:
-    return fingerprint, (name, value)
-
-
-class _Keep(beam.DoFn):
-    """Writes all entries of a span at once."""
-
-    def __init__(self, cache: AnalyzerCache, earlier: Mapping[str, Entries]):
+    def __init__(self, function: Function, plan: _Plan, cache: AnalyzerCache | None):
+        self._function = function
+        self._plan = plan
         self._cache = cache
-        self._earlier = dict(earlier)
 
-    def process(self, element: tuple[str, Any]) -> Iterator[None]:
-        fingerprint, made = element
-        entries = dict(self._earlier[fingerprint])
-        for name, value in made:
-            entries.setdefault(name, []).append(value)
-        self._cache.write(fingerprint, entries)
-        yield from ()
+    def process(self, element: tuple[int, Iterable[_Part]]) -> Iterator[_Part]:
+        span, parts = element
+        of_files = [entries for _, entries in sorted(parts, key=lambda part: part[0])]
+        accumulators = [one for one in trace(self._function).accumulators or () if one.key in self._plan.absent]
+        made = (
+            of_files[0] if len(of_files) == 1 else {one.key: one.encode(_merged(one, of_files)) for one in accumulators}
+        )
+        if self._cache is not None:
+            self._cache.write(self._plan.spans[span].fingerprint, {**self._plan.known[span], **made})
+        yield span, made
+
+
+class _WriteGraph(beam.DoFn):
+    """Folder -> the same, once the graph is in it."""
+
+    def __init__(self, function: Function, plan: _Plan):
+        self._function = function
+        self._plan = plan
+
+    def process(self, graph: str, made: Sequence[_Part]) -> Iterator[str]:
+        of_spans = [dict(entries) for entries in self._plan.known]
+        for span, entries in made:
+            of_spans[span] |= entries
+        traced = trace(self._function)
+        present = [entries for entries in of_spans if entries]
+        states = {one.key: _merged(one, present) for one in traced.accumulators or ()}
+        pending = f"{graph}/pending"
+        if tf.io.gfile.exists(pending):
+            tf.io.gfile.rmtree(pending)
+        traced.write(states, pending)
+        _publish(graph, pending, traced.assets)
+        yield graph
+
+
+def _merged(one: Accumulator, entries: Sequence[Mapping[bytes, Sequence[bytes]]]) -> Any:
+    return one.merge([one.decode(values[one.key]) for values in entries]) if entries else one.start()
+
+
+def _publish(graph: str, pending: str, assets: Mapping[str, str]) -> None:
+    """Renames a graph with its schema inside to the two folders that TF Transform reads."""
+    metadata = f"{graph}/{tft.TFTransformOutput.TRANSFORMED_METADATA_DIR}"
+    if assets:
+        with tf.io.gfile.GFile(f"{pending}/{METADATA_DIR_NAME}/{tft.TFTransformOutput.ASSET_MAP}", "w") as file:
+            file.write(json.dumps(assets))
+    tf.io.gfile.rename(f"{pending}/{METADATA_DIR_NAME}", metadata, overwrite=True)
+    tf.io.gfile.rename(pending, f"{graph}/{tft.TFTransformOutput.TRANSFORM_FN_DIR}", overwrite=True)
+
+
+def _by_tensorflow_transform(
+    pipeline: beam.Pipeline, function: Function, spans: Sequence[TrainSpan], graph: str, rows: int
+) -> beam.PCollection:
+    """Has TF Transform analyse all rows: it knows analyzers that are given what others come to, and any of Beam."""
+    files = [file for span in spans for file in span.files]
+    train = pipeline | "Train" >> ReadExamples(files, function.schema, "train analysed", rows)
+    with tft_beam.Context(temp_dir=function.temporary):
+        made = (train, function.adapter) | "Analyze" >> tft_beam.AnalyzeDataset(function)
+        written = made | "WriteGraph" >> tft_beam.WriteTransformFn(graph)
+    return written | "Folder" >> beam.Map(lambda _: graph)

@@ -7,10 +7,10 @@ from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
+import tensorflow_transform as tft
 from apache_beam.utils.shared import Shared
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tensorflow_transform import impl_helper
-from tensorflow_transform.tf_metadata import dataset_metadata
 from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 from tfx_bsl.public.tfxio import TensorAdapter, TensorAdapterConfig
 
@@ -22,7 +22,7 @@ from preprocessing.transform_graph import Part, TransformGraph
 
 
 class ApplyGraph(beam.DoFn):
-    """(raw RecordBatch, folder of the transform graph, its metadata) -> (id of the first row, serialized examples).
+    """(raw RecordBatch, folder of the transform graph) -> (id of the first row, serialized examples).
 
     Applies the part of the graph that transformed examples need, and no more: TF Transform's own `TransformDataset`
     computes every output and drops some.
@@ -43,18 +43,17 @@ class ApplyGraph(beam.DoFn):
         self._part = None
         self._shared.acquire(frozenset, tag="released")
 
-    def process(
-        self, batch: pa.RecordBatch, graph: str, metadata: dataset_metadata.DatasetMetadata
-    ) -> Iterator[tuple[int, list[bytes]]]:
+    def process(self, batch: pa.RecordBatch, graph: str) -> Iterator[tuple[int, list[bytes]]]:
         """See base class."""
         if self._part is None:
-            self._start(graph, metadata.schema)
+            self._start(tft.TFTransformOutput(graph))
         made = self._part(self._adapter.ToBatchTensors(batch))  # type: ignore[misc]
         transformed = self._converter.convert(made)
         first_row = transformed.column(transformed.schema.get_field_index(ROW_ID)).flatten()[0].as_py()
         yield first_row, self._encoder.encode(_with_columns(transformed, batch, self._raw))
 
-    def _start(self, graph: str, transformed: schema_pb2.Schema) -> None:
+    def _start(self, output: tft.TFTransformOutput) -> None:
+        transformed, graph = output.transformed_metadata.schema, output.transform_savedmodel_dir
         later = {name for place in ("input", "model") for name in transformed_at(self._config, place)}
         schema = schema_pb2.Schema()
         schema.CopyFrom(transformed)

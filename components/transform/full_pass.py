@@ -1,7 +1,7 @@
 """The full pass on Beam: read records in C++ batches, analyse train, transform and write every split.
 
-One Beam element is a file, then a RecordBatch; never an example. Reading (`ReadExamples`), analysis (TF Transform)
-and writing (`WriteExamples`) are separate, so that each can be made faster on its own.
+Reading (`read.py`), analysis (`analyze.py`), applying the graph (`apply_graph.py`) and writing are separate, so that
+each can be made faster on its own.
 """
 
 import json
@@ -10,16 +10,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import apache_beam as beam
-import pyarrow as pa
-import tensorflow as tf
-import tensorflow_transform.beam as tft_beam
 from apache_beam.transforms.window import GlobalWindows
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io
 from tfx.dsl.io import fileio
-from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
-from tfx_bsl.public.tfxio import TFXIO, TensorAdapterConfig
-from tfx_bsl.tfxio.tf_example_record import TFExampleBeamRecord
 
 from components.ingest.shards import Layout, Piece
 from components.ingest.write import PENDING, JoinPieces, PieceWriter, publish
@@ -27,15 +21,14 @@ from components.transform.analysis import Analysis
 from components.transform.analyze import TrainSpan, analyze
 from components.transform.analyzer_cache import AnalyzerCache
 from components.transform.apply_graph import ApplyGraph
+from components.transform.read import ReadExamples
+from components.transform.traced import Function, adapter_of
 from preprocessing.config import PreprocessingConfig
-from preprocessing.preprocessing_fn import preprocessing_fn
-from preprocessing.progress import report
 from preprocessing.stable_ids import Continued
 from trainer.samples import write_samples
 
 ANALYZED_SPLIT = "train"
 SAMPLED_SPLIT = "eval"
-_BATCH_ROWS = 2048
 
 
 @dataclass(frozen=True)
@@ -67,30 +60,23 @@ def run(full_pass: FullPass, pipeline: beam.Pipeline) -> Analysis | None:
     Returns:
         Where the statistics of each span come from; None if there are no spans.
     """
-    adapter = _tfxio(full_pass.schema).TensorAdapterConfig()
-    with tft_beam.Context(temp_dir=full_pass.temporary):
-        transform_fn, analysis = _analyze(full_pass, pipeline, adapter)
-        _ = transform_fn | "WriteGraph" >> tft_beam.WriteTransformFn(full_pass.graph)
-        if full_pass.transformed is not None:
-            _transform(full_pass, pipeline, transform_fn)
-    return analysis
-
-
-def _analyze(full_pass: FullPass, pipeline: beam.Pipeline, adapter: TensorAdapterConfig) -> tuple[Any, Analysis | None]:
-    function = _function(full_pass)
-    if full_pass.cache is None:
-        train = pipeline | "Train" >> ReadExamples(full_pass, ANALYZED_SPLIT, "analysed")
-        return (train, adapter) | "Analyze" >> tft_beam.AnalyzeDataset(function), None
-
-    def read(files: Sequence[str], label: str) -> beam.PTransform:
-        return f"Train[{label}]" >> ReadExamples(full_pass, ANALYZED_SPLIT, f"{label} analysed", files=files)
-
-    return analyze(pipeline, function, adapter, full_pass.spans, AnalyzerCache(full_pass.cache), read)
+    spans = full_pass.spans or (TrainSpan("", "", tuple(full_pass.examples[ANALYZED_SPLIT])),)
+    cache = None if full_pass.cache is None else AnalyzerCache(full_pass.cache)
+    function = Function(
+        full_pass.preprocessing.model_dump_json(),
+        full_pass.schema.SerializeToString(),
+        full_pass.temporary,
+        full_pass.continued,
+    )
+    graph, analysis = analyze(pipeline, function, spans, cache, full_pass.graph, full_pass.rows[ANALYZED_SPLIT])
+    if full_pass.transformed is not None:
+        _transform(full_pass, pipeline, graph)
+    return analysis if cache else None
 
 
 def transform(full_pass: FullPass, pipeline: beam.Pipeline) -> None:
     """Builds the Beam graph that applies a transform graph that is there already to every split."""
-    _transform(full_pass, pipeline, pipeline | "ReadGraph" >> tft_beam.ReadTransformFn(full_pass.graph))
+    _transform(full_pass, pipeline, pipeline | "Graph" >> beam.Create([full_pass.graph]))
 
 
 def finish(full_pass: FullPass) -> dict[str, int]:
@@ -110,41 +96,6 @@ def finish(full_pass: FullPass) -> dict[str, int]:
     rows = {split: _publish_split(full_pass, split) for split in full_pass.examples}
     fileio.rmtree(f"{full_pass.transformed}/{PENDING}")
     return rows
-
-
-class ReadExamples(beam.PTransform):
-    """TFRecord files of one split -> RecordBatches in the layout of the schema."""
-
-    def __init__(self, full_pass: FullPass, split: str, verb: str, *, files: Sequence[str] | None = None):
-        super().__init__()
-        self._paths = list(full_pass.examples[split] if files is None else files)
-        self._schema = full_pass.schema.SerializeToString()
-        self._note = f"{split} {verb}"
-        self._rows = full_pass.rows.get(split) if files is None else None
-
-    def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
-        """See base class."""
-        read = beam.ParDo(_ReadFile(self._schema, self._note, self._rows))
-        return pipeline | "Files" >> beam.Create(self._paths) | "Read" >> read.with_output_types(pa.RecordBatch)
-
-
-class _ReadFile(beam.DoFn):
-    def __init__(self, schema: bytes, note: str, rows: int | None):
-        self._schema = schema
-        self._note = note
-        self._rows = rows
-        self._done = 0
-
-    def setup(self) -> None:
-        self._decoder = ExamplesToRecordBatchDecoder(self._schema)
-
-    def process(self, path: str) -> Iterator[pa.RecordBatch]:
-        compression = "GZIP" if path.endswith(".gz") else ""
-        records = tf.data.TFRecordDataset(path, compression_type=compression, buffer_size=8 << 20)
-        for batch in records.batch(_BATCH_ROWS).prefetch(2).as_numpy_iterator():
-            yield self._decoder.DecodeBatch(list(batch))
-            self._done += len(batch)
-            report(self._done, self._rows, "rows", self._note)
 
 
 class _WriteExamples(beam.DoFn):
@@ -179,14 +130,13 @@ class _WriteExamples(beam.DoFn):
             yield GlobalWindows.windowed_value((self._split, piece))
 
 
-def _transform(full_pass: FullPass, pipeline: beam.Pipeline, transform_fn: tuple[beam.PCollection, Any]) -> None:
-    graph, metadata = transform_fn
-    final = getattr(metadata, "deferred_metadata", None)
-    known = metadata if final is None else beam.pvalue.AsSingleton(final)
-    apply = ApplyGraph(full_pass.preprocessing, _tfxio(full_pass.schema).TensorAdapterConfig())
-    for split in full_pass.examples:
-        raw = pipeline | f"Raw[{split}]" >> ReadExamples(full_pass, split, "transformed")
-        applied = raw | f"Transform[{split}]" >> beam.ParDo(apply, beam.pvalue.AsSingleton(graph), known)
+def _transform(full_pass: FullPass, pipeline: beam.Pipeline, graph: beam.PCollection) -> None:
+    apply = ApplyGraph(full_pass.preprocessing, adapter_of(full_pass.schema))
+    schema = full_pass.schema.SerializeToString()
+    for split, files in full_pass.examples.items():
+        read = ReadExamples(files, schema, f"{split} transformed", full_pass.rows.get(split))
+        raw = pipeline | f"Raw[{split}]" >> read
+        applied = raw | f"Transform[{split}]" >> beam.ParDo(apply, beam.pvalue.AsSingleton(graph))
         pieces = applied | f"Write[{split}]" >> beam.ParDo(_WriteExamples(full_pass, split))
         _ = pieces | f"Shards[{split}]" >> JoinPieces(full_pass.layout)
 
@@ -200,18 +150,6 @@ def _publish_split(full_pass: FullPass, split: str) -> int:
         raise RuntimeError(f"split {split!r}: {full_pass.rows[split]} raw rows became {rows} transformed rows")
     publish(str(full_pass.transformed), split, pieces, full_pass.layout)
     return rows
-
-
-def _function(full_pass: FullPass) -> Any:
-    custom_config = {
-        "preprocessing": full_pass.preprocessing.model_dump(mode="json"),
-        "continued": asdict(full_pass.continued),
-    }
-    return lambda inputs: preprocessing_fn(inputs, custom_config)
-
-
-def _tfxio(schema: schema_pb2.Schema) -> TFXIO:
-    return TFExampleBeamRecord(physical_format="tfrecord", telemetry_descriptors=["Fullpass"], schema=schema)
 
 
 def _read_json(path: str) -> list[dict[str, Any]]:

@@ -1,6 +1,5 @@
 """A window that moves by one span: what is known of the other spans is taken over, and the graph is the same."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -121,7 +120,7 @@ def test_a_moved_window_analyses_its_new_span_and_gives_the_graph_of_all(records
 
     # The records of a known span need not even be there.
     moved, analysis = analyse([replace(second, files=()), third], cache)
-    assert analysis.hit == ("day 2",) and list(analysis.missed) == ["day 3"] and not analysis.every
+    assert analysis.hit == ("day 2",) and list(analysis.missed) == ["day 3"]
     scratch, _ = analyse([second, third])
 
     counts = {}
@@ -159,6 +158,61 @@ def test_a_changed_feature_is_analysed_anew_and_the_others_are_not(records, anal
         assert 0 < int(new) < int(of), "the others are taken from the cache"
 
 
+EVERY_ANALYZER = {
+    "zone": {"type": "category", "vocabulary": {"top_k": 4}},
+    "covering": {"type": "category", "column": "zone", "vocabulary": {"coverage": 0.7}},
+    "common": {"type": "category", "column": "zone", "vocabulary": {"min_count": 30}},
+    "none": {"type": "category", "column": "zone", "vocabulary": {"min_count": 9999}},
+    "often": {"type": "count", "column": "zone"},
+    "fare": {"type": "number", "missing": "median", "transforms": ["z_score"]},
+    "scaled": {"type": "number", "column": "fare", "transforms": ["min_max"]},
+    "by_zone": {"type": "number", "column": "fare", "transforms": [{"z_score": {"key": "zone"}}]},
+    "range_by_zone": {"type": "number", "column": "fare", "transforms": [{"min_max": {"key": "zone"}}]},
+    "gaussian": {"type": "number", "column": "fare", "transforms": ["scale_to_gaussian"]},
+    "ranked": {"type": "number", "column": "fare", "transforms": [{"quantile_scale": {"quantiles": 10}}]},
+    "bounded": {"type": "number", "column": "fare", "transforms": [{"clip": {"max_quantile": 0.9}}]},
+    "tip": {"type": "number", "transforms": [{"bucketize": {"buckets": 4}}]},
+}
+
+
+def test_constants_are_those_that_tensorflow_transform_computes(records, analyse, tmp_path):
+    import apache_beam as beam
+    import tensorflow as tf
+    import tensorflow_transform as tft
+    import tensorflow_transform.beam as tft_beam
+
+    from components.transform.read import ReadExamples
+    from components.transform.traced import Function, trace
+    from preprocessing.config import PreprocessingConfig
+    from preprocessing.schema import raw_schema
+
+    config = {"features": EVERY_ANALYZER, "label": CONFIG["label"]}
+    spans = [records(1), records(2)]
+    ours, _ = analyse(spans, None, config)
+    parsed = PreprocessingConfig.model_validate(config)
+    schema = raw_schema(parsed).SerializeToString()
+    function = Function(parsed.model_dump_json(), schema, str(tmp_path / "tft"))
+    assert trace(function).accumulators is not None, "all of them are computed without TF Transform's Beam graph"
+    with beam.Pipeline() as pipeline, tft_beam.Context(temp_dir=str(tmp_path / "tft")):
+        rows_read = pipeline | ReadExamples([f for span in spans for f in span.files], schema, "analysed", None)
+        made = (rows_read, function.adapter) | tft_beam.AnalyzeDataset(function)
+        _ = made | tft_beam.WriteTransformFn(str(tmp_path / "theirs"))
+    theirs = tft.TFTransformOutput(str(tmp_path / "theirs"))
+
+    assert ours.transformed_metadata.schema == theirs.transformed_metadata.schema
+    for name in ("zone", "covering", "common", "none", "often"):
+        files = [output.vocabulary_file_by_name(f"vocabulary_{name}") for output in (ours, theirs)]
+        if files[0] is None:
+            files = [output.vocabulary_file_by_name(f"count_{name}") for output in (ours, theirs)]
+        contents = [tf.io.gfile.GFile(file, "rb").read() for file in files]
+        assert contents[0] == contents[1] != b""
+    for span in (1, 2):
+        by_ours, by_theirs = transformed(ours, span), transformed(theirs, span)
+        assert by_ours.keys() == by_theirs.keys()
+        for name in by_ours:
+            np.testing.assert_allclose(by_ours[name], by_theirs[name], rtol=2e-5, atol=1e-5, err_msg=name)
+
+
 def _with_tip(*transforms):
     return {**CONFIG, "features": {**FEATURES, "tip": {"type": "number", "transforms": list(transforms)}}}
 
@@ -188,9 +242,8 @@ def test_a_file_of_the_cache_that_was_cut_short_counts_for_nothing(tmp_path):
 def test_the_analysis_survives_as_text():
     from components.transform.analysis import Analysis, read_analysis
 
-    analysis = Analysis(("2013-01-05",), {"2013-01-06": "not analysed before"}, every=True)
+    analysis = Analysis(("2013-01-05",), {"2013-01-06": "not analysed before"})
     assert read_analysis(analysis.to_json()) == analysis
-    assert json.loads(analysis.to_json())["every"] is True
 
 
 def test_features_that_need_no_analysis(analyse, records, tmp_path):

@@ -1,0 +1,183 @@
+"""The preprocessing function, traced once for all that is asked of it before analysis: which analyzers it has, what
+each is known by, what it is given, and how its state becomes constants of the graph.
+
+TF Transform traces the function for every question of its own, six or seven times per analysis, and each trace takes
+about a second. Here one trace answers all; another writes the graph with its constants, and one the schema.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.eager import wrap_function
+from tensorflow_metadata.proto.v0 import schema_pb2
+from tensorflow_transform import analyzer_nodes, annotators, graph_context, graph_tools, impl_helper, nodes, tf2_utils
+from tensorflow_transform.tf_utils import hashable_tensor_or_op
+from tfx_bsl.tfxio.tensor_adapter import TensorAdapter, TensorAdapterConfig
+from tfx_bsl.tfxio.tf_example_record import TFExampleBeamRecord
+
+from components.transform.accumulators import Accumulator, accumulator_of
+from components.transform.constants import Conclusion, NotConcluded, concludes
+from preprocessing.preprocessing_fn import preprocessing_fn
+from preprocessing.stable_ids import NOTHING, Continued
+
+Tensors = Mapping[str, tf.Tensor | tf.SparseTensor]
+
+
+@dataclass(frozen=True)
+class Function:
+    """The preprocessing function of a config, as something that is sent to workers.
+
+    preprocessing: the config as JSON. schema: serialized, of the raw examples. temporary: folder for what tracing and
+    analysis leave. continued: what vocabularies with stable ids go on from.
+    """
+
+    preprocessing: str
+    schema: bytes
+    temporary: str
+    continued: Continued = NOTHING
+
+    def __call__(self, inputs: Any) -> dict[str, tf.Tensor | tf.SparseTensor]:
+        """Returns the transformed features of a batch."""
+        config = {"preprocessing": json.loads(self.preprocessing), "continued": asdict(self.continued)}
+        return preprocessing_fn(inputs, config)
+
+    @property
+    def adapter(self) -> TensorAdapterConfig:
+        """How RecordBatches become tensors."""
+        return adapter_of(schema_pb2.Schema.FromString(self.schema))
+
+
+def adapter_of(schema: schema_pb2.Schema) -> TensorAdapterConfig:
+    """Returns how RecordBatches of raw examples become tensors."""
+    records = TFExampleBeamRecord(physical_format="tfrecord", telemetry_descriptors=["Fullpass"], schema=schema)
+    return records.TensorAdapterConfig()
+
+
+@lru_cache(maxsize=1)
+def trace(function: Function) -> "Traced":
+    """Returns the function traced, once per process."""
+    return Traced(function)
+
+
+class Traced:
+    """A traced preprocessing function.
+
+    Args:
+        function: the preprocessing function.
+
+    Attributes:
+        accumulators: of its analyzers; None if some need all rows at once, or the constants of others: TF Transform
+            analyses such a function.
+    """
+
+    def __init__(self, function: Function):
+        self._function = function
+        self._specs = TensorAdapter(function.adapter).OriginalTypeSpecs()
+        self._kept = annotators.ObjectTracker(), tf.Module()  # The tables of the graph live as long as these.
+        tracker, module = self._kept
+        context = graph_context.TFGraphContext(
+            module_to_export=module, temp_dir=function.temporary, evaluated_replacements=None
+        )
+        with annotators.object_tracker_scope(tracker):
+            traced = impl_helper.get_traced_transform_fn(function, self._specs, context)
+            self._traced = traced.get_concrete_function()
+        self._graph = self._traced.graph
+        self._inputs = tf2_utils.get_structured_inputs_from_func_graph(self._graph)
+        self._sinks = list(self._graph.get_collection(analyzer_nodes.TENSOR_REPLACEMENTS))
+        self.accumulators = self._accumulators()
+
+    @property
+    def assets(self) -> dict[str, str]:
+        """The asset files that have a name -> their file names."""
+        return annotators.get_asset_annotations(self._graph)
+
+    def given(self, accumulators: Sequence[Accumulator]) -> Callable[[Tensors], dict[str, np.ndarray]]:
+        """Returns what computes the tensors that some of the accumulators are given, by name, from a batch."""
+        names = sorted({name for one in accumulators for name in one.tensors})
+        columns = sorted(self._inputs)
+        feeds = [t for name in columns for t in tf.nest.flatten(self._inputs[name], expand_composites=True)]
+        fetches = {name: self._graph.get_tensor_by_name(name) for name in names}
+        whole = wrap_function.WrappedFunction(self._graph, wrap_function.VariableHolder())
+        pruned = whole.prune(feeds, fetches)
+
+        def compute(batch: Tensors) -> dict[str, np.ndarray]:
+            flat = [t for name in columns for t in tf.nest.flatten(batch[name], expand_composites=True)]
+            return {name: value.numpy() for name, value in pruned(*flat).items()}
+
+        return compute
+
+    def write(self, states: Mapping[bytes, Any], folder: str) -> None:
+        """Writes the graph with the constants that the states give, as a SavedModel with the schema inside.
+
+        Args:
+            states: key of each accumulator -> its state over all rows.
+            folder: does not exist yet.
+        """
+        by_label = {label: states[key] for label, key in self._keys.items()}
+        traverser = nodes.Traverser(Conclusion(by_label, self._function.temporary))
+        constants = {}
+        for tensor, future, _ in self._sinks:
+            constants[str(tensor.name)] = tf.constant(traverser.visit_value_node(future), tensor.dtype)
+        fingerprint = graph_tools.get_analyzers_fingerprint(self._graph, self._inputs)
+        impl_helper.trace_and_write_v2_saved_model(
+            folder, self._function, self._specs, self._function.temporary, fingerprint, constants, {}, None
+        )
+
+    def _accumulators(self) -> tuple[Accumulator, ...] | None:
+        ready = [(hashable_tensor_or_op(sink.tensor), False) for sink in self._sinks]
+        paths = graph_tools.InitializableGraphAnalyzer(
+            self._graph, self._inputs, ready, graph_tools.describe_path_as_analyzer_cache_hash
+        )
+        find = _Find(paths)
+        traverser = nodes.Traverser(find)
+        try:
+            for sink in self._sinks:
+                traverser.visit_value_node(sink.future)
+        except NotConcluded:
+            return None
+        self._keys = {label: one.key for label, one in find.found.items()}
+        return tuple(find.found[label] for label in sorted(find.found))
+
+
+class _Find(nodes.Visitor):
+    """Finds the accumulator of every analyzer. A value is the tensors it comes from, None behind an accumulator."""
+
+    def __init__(self, paths: graph_tools.InitializableGraphAnalyzer):
+        self._paths = paths
+        self.found: dict[str, Accumulator] = {}
+
+    def visit(self, operation_def: nodes.OperationDef, input_values: Sequence[Any]) -> tuple[Any, ...]:
+        if isinstance(operation_def, analyzer_nodes.TensorSource):
+            if not all(self._paths.ready_to_run(tensor) for tensor in operation_def.tensors):
+                raise NotConcluded("it is given the constants of another")
+            return (tuple(operation_def.tensors),)
+        tensors = input_values[0] if input_values else None
+        if tensors is not None:
+            names = tuple(str(tensor.name) for tensor in tensors)
+            accumulator = accumulator_of(operation_def, self._key(operation_def, tensors), names)
+            if accumulator is None:
+                raise NotConcluded(type(operation_def).__name__)
+            self.found[operation_def.label] = accumulator
+        elif not concludes(operation_def):
+            raise NotConcluded(type(operation_def).__name__)
+        return (None,) * operation_def.num_outputs
+
+    def _key(self, operation: Any, tensors: Sequence[tf.Tensor]) -> bytes:
+        """Returns what decides the state: the operation, and the graph up to what it is given.
+
+        Names of tensors have no part in it. The name of the analyzer has: of a sketch it tells the accuracy.
+        """
+        fields = [f"{field}={operation.get_field_str(field)}" for field in operation._fields]
+        digest = hashlib.sha256("\n".join([type(operation).__name__, *fields]).encode())
+        for tensor in tensors:
+            digest.update(self._paths.get_unique_path(tensor))
+        return digest.hexdigest().encode()
+
+    def validate_value(self, value: Any) -> None:
+        """See base class."""
