@@ -64,7 +64,7 @@ bench-records: env  ## records with and without gzip: writing, reading, size; AR
 bench-init: env  ## init, then run, on six sets of data: is a constant guess beaten? ARGS="DATA[::LABEL] ... --only"
 	$(PYTHON) -m benchmarks.bench_init $(ARGS)
 
-bench-window: env  ## a window of 30 days moved by one against the same from scratch; ARGS="--repeat 1"
+bench-window: env  ## windows of small and of large spans moved one by one against the same from scratch; ARGS="--moves 1 --scratch 1"
 	$(PYTHON) -m benchmarks.bench_window $(ARGS)
 
 gate-events: env  ## what the data gate tells of 36 months of taxi trips; DATA=folder of the files, ARGS="--days"

