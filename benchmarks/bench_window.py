@@ -229,8 +229,8 @@ def measure(case: Case, work: Path, *, moves: int, scratch: int, console: Consol
         for what, part in (("ingestion", "ingest"), ("analysis", "transform"), ("both", "both"), ("command", "command"))
     ]
     ratios.append(Ratio(f"{case.name}: both, in a first run", _median(fresh, "both"), first.both, better="none"))
-    peaks = (max(run.peak_mib for run in runs) for runs in (fresh, moved))
-    ratios.append(Ratio(f"{case.name}: peak memory", *peaks, unit="MiB", better="none"))
+    of_fresh, of_moved = (max(run.peak_mib for run in runs) for runs in (fresh, moved))
+    ratios.append(Ratio(f"{case.name}: peak memory", of_fresh, of_moved, unit="MiB"))
     analyses = {label: seconds.analysis for label, seconds in zip(case.labels[-moves:], moved, strict=True)}
     return ratios, {"rows": case.rows, "spans": len(case.labels) - moves, "analyses": analyses, "graphs": compared}
 

@@ -163,6 +163,7 @@ EVERY_ANALYZER = {
     "covering": {"type": "category", "column": "zone", "vocabulary": {"coverage": 0.7}},
     "common": {"type": "category", "column": "zone", "vocabulary": {"min_count": 30}},
     "none": {"type": "category", "column": "zone", "vocabulary": {"min_count": 9999}},
+    "stable": {"type": "category", "column": "zone", "vocabulary": {"min_count": 2, "stable_ids": True}},
     "often": {"type": "count", "column": "zone"},
     "fare": {"type": "number", "missing": "median", "transforms": ["z_score"]},
     "scaled": {"type": "number", "column": "fare", "transforms": ["min_max"]},
@@ -200,7 +201,7 @@ def test_constants_are_those_that_tensorflow_transform_computes(records, analyse
     theirs = tft.TFTransformOutput(str(tmp_path / "theirs"))
 
     assert ours.transformed_metadata.schema == theirs.transformed_metadata.schema
-    for name in ("zone", "covering", "common", "none", "often"):
+    for name in ("zone", "covering", "common", "none", "stable", "often"):
         files = [output.vocabulary_file_by_name(f"vocabulary_{name}") for output in (ours, theirs)]
         if files[0] is None:
             files = [output.vocabulary_file_by_name(f"count_{name}") for output in (ours, theirs)]
