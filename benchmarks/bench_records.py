@@ -31,7 +31,7 @@ def read_seconds(folder: Path) -> float:
     from trainer.input_fn import read_records
 
     files = sorted(str(path) for path in folder.glob("Split-*/*"))
-    records = read_records(tf.data.Dataset.from_tensor_slices(files), readers=1).batch(1024)
+    records = read_records(tf.data.Dataset.from_tensor_slices(files), 1, 1024)
     seconds = []
     for _ in range(PASSES):
         start = time.perf_counter()

@@ -4,8 +4,8 @@
 
 SIDE is stock (TFXIO's TensorFlowDataset, with the options of TFX's taxi template), memory, disk, none (ours, by
 `input.cache`) or numpy (the same shuffled batches sliced from arrays in memory). Prints one JSON object: seconds of the
-first pass, from files to its last batch and all that is set up for it included, of the later ones (median), rows, and
-peak MiB.
+first pass, from files to its last batch and all that is set up for it included, of the later ones (median), what the
+rows take in memory (ours), and peak MiB.
 """
 
 import argparse
@@ -64,32 +64,32 @@ def our_split(arguments: argparse.Namespace, cache: str) -> Split:
     output = tft.TFTransformOutput(arguments.graph)
     names = sorted({*output.transformed_feature_spec()} - {LABEL, EXAMPLE_WEIGHT, ROW_ID})
     placement = Placement(True, tuple(names), (), (), 0, {}, {})
-    files = list_files([arguments.examples], "train") * arguments.times
-    plan = CachePlan(arguments.work / "cache", "train", {"files": fingerprint_of(files)}) if cache == "disk" else None
+    files = list_files([arguments.examples], "train")
+    window = max(1 << 20, min(256 << 20, arguments.budget // 8))
+    key = {"files": fingerprint_of(files)}
+    plan = CachePlan(arguments.work / "cache", "train", key, min(64 << 20, window)) if cache == "disk" else None
     return load_split(
         "train",
         files,
         decoder(output, placement, names),
         task="regression",
         classes=0,
-        complete=lambda block: block,
+        complete=None,
         readers=2,
         memory_limit=1 << 40 if cache == "memory" else 0,
         cache=plan,
-        window_bytes=max(1 << 20, min(256 << 20, arguments.budget // 8)),
+        window_bytes=window,
     )
 
 
-def our_passes(arguments: argparse.Namespace, cache: str) -> Iterator[None]:
+def our_passes(arguments: argparse.Namespace, split: Split) -> Iterator[None]:
     """From files to batches, as the Trainer does it."""
-    split = our_split(arguments, cache)
     order = Order(batch_size=arguments.batch, shuffle=SHUFFLE_ROWS, seed=1)
     return passes_of(split.batches(order), split.steps(arguments.batch))
 
 
-def numpy_passes(arguments: argparse.Namespace) -> Iterator[None]:
+def numpy_passes(arguments: argparse.Namespace, split: Split) -> Iterator[None]:
     """The same batches of the same rows, sliced from one array per feature in a new order in every pass."""
-    split = our_split(arguments, "memory")
     arrays = {}
     for name, value in split.layout.unpack(split.in_memory or {}).items():
         arrays[name] = (value.to_tensor() if isinstance(value, tf.RaggedTensor) else value).numpy()
@@ -111,16 +111,15 @@ def main() -> None:
     parser.add_argument("--rows", type=int, required=True)
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--times", type=int, default=1, help="reads every file so often; not for stock")
-    parser.add_argument("--budget", type=int, default=0, help="bytes allowed for rows; a window is an eighth")
+    parser.add_argument("--budget", type=int, default=8 << 30, help="bytes allowed for rows; a window is an eighth")
     arguments = parser.parse_args()
-    started = time.perf_counter()
+    started, row_bytes = time.perf_counter(), 0
     if arguments.side == "stock":
         passes = stock_passes(arguments, arguments.rows)
-    elif arguments.side == "numpy":
-        passes = numpy_passes(arguments)
     else:
-        passes = our_passes(arguments, arguments.side)
+        split = our_split(arguments, "memory" if arguments.side == "numpy" else arguments.side)
+        row_bytes = split.row_bytes
+        passes = numpy_passes(arguments, split) if arguments.side == "numpy" else our_passes(arguments, split)
     seconds = []
     for _ in range(arguments.epochs + 1):
         next(passes)
@@ -128,6 +127,7 @@ def main() -> None:
         started = time.perf_counter()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     figures = {"first": seconds[0], "later": statistics.median(seconds[1:]), "peak_mib": peak}
+    figures["bytes"] = row_bytes * arguments.rows
     print(json.dumps(figures))
 
 

@@ -25,7 +25,7 @@ from trainer.block_bytes import unpack_bytes
 from trainer.blocks import Column, Layout, Packed, join_and_free
 from trainer.cache_folders import caches, remove, take_lock
 
-FORMAT = 2
+FORMAT = 3
 INDEX = "index.json"
 
 

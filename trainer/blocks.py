@@ -70,6 +70,17 @@ class Layout:
             block[column.name] = tf.RaggedTensor.from_row_lengths(values, lengths, validate=False)
         return {column.name: block[column.name] for column in self.columns}
 
+    def column(self, packed: Packed, name: str) -> tf.Tensor:
+        """Returns one dense feature of packed rows."""
+        (wanted,) = (column for column in self.columns if column.name == name)
+        together = self._dense()[wanted.dtype]
+        first = sum(column.width for column in together[: together.index(wanted)])
+        return tf.reshape(packed[_matrix(wanted.dtype)][:, first : first + wanted.width], [-1, *wanted.shape])
+
+    def widths(self, packed: Packed) -> dict[str, int]:
+        """Returns ragged feature -> most values of one of the rows, which are eager."""
+        return {column.name: int(np.max(packed[_lengths(column)], initial=0)) for column in self._ragged()}
+
     def zeros(self, rows: int) -> Packed:
         """Returns rows of zeros, without a value where they are ragged."""
         sizes = {key: 0 if key.startswith("values/") else rows for key in self.parts()}

@@ -195,8 +195,9 @@ class TrainingConfig(Spec):
     """Pieces in which a device computes the gradient of its part of a batch, one after the other, to save memory. The
     update is that of the whole batch; only layers that look at a batch as a whole (batch_norm) see pieces."""
     xla: Literal["auto"] | Flag = "auto"
-    """Compile the gradient with XLA. auto: on a single GPU where every batch has the same shape (no text, no lists of
-    categories); never on CPUs, where it does not pay."""
+    """Compile the gradient with XLA. auto: on a single GPU where rows have the same shape in every batch (no text, no
+    lists of categories); never on CPUs, where it does not pay. With true, lists of categories are padded to the longest
+    of the split, since every other shape would be compiled anew."""
     distribution: Literal["auto", "one_device", "mirrored", "multi_worker", "tpu"] = "auto"
     """auto takes what is there: TF_CONFIG, then TPU, then all GPUs, then one device. mirrored is all GPUs of this
     machine, multi_worker the workers that TF_CONFIG names, tpu the one that TPU_NAME names."""

@@ -1,7 +1,7 @@
 """What one pass over a split counts, and what it refuses."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from preprocessing.errors import UserError
 from preprocessing.label import Task
-from preprocessing.outputs import EXAMPLE_WEIGHT, LABEL
 from trainer.blocks import Block
 
 
@@ -26,6 +25,7 @@ class Counts:
         label_sum: of the weighted labels, for regression.
         label_squares: of the weighted squared labels, for regression.
         not_finite: transformed feature (or label) -> rows with a NaN or an infinity in it.
+        widths: feature of any number of values -> most that a row has.
         damaged: records that could not be read, and were left out (`input.bad_records`); in no other count.
     """
 
@@ -37,6 +37,7 @@ class Counts:
     label_sum: float
     label_squares: float
     not_finite: Mapping[str, int]
+    widths: Mapping[str, int] = field(default_factory=dict)
     damaged: int = 0
 
     @property
@@ -47,7 +48,7 @@ class Counts:
     def to_json(self) -> dict[str, Any]:
         """Returns what `from_json` takes."""
         arrays = {"class_rows": self.class_rows.tolist(), "class_weight": self.class_weight.tolist()}
-        return {**vars(self), **arrays, "not_finite": dict(self.not_finite)}
+        return {**vars(self), **arrays, "not_finite": dict(self.not_finite), "widths": dict(self.widths)}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Counts":
@@ -88,17 +89,17 @@ def no_rows(classes: int) -> Counts:
     return Counts(0, 0, np.zeros(classes, np.int64), np.zeros(classes), 0.0, 0.0, 0.0, {})
 
 
-def count_rows(rows: int, used: Block, task: Task, classes: int) -> Counts:
-    """Returns what a block holds.
+def count_rows(rows: int, label: np.ndarray, weight: np.ndarray, task: Task, classes: int) -> Counts:
+    """Returns what rows hold, but for numbers that are not finite, and widths.
 
     Args:
-        rows: of the block, those of weight 0 included.
-        used: its other rows, with all features that the model computes with.
+        rows: number of them, those of weight 0 included.
+        label: of the others.
+        weight: of the others, float32 [rows].
         task: of the label.
         classes: number of classes; 0 for regression.
     """
-    label = used[LABEL].numpy()
-    weight = used[EXAMPLE_WEIGHT].numpy().astype(np.float64)
+    weight = weight.astype(np.float64)
     class_rows, class_weight = _per_class(label, weight, task, classes)
     numbers = label.astype(np.float64) if task == "regression" else np.zeros_like(weight)
     return Counts(
@@ -109,7 +110,7 @@ def count_rows(rows: int, used: Block, task: Task, classes: int) -> Counts:
         weight=float(weight.sum()),
         label_sum=float(weight @ numbers),
         label_squares=float(weight @ numbers**2),
-        not_finite=_not_finite(used),
+        not_finite={},
     )
 
 
@@ -122,7 +123,8 @@ def _per_class(label: np.ndarray, weight: np.ndarray, task: Task, classes: int) 
     return np.bincount(ids, minlength=classes), np.bincount(ids, weight, minlength=classes)
 
 
-def _not_finite(block: Block) -> dict[str, int]:
+def rows_not_finite(block: Block) -> dict[str, int]:
+    """Returns feature -> rows (of a ragged feature: values) with NaN or infinity, of features that have any."""
     found = {}
     for name, value in block.items():
         flat = value.flat_values if isinstance(value, tf.RaggedTensor) else value
@@ -147,5 +149,6 @@ def add_counts(one: Counts, other: Counts) -> Counts:
             name: one.not_finite.get(name, 0) + other.not_finite.get(name, 0)
             for name in {*one.not_finite, *other.not_finite}
         },
+        widths={name: max(one.widths.get(name, 0), other.widths.get(name, 0)) for name in {*one.widths, *other.widths}},
         damaged=one.damaged + other.damaged,
     )

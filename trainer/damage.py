@@ -110,8 +110,8 @@ def check_features(files: Sequence[str], placement: Placement, tft_output: tft.T
     if not placement.materialized:
         return
     try:
-        first = next(iter(read_records(tf.data.Dataset.from_tensor_slices(list(files)), 1).take(1)), None)
-        held = set(tf.train.Example.FromString(first.numpy()).features.feature) if first is not None else None
+        first = next(iter(read_records(tf.data.Dataset.from_tensor_slices(list(files)), 1, 1)), None)
+        held = set(tf.train.Example.FromString(first.numpy()[0]).features.feature) if first is not None else None
     except (*Damages, ValueError):  # damage is for those who read on
         return
     if held is None:
@@ -149,7 +149,7 @@ def _refuse(damages: Sequence[Damage], split: str, max_records: int) -> None:
 
 def _fails(file: str, decode: Decode) -> bool:
     try:
-        for batch in read_records(tf.data.Dataset.from_tensors(file), readers=1).batch(BLOCK_ROWS):
+        for batch in read_records(tf.data.Dataset.from_tensors(file), 1, BLOCK_ROWS):
             decode(batch)
     except Damages:
         return True

@@ -28,7 +28,9 @@ _CHUNK_ROWS = 65_536
 
 
 @tf.autograph.experimental.do_not_convert
-def batches_of(windows: Windows, layout: Layout, finish: Callable[[Block], Batch], order: Order) -> tf.data.Dataset:
+def batches_of(
+    windows: Windows, layout: Layout, finish: Callable[[Block], Batch], order: Order, memory_budget: int | None = None
+) -> tf.data.Dataset:
     """Returns the endless sequence of batches cut from windows, prefetched.
 
     Args:
@@ -36,6 +38,7 @@ def batches_of(windows: Windows, layout: Layout, finish: Callable[[Block], Batch
         layout: of their rows.
         finish: makes a batch of a block of rows.
         order: of the batches.
+        memory_budget: bytes that reading ahead may take; None leaves it to tf.data.
     """
 
     def cut(window: Packed) -> tf.data.Dataset:
@@ -53,11 +56,16 @@ def batches_of(windows: Windows, layout: Layout, finish: Callable[[Block], Batch
         return found.concatenate(filler).take(order.batches - left_out)
 
     def to_batch(rows: Packed) -> Batch:
-        return finish(_filled(layout, rows, order.batch_size) if order.fixed else layout.unpack(rows))
+        if not order.fixed:
+            return finish(layout.unpack(rows))
+        return tf.nest.map_structure(
+            lambda value: tf.ensure_shape(value, [order.batch_size, *value.shape[1:]]),
+            finish(_filled(layout, rows, order.batch_size)),
+        )
 
     packed = tf.data.Dataset.counter(order.epoch).flat_map(epoch)
     finished = packed.map(to_batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-    return finished.prefetch(tf.data.AUTOTUNE).with_options(data_options())
+    return finished.prefetch(tf.data.AUTOTUNE).with_options(data_options(memory_budget=memory_budget))
 
 
 @tf.autograph.experimental.do_not_convert
@@ -161,7 +169,7 @@ def _filled(layout: Layout, rows: Packed, size: int) -> Block:
     count = tf.cast(row_count(rows), tf.int32)
     block = layout.unpack(Rows(rows).gather(tf.range(size, dtype=tf.int32) % count))
     weight = tf.where(tf.range(size) < count, block[EXAMPLE_WEIGHT], 0.0)
-    return {**block, EXAMPLE_WEIGHT: tf.ensure_shape(weight, [size])}
+    return {**block, EXAMPLE_WEIGHT: weight}
 
 
 def _chunk_rows(rows: int, size_bytes: int, batch_size: int) -> int:

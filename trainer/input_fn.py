@@ -25,7 +25,7 @@ from preprocessing.errors import UserError
 from preprocessing.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
 from preprocessing.places import raw_name
 from preprocessing.transform_graph import TransformGraph
-from trainer.blocks import Block, Layout, Packed
+from trainer.blocks import Block, Layout, Packed, Rows
 from trainer.epochs import Batch, Windows, windows_in_turn
 from trainer.inputs import input_name
 from trainer.order import Order, ordered
@@ -38,7 +38,7 @@ Decode = Callable[[tf.Tensor], Block]
 BLOCK_ROWS = 8192
 STREAM_SHUFFLE_ROWS = 100_000
 _READ_BUFFER_BYTES = 8 << 20
-_READ_RUN = 64
+_READ_RUN = 1024
 _EMPTY_GZIP = 20  # bytes: header, no data, and the trailer
 _SHARD = re.compile(r"(?P<before>.*)-(?P<number>\d{5,})-of-(?P<of>\d{5,})(?P<after>[^/]*)", re.DOTALL)
 
@@ -100,15 +100,21 @@ def open_records(file: tf.Tensor) -> tf.data.Dataset:
 
 
 @tf.autograph.experimental.do_not_convert
-def read_records(files: tf.data.Dataset, readers: int) -> tf.data.Dataset:
-    """Returns the serialized records of TFRecord files, `readers` files at a time, in an order that is always the same.
+def read_records(files: tf.data.Dataset, readers: int, rows: int) -> tf.data.Dataset:
+    """Returns the serialized records of TFRecord files, string [rows], in an order that is always the same.
+
+    Records are batched within each file, so that what is interleaved are runs of records: a record at a time costs more
+    than reading it.
 
     Args:
         files: string [] elements, see `open_records`.
-        readers: files open at the same time.
+        readers: files open at the same time, of which runs of records follow each other.
+        rows: of each batch but the last.
     """
-
-    return files.interleave(open_records, cycle_length=readers, block_length=_READ_RUN, num_parallel_calls=readers)
+    runs = files.interleave(
+        lambda file: open_records(file).batch(min(rows, _READ_RUN)), cycle_length=readers, num_parallel_calls=readers
+    )
+    return runs.rebatch(rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,15 +218,19 @@ def with_dense_label(block: Block, classes: int) -> Block:
 @tf.autograph.experimental.do_not_convert
 def read_blocks(files: Sequence[str], decode: Decode, readers: int, rows: int = BLOCK_ROWS) -> tf.data.Dataset:
     """Returns all rows in the order of the files, decoded in large blocks of `rows`, in parallel."""
-    records = read_records(tf.data.Dataset.from_tensor_slices(list(files)), readers)
-    blocks = records.batch(rows).map(decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    records = read_records(tf.data.Dataset.from_tensor_slices(list(files)), readers, rows)
+    blocks = records.map(decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     return blocks.prefetch(tf.data.AUTOTUNE)
 
 
-def with_weight(block: Block) -> Block:
-    """Returns the rows whose weight is not 0."""
-    kept = tf.where(block[EXAMPLE_WEIGHT] > 0)[:, 0]
-    return {name: tf.gather(value, kept) for name, value in block.items()}
+def pack_used(layout: Layout, block: Block) -> Packed:
+    """Returns the rows of a block whose weight is not 0, packed; mostly these are all."""
+    packed, used = layout.pack(block), block[EXAMPLE_WEIGHT] > 0
+    return tf.cond(
+        tf.reduce_all(used),
+        lambda: {key: tf.identity(value) for key, value in packed.items()},
+        lambda: Rows(packed).gather(tf.where(used)[:, 0]),
+    )
 
 
 def join(blocks: Sequence[Block]) -> Block:
@@ -244,37 +254,39 @@ def windows_from_files(files: Sequence[str], decode: Decode, layout: Layout, sou
     """
 
     def pack(serialized: tf.Tensor) -> Packed:
-        return layout.pack(with_weight(decode(serialized)))
+        return pack_used(layout, decode(serialized))
 
     def windows(number: tf.Tensor, left_out: tf.Tensor) -> tf.data.Dataset:
         names = tf.gather(tf.constant(list(files)), ordered(order, len(files), number))
-        records = read_records(tf.data.Dataset.from_tensor_slices(names), source.readers)
+        records = read_records(tf.data.Dataset.from_tensor_slices(names), source.readers, source.window_rows)
         rows = left_out * order.batch_size * order.shares
         # Rows of weight 0 can only be told from others by parsing them.
         skipped = rows // source.window_rows if source.all_used else tf.constant(0, tf.int64)
-        serialized = records.skip(skipped * source.window_rows).batch(source.window_rows)
-        packed = serialized.map(pack, num_parallel_calls=tf.data.AUTOTUNE)
+        packed = records.skip(skipped).map(pack, num_parallel_calls=tf.data.AUTOTUNE)
         drop = rows - skipped * source.window_rows
         return windows_in_turn(packed, layout, order, number, skipped, drop)
 
     return windows
 
 
-def to_batch(block: Block, class_weights: Sequence[float] = ()) -> Batch:
+def to_batch(block: Block, class_weights: Sequence[float] = (), widths: Mapping[str, int] | None = None) -> Batch:
     """Returns what Keras takes: features by input name with ragged rows padded, the label, and each row's weight.
 
     Args:
         block: rows with label and weight.
         class_weights: factor of the weight per class id; empty for none.
+        widths: ragged feature -> values to pad to, so that every batch has one shape; others go by their longest row.
     """
     label, weight = block[LABEL], block[EXAMPLE_WEIGHT]
     features = {
-        input_name(name): _padded(value) for name, value in block.items() if name not in (LABEL, EXAMPLE_WEIGHT)
+        input_name(name): _padded(value, (widths or {}).get(name))
+        for name, value in block.items()
+        if name not in (LABEL, EXAMPLE_WEIGHT)
     }
     if class_weights:
         weight *= tf.gather(tf.constant(class_weights, tf.float32), tf.cast(label, tf.int64))
     return features, label, weight
 
 
-def _padded(value: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
-    return value.to_tensor() if isinstance(value, tf.RaggedTensor) else value
+def _padded(value: tf.Tensor | tf.RaggedTensor, width: int | None) -> tf.Tensor:
+    return value.to_tensor(shape=[None, width]) if isinstance(value, tf.RaggedTensor) else value

@@ -3,7 +3,7 @@
 from typing import Self
 
 from trainer.block_cache import BlockCache, CachePlan
-from trainer.blocks import Block, Layout, Packed, join_and_free, layout_of, memory_bytes
+from trainer.blocks import Layout, Packed, join_and_free, memory_bytes
 from trainer.cache_writer import CacheFailed, CacheWriter
 from trainer.counts import Counts
 
@@ -11,12 +11,11 @@ from trainer.counts import Counts
 class Keeper:
     """Keeps rows in memory up to a limit, and moves them to disk beyond it; where that fails, keeps none."""
 
-    def __init__(self, memory_limit: int, cache: CachePlan | None, miss: str):
-        """Args: memory_limit: bytes. cache: on disk; None for none. miss: why no cache was found, in words."""
-        self.layout = Layout(())
+    def __init__(self, layout: Layout, memory_limit: int, cache: CachePlan | None, miss: str):
+        """Args: layout: of the rows. memory_limit: bytes. cache: None for none. miss: why none was found, in words."""
         self.taken = 0
         self.said = ""
-        self._limit, self._cache, self._miss = memory_limit, cache, miss
+        self._layout, self._limit, self._cache, self._miss = layout, memory_limit, cache, miss
         self._in_memory: list[Packed] | None = []
         self._writer: CacheWriter | None = None
 
@@ -27,11 +26,8 @@ class Keeper:
         if self._writer is not None:
             self._writer.__exit__(*error)
 
-    def add(self, used: Block) -> None:
+    def add(self, packed: Packed) -> None:
         """Adds rows."""
-        if not self.layout.columns:
-            self.layout = layout_of(used)
-        packed = self.layout.pack(used)
         self.taken += memory_bytes(packed)
         pieces = [packed]
         if self._in_memory is not None:
@@ -63,7 +59,7 @@ class Keeper:
             self.said = f"streamed from the files: more than {self._limit:,} bytes, and no cache on disk"
             return
         try:
-            self._writer = CacheWriter(self._cache, self.layout)
+            self._writer = CacheWriter(self._cache, self._layout)
         except CacheFailed as error:
             self._fail(error)
 

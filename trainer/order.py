@@ -22,7 +22,8 @@ class Order:
         share: of `shares`, the one wanted: batch `share`, `share + shares`, ...
         shares: in how many the batches are divided, in turn.
         batches: per epoch and share; where there are fewer, batches of one row of weight 0 follow. None: what there is.
-        fixed: give every batch `batch_size` rows, with rows of weight 0, for devices that need static shapes.
+        fixed: give every batch one shape, with rows of weight 0 and lists as long as the longest of the split, for
+            devices that compile every shape anew.
     """
 
     batch_size: int

@@ -142,11 +142,11 @@ def _raw_input(column: RawColumn) -> keras.KerasTensor:
     return keras.Input(dense_shape(column)[1:], name=name, dtype=DTYPES[column.type].name)
 
 
-def refuse_text_on_tpu(placement: Placement) -> None:
-    """Raises UserError if the model works on text, which a TPU cannot, and for which it has no host beside it."""
+def refuse_text(placement: Placement, who: str) -> None:
+    """Raises UserError if the model works on text, which `who`, a TPU or a compiler, cannot."""
     if placement.text_in_model:
         raise UserError(
-            f"a TPU cannot work on text, which {', '.join(placement.text_in_model)} is made with in the model. Give "
+            f"{who} cannot work on text, which {', '.join(placement.text_in_model)} is made with in the model. Give "
             "these features place: input, or place: transform."
         )
 

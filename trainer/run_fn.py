@@ -29,14 +29,14 @@ from trainer.curves import Curves
 from trainer.damage import check_features
 from trainer.export import export_model
 from trainer.fit import Batches, Fit, Fitted, OnEpoch, Report
-from trainer.input_fn import STREAM_SHUFFLE_ROWS, Block, Decode, decoder, list_files
+from trainer.input_fn import STREAM_SHUFFLE_ROWS, Decode, decoder, list_files
 from trainer.input_plan import graph_digest, plan_reading
 from trainer.inputs import feature_names, model_inputs, same_shapes, transformed_outputs
 from trainer.labels import check_label, class_factors, class_names
 from trainer.models.build import build_model
 from trainer.optimizer import make_optimizer, replica_batch_size, scaled_learning_rate
 from trainer.order import Order
-from trainer.placement import InModel, Placement, placement_of, refuse_text_on_tpu, with_preprocessing
+from trainer.placement import InModel, Placement, placement_of, refuse_text, with_preprocessing
 from trainer.profiling import Profile
 from trainer.samples import read_samples
 from trainer.scores import SCORES_FILE, write_scores
@@ -222,7 +222,7 @@ def load_data(
         "config": config.input,
         "task": label.task,
         "classes": len(names),
-        "complete": in_model.complete if in_model else _as_it_is,
+        "complete": in_model.complete if in_model else None,
         "key": {
             "transform graph": graph_digest(tft_output),
             "features": list(placement.read),
@@ -305,8 +305,8 @@ def train(
     task = preprocessing.label.task
     counts = data.train.counts
     deviation = counts.label_deviation if task == "regression" else 1.0
-    if isinstance(strategy, tf.distribute.TPUStrategy):
-        refuse_text_on_tpu(data.placement)
+    if isinstance(strategy, tf.distribute.TPUStrategy) or training.xla is True:
+        refuse_text(data.placement, "XLA" if training.xla is True else "a TPU")
     keras.utils.set_random_seed(training.seed)
     with strategy.scope(), precision(training) as policy:
         inputs = model_inputs(keep_encodings(transformed_outputs(preprocessing, tft_output), base), tft_output)
@@ -320,6 +320,7 @@ def train(
         scaled = scaled_learning_rate(training, strategy.num_replicas_in_sync)
         optimizer = make_optimizer(scaled, data.steps_per_epoch * training.epochs, policy)
         optimizer.build(model.trainable_variables)
+    xla = use_xla(training, strategy, data.in_model is None and same_shapes(inputs))
     saving = training.checkpoint
     steps = training.steps_per_execution
     training_run = Fit(
@@ -333,13 +334,13 @@ def train(
         report=report,
         on_epoch=on_epoch,
         accumulate=training.accumulate,
-        xla=use_xla(training, strategy, data.in_model is None and same_shapes(inputs)),
+        xla=xla,
         steps_per_call=None if steps == "auto" else steps,
         checkpoints=(checkpoints, saving) if checkpoints and saving else None,
         save_at_end=keep_checkpoint,
         profile=Profile(logs, training.profile.steps if training.profile else None),
     )
-    fixed = needs_fixed_shapes(strategy)
+    fixed = xla or needs_fixed_shapes(strategy)
     fitted = training_run.run(_train_batches(data, config, fixed=fixed), _evaluation_batches(data, fixed=fixed))
     return Trained(model, network, fitted, describe(strategy), policy, began)
 
@@ -454,10 +455,6 @@ def write_json(path: str, record: Mapping[str, Any]) -> None:
     with tf.io.gfile.GFile(f"{path}.tmp", "w") as file:
         file.write(json.dumps(record, indent=2))
     tf.io.gfile.rename(f"{path}.tmp", path, overwrite=True)
-
-
-def _as_it_is(block: Block) -> Block:
-    return block
 
 
 def _load(

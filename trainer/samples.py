@@ -27,11 +27,12 @@ Row = dict[str, Any]
 
 def write_samples(transform_output: str, files: Sequence[str]) -> None:
     """Keeps the first rows of raw TFRecord `files` in the folder of a transform graph."""
-    records = read_records(tf.data.Dataset.from_tensor_slices(list(files)), readers=1)
+    records = read_records(tf.data.Dataset.from_tensor_slices(list(files)), 1, SAMPLE_ROWS)
     pending = f"{transform_output}/{SAMPLE_FILE}.tmp"
     with tf.io.TFRecordWriter(pending) as writer:
-        for record in records.take(SAMPLE_ROWS).as_numpy_iterator():
-            writer.write(record)
+        for batch in records.take(1).as_numpy_iterator():
+            for record in batch:
+                writer.write(record)
     tf.io.gfile.rename(pending, f"{transform_output}/{SAMPLE_FILE}", overwrite=True)
 
 

@@ -1,7 +1,7 @@
 """One split of transformed examples: read once, counted, and kept in memory where it fits."""
 
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -9,25 +9,21 @@ from pathlib import Path
 import tensorflow as tf
 
 from preprocessing.label import Task
-from preprocessing.outputs import EXAMPLE_WEIGHT
+from preprocessing.outputs import EXAMPLE_WEIGHT, LABEL
 from trainer.block_cache import BlockCache, CachePlan, find_cache
-from trainer.blocks import Block, Layout, Packed
-from trainer.counts import Counts, add_counts, check_rows, count_rows, no_rows
+from trainer.blocks import Layout, Packed
+from trainer.counts import Counts, add_counts, check_rows, count_rows, no_rows, rows_not_finite
 from trainer.damage import Damages, Readable, without_damage
-from trainer.epochs import batches_of, windows_from_cache, windows_in_memory
-from trainer.input_fn import (
-    BLOCK_ROWS,
-    Decode,
-    Streamed,
-    read_blocks,
-    to_batch,
-    windows_from_files,
-    with_weight,
-)
+from trainer.epochs import Windows, batches_of, windows_from_cache, windows_in_memory
+from trainer.input_fn import BLOCK_ROWS, Decode, Streamed, to_batch, windows_from_files
 from trainer.input_service import Service
 from trainer.keeper import Keeper
 from trainer.order import Order
-from trainer.served_blocks import blocks_in_file_order
+from trainer.pieces import Complete, Piece, Preparation, read_pieces
+from trainer.served_pieces import pieces_in_file_order
+
+_WINDOWS = 8
+"""As many windows as there may be in memory: read, shuffled, cut into batches, and prepared ahead."""
 
 
 @dataclass(frozen=True)
@@ -72,15 +68,18 @@ class Split:
             order: of the batches.
             class_weights: factor of the weight per class id.
         """
-        finish = partial(to_batch, class_weights=tuple(class_weights))
+        widths = self.counts.widths if order.fixed else {}
+        finish = partial(to_batch, class_weights=tuple(class_weights), widths=widths)
+        return batches_of(self._windows(order), self.layout, finish, order, _WINDOWS * self.window_bytes)
+
+    def _windows(self, order: Order) -> Windows:
         if self.in_memory is not None:
-            return batches_of(windows_in_memory(self.in_memory, order), self.layout, finish, order)
+            return windows_in_memory(self.in_memory, order)
         rows = self.window_rows(order.shuffle)
         if self.on_disk is not None:
-            return batches_of(windows_from_cache(self.on_disk, rows, order), self.layout, finish, order)
+            return windows_from_cache(self.on_disk, rows, order)
         source = Streamed(self.readers, rows, all_used=self.counts.weightless == 0)
-        windows = windows_from_files(self.files, self.decode, self.layout, source, order)
-        return batches_of(windows, self.layout, finish, order)
+        return windows_from_files(self.files, self.decode, self.layout, source, order)
 
     def window_rows(self, shuffle: int) -> int:
         """Returns the rows that are shuffled together where not all are in memory; with the seed they decide the order.
@@ -102,7 +101,7 @@ def load_split(
     *,
     task: Task,
     classes: int,
-    complete: Callable[[Block], Block],
+    complete: Complete | None,
     readers: int,
     memory_limit: int,
     cache: CachePlan | None = None,
@@ -118,7 +117,7 @@ def load_split(
         decode: how to parse their records.
         task: of the label.
         classes: number of classes; 0 for regression.
-        complete: gives rows with all features that the model computes with, to be checked.
+        complete: gives rows the features that the model makes itself, to be checked; None where it makes none.
         readers: files read at the same time.
         memory_limit: bytes the rows may take in memory.
         cache: where rows beyond that are kept, and may be found; None streams them from the files.
@@ -138,20 +137,21 @@ def load_split(
         reading = (Readable(files), decode, readers, found.layout, rows, None if rows else found, counts, kept)
         return Split(name, *reading, found.bytes // found.rows, window_bytes)
     source = Readable(files)
+    prepare = Preparation(decode, complete, files)
     waiting = cache.root if cache else Path(tempfile.gettempdir())
 
-    def blocks(at: Service | None) -> Iterable[Block]:
+    def pieces(at: Service | None) -> Iterable[Piece]:
         if service is None:
-            return read_blocks(source.files, decode, readers)
-        return blocks_in_file_order(source.files, decode, at, waiting)
+            return read_pieces(source.files, prepare, readers, _WINDOWS * window_bytes)
+        return pieces_in_file_order(source.files, prepare, at, waiting)
 
     def read(at: Service | None) -> tuple[Counts, Keeper, Packed | None, BlockCache | None]:
         counts = replace(no_rows(classes), damaged=len(source.damages))
-        with Keeper(memory_limit, cache, why) as keeper:
-            for block in blocks(at):
-                used = with_weight(block)
-                counts = add_counts(counts, count_rows(len(block[EXAMPLE_WEIGHT]), complete(used), task, classes))
-                keeper.add(used)
+        found = pieces(at)
+        with Keeper(prepare.layout, memory_limit, cache, why) as keeper:
+            for piece in found:
+                counts = add_counts(counts, _count(piece, prepare, task, classes))
+                keeper.add(piece["packed"])
             check_rows(name, counts)
             return counts, keeper, *keeper.finish(counts)
 
@@ -162,8 +162,16 @@ def load_split(
         # The copies without the damage are on this machine alone.
         counts, keeper, in_memory, on_disk = read(None)
     kept = keeper.said + _left_out(counts)
-    reading = (source, decode, readers, keeper.layout, in_memory, on_disk, counts, kept)
+    reading = (source, decode, readers, prepare.layout, in_memory, on_disk, counts, kept)
     return Split(name, *reading, keeper.taken // counts.used, window_bytes)
+
+
+def _count(piece: Piece, prepare: Preparation, task: Task, classes: int) -> Counts:
+    packed, layout = piece["packed"], prepare.layout
+    label, weight = (layout.column(packed, name).numpy() for name in (LABEL, EXAMPLE_WEIGHT))
+    counts = count_rows(int(piece["rows"]), label, weight, task, classes)
+    bad = {} if piece["finite"] else rows_not_finite(prepare.completed(packed))
+    return replace(counts, not_finite=bad, widths=layout.widths(packed))
 
 
 def _left_out(counts: Counts) -> str:

@@ -33,7 +33,7 @@ def choose_strategy(config: TrainingConfig) -> tf.distribute.Strategy:
         return _multi_worker(cluster, config.wait_for_workers)
     if distribution == "tpu":
         return _tpu()
-    return _mirrored() if distribution == "mirrored" else tf.distribute.get_strategy()
+    return _mirrored() if distribution == "mirrored" else _one_device()
 
 
 def needs_fixed_shapes(strategy: tf.distribute.Strategy) -> bool:
@@ -91,6 +91,12 @@ def _found(cluster: Cluster | None) -> str:
 def _grow_gpu_memory() -> None:
     for gpu in tf.config.list_physical_devices("GPU"):
         tf.config.experimental.set_memory_growth(gpu, True)
+
+
+def _one_device() -> tf.distribute.Strategy:
+    """Returns the strategy of the first GPU, else TensorFlow's own: only the former copies batches there ahead."""
+    gpus = tf.config.list_logical_devices("GPU")
+    return tf.distribute.OneDeviceStrategy(gpus[0].name) if gpus else tf.distribute.get_strategy()
 
 
 def _mirrored() -> tf.distribute.Strategy:

@@ -31,6 +31,8 @@ def check_text_in_the_model(loaded: Loaded) -> Iterator[Finding]:
         which = f"{', '.join(names)}: computed in the model with text, which"
         if config.training.distribution == "tpu":
             yield Finding(keys, f"{which} a TPU cannot work on. Choose place: input, or transform.")
+        elif config.training.xla is True:
+            yield Finding(keys, f"{which} XLA cannot compile. Choose place: input, or transform, or leave out xla.")
         else:
             yield warning(
                 keys,

@@ -34,7 +34,9 @@ def linear_model(penalty: float = 0.0):
     return keras.Model({"x": x}, logits)
 
 
-def fit(model, train, evaluation, *, optimizer=None, epochs=1, early_stopping=None, task="binary", **options):
+def fit(
+    model, train, evaluation, *, optimizer=None, epochs=1, early_stopping=None, task="binary", strategy=None, **options
+):
     import keras
     import tensorflow as tf
 
@@ -49,7 +51,7 @@ def fit(model, train, evaluation, *, optimizer=None, epochs=1, early_stopping=No
         optimizer=optimizer,
         loss=loss_of(task),
         task=task,
-        strategy=tf.distribute.get_strategy(),
+        strategy=strategy or tf.distribute.get_strategy(),
         epochs=epochs,
         early_stopping=early_stopping,
         **calls,
@@ -249,6 +251,22 @@ def test_xla_changes_nothing():
     for model, xla in zip(models, (False, True), strict=True):
         fit(model, batches(x, y, w, 16), batches(x, y, w, ROWS), epochs=3, xla=xla)
     np.testing.assert_allclose(models[0].get_weights()[0], models[1].get_weights()[0], rtol=1e-5)
+
+
+def test_batches_that_are_copied_to_a_device_ahead_change_nothing():
+    """The strategy of a single GPU, here of the CPU."""
+    import keras
+    import tensorflow as tf
+
+    x, y, w = data()
+    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+    plain, model = linear_model(), None
+    fit(plain, batches(x, y, w, 16), batches(x, y, w, ROWS), epochs=3, optimizer=keras.optimizers.Adam(0.1))
+    with strategy.scope():
+        model, optimizer = linear_model(), keras.optimizers.Adam(0.1)
+        optimizer.build(model.trainable_variables)
+    fit(model, batches(x, y, w, 16), batches(x, y, w, ROWS), epochs=3, optimizer=optimizer, strategy=strategy)
+    np.testing.assert_allclose(model.get_weights()[0], plain.get_weights()[0], rtol=1e-5)
 
 
 def asleep(seconds: float):

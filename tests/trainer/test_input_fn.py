@@ -188,6 +188,19 @@ def test_batches_of_one_size_are_filled_with_rows_of_weight_0(way, binary):
     assert rows == all_rows(binary)["row_id"].numpy().tolist()
 
 
+@BOTH
+def test_batches_of_one_size_have_one_shape_as_wide_as_the_longest_row_of_all(way, binary):
+    import tensorflow as tf
+
+    dataset = way(binary, batch_size=100, fixed=True)
+    longest = max(len(row["note"].split()) for row in binary.rows["train"])
+    assert all(spec.shape.is_fully_defined() for spec in tf.nest.flatten(dataset.element_spec))
+    for features, _, _ in dataset.take(10):
+        assert features["note_xf"].shape == features["note.weight_xf"].shape == (100, longest)
+        lengths = [len(binary.rows["train"][number]["note"].split()) for number in features["row_id"].numpy()]
+        assert np.sum(features["note_xf"].numpy() > 0, axis=1).tolist() == lengths
+
+
 def test_both_ways_give_the_same_batches(binary):
     both = [way(binary, batch_size=128).take(8) for way in (in_memory, streamed)]
     for left, right in zip(*both, strict=True):
@@ -217,10 +230,12 @@ def test_class_weights_multiply_the_weight(binary):
 def test_rows_of_weight_0_are_left_out(binary):
     import tensorflow as tf
 
-    from trainer.input_fn import with_weight
+    from trainer.blocks import layout_of
+    from trainer.input_fn import pack_used
 
     rows = all_rows(binary)
-    kept = with_weight({**rows, "example_weight": tf.cast(rows["row_id"] % 3, tf.float32)})
+    layout = layout_of(rows)
+    kept = layout.unpack(pack_used(layout, {**rows, "example_weight": tf.cast(rows["row_id"] % 3, tf.float32)}))
     assert sorted(kept["row_id"].numpy()) == [number for number in range(1000) if number % 3]
     assert kept["tags_xf"].nrows() == len(kept["row_id"])
 

@@ -62,9 +62,13 @@ def service(address: str, seconds: float = 60.0):
 
 
 def served(address, files, decode, folder, *, rows=64, seconds=60.0):
-    from trainer.served_blocks import blocks_in_file_order
+    """Returns the rows that a service sends."""
+    from trainer.pieces import Preparation
+    from trainer.served_pieces import pieces_in_file_order
 
-    return list(blocks_in_file_order(files, decode, service(address, seconds), folder, rows))
+    prepare = Preparation(decode, None, files)
+    found = pieces_in_file_order(files, prepare, service(address, seconds), folder, rows)
+    return [prepare.layout.unpack(piece["packed"]) for piece in found]
 
 
 def rows_by_id(blocks) -> dict[int, list]:
@@ -120,7 +124,7 @@ def load(prepared, files, address, folder, **options):
 
     decode = decoder(prepared.tft_output, prepared.placement("transform"), NAMES, 0)
     options = {"memory_limit": 10**9, "cache": CachePlan(folder, "train", {}), "bad_records": 0} | options
-    options |= {"task": "binary", "classes": 2, "readers": 2, "complete": lambda block: block}
+    options |= {"task": "binary", "classes": 2, "readers": 2, "complete": None}
     return load_split("train", tuple(files), decode, service=service(address) if address else None, **options)
 
 
@@ -173,18 +177,23 @@ def test_a_file_that_workers_do_not_see_is_named(address, planted, tmp_path):
 
 SLOW = """
 import sys
+from pathlib import Path
 import numpy as np
 import tensorflow as tf
 from trainer.input_service import Service
-from trainer.served_blocks import blocks_in_file_order
+from trainer.pieces import Preparation
+from trainer.served_pieces import pieces_in_file_order
 
 def decode(records):
     slow = tf.linalg.matmul(tf.random.stateless_uniform([400, 400], [1, 2]), tf.ones([400, 400]))
-    return {"x": tf.strings.to_number(records, tf.int64) + 0 * tf.cast(tf.reduce_sum(slow), tf.int64)}
+    x = tf.strings.to_number(records, tf.int64) + 0 * tf.cast(tf.reduce_sum(slow), tf.int64)
+    return {"x": x, "example_weight": tf.ones_like(x, tf.float32)}
 
 address, folder, *files = sys.argv[1:]
-for block in blocks_in_file_order(files, decode, Service(address, 10.0), __import__("pathlib").Path(folder), 5):
-    print(*(f"row {row}" for row in block["x"].numpy()), sep=chr(10), flush=True)
+prepare = Preparation(decode, None, files)
+for piece in pieces_in_file_order(files, prepare, Service(address, 10.0), Path(folder), 5):
+    rows = prepare.layout.unpack(piece["packed"])["x"].numpy()
+    print(*(f"row {row}" for row in rows), sep=chr(10), flush=True)
 """
 
 
@@ -252,24 +261,32 @@ def test_a_service_that_is_not_there_fails_in_words_within_its_time(tmp_path, ki
 def test_blocks_in_any_order_lost_and_sent_twice_come_out_in_order(tmp_path):
     import tensorflow as tf
 
-    from trainer.served_blocks import _Turns
+    from trainer.blocks import layout_of
+    from trainer.served_pieces import _Turns
 
     sizes = [3, 0, 2, 4]
-    elements = [(f, p, {"x": tf.constant([10 * f + p])}) for f, size in enumerate(sizes) for p in range(size)]
-    elements += [(f, size, {"x": tf.constant([], tf.int32)}) for f, size in enumerate(sizes)]
+    layout = layout_of({"x": tf.constant([1])})
+
+    def piece(numbers):
+        found = layout.pack({"x": tf.constant(numbers, tf.int32)})
+        return {"packed": found, "rows": tf.constant(len(numbers)), "finite": tf.constant(True)}
+
+    elements = [(f, p, piece([10 * f + p])) for f, size in enumerate(sizes) for p in range(size)]
+    elements += [(f, size, piece([])) for f, size in enumerate(sizes)]
     random = np.random.default_rng(5)
     for trial in range(30):
         folder = tmp_path / str(trial)
         folder.mkdir()
-        turns = _Turns(folder)
+        turns = _Turns(folder, layout)
         sent = [elements[i] for i in random.permutation(len(elements))[trial % 5 :]]
         sent += [sent[i] for i in random.integers(len(sent), size=5)]
-        found = [int(block["x"][0]) for element in sent for block in turns.after(element)]
+        found = [int(layout.unpack(p["packed"])["x"][0]) for element in sent for p in turns.after(element)]
         missing = turns.missing(len(sizes))
-        lost = {e[0] for e in elements} - {e[0] for e in elements if all(o in sent for o in elements if o[0] == e[0])}
+        came = {element[:2] for element in sent}
+        lost = {element[0] for element in elements if element[:2] not in came}
         assert set(missing) == lost
         again = [e for e in elements if e[0] in missing]
-        found += [int(block["x"][0]) for element in again for block in turns.after(element)]
+        found += [int(layout.unpack(p["packed"])["x"][0]) for element in again for p in turns.after(element)]
         assert found == [0, 1, 2, 20, 21, 30, 31, 32, 33] and turns.missing(len(sizes)) == []
         assert os.listdir(folder) == []
 

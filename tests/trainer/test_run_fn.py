@@ -194,6 +194,20 @@ def test_other_ways_of_reading_learn_as_well(planted, way):
     assert record["in_memory"] is ("cache" not in way)
 
 
+def test_xla_compiles_lists_of_categories_and_changes_nothing(planted):
+    """Lists are padded to the longest of the split, and the last batch to the size of the others."""
+    losses = []
+    for xla in (False, True):
+        training = {"epochs": 2, "learning_rate": 0.01, "xla": xla}
+        losses.append(trained(planted("binary"), model="linear", training=training)[1]["history"]["val_log_loss"])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+def test_xla_refuses_text_in_the_model(planted):
+    with pytest.raises(UserError, match="XLA cannot work on text, which .*kind_xf.* is made with in the model"):
+        trained(planted("binary"), input={"place": "model"}, training={"xla": True})
+
+
 def test_the_order_of_features_decides_nothing_but_the_order_of_inputs(planted):
     declared = planted("binary").preprocessing
     turned = {**declared, "features": dict(reversed(declared["features"].items()))}

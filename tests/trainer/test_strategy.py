@@ -30,6 +30,23 @@ def test_auto_is_one_device_where_there_is_but_one(monkeypatch):
     assert (strategy.num_replicas_in_sync, describe(strategy)) == (1, "CPU")
 
 
+def test_a_single_gpu_is_given_its_batches_ahead(monkeypatch):
+    """No GPU is here; its place is taken by a device that is."""
+    import tensorflow as tf
+
+    from trainer.config import TrainingConfig
+    from trainer.strategy import choose_strategy
+
+    for name in ("TF_CONFIG", "TPU_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    (here,) = tf.config.list_logical_devices("CPU")
+    monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind=None: [here])
+    strategy = choose_strategy(TrainingConfig(distribution="one_device"))
+    assert isinstance(strategy, tf.distribute.OneDeviceStrategy)
+    seen = next(iter(strategy.distribute_datasets_from_function(lambda _: tf.data.Dataset.range(1).batch(1))))
+    assert seen.device == here.name or seen.device.endswith("CPU:0")
+
+
 def test_several_workers_need_tf_config(monkeypatch):
     from trainer.strategy import choose_strategy
 

@@ -85,9 +85,7 @@ def _files(subject: Subject, setting: Setting, seconds: float) -> Iterator[tuple
     opened = _scaled(opened, rows_per_file)
     yield OPEN, opened
     block = max(1, min(1000, setting.source.block_rows))
-    read = drain(
-        input_fn.read_records(names, setting.readers).batch(block), lambda records: int(records.shape[0]), seconds
-    )
+    read = drain(input_fn.read_records(names, setting.readers, block), lambda records: int(records.shape[0]), seconds)
     read = _less(read, opened)
     if not any(file.endswith(".gz") for file in files):
         yield READ, read
@@ -126,7 +124,7 @@ def _scaled(rate: Rate, rows: float) -> Rate:
 def _sampled_blocks(subject: Subject, setting: Setting) -> tf.data.Dataset:
     """Returns some blocks of serialized records, from memory."""
     files = tf.data.Dataset.from_tensor_slices(list(setting.source.sample))
-    return _ready(input_fn.read_records(files, readers=1).batch(setting.source.block_rows).take(_BLOCKS))
+    return _ready(input_fn.read_records(files, 1, setting.source.block_rows).take(_BLOCKS))
 
 
 def _mapped(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:

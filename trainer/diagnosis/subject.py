@@ -190,7 +190,7 @@ class Subject:
             source.decode,
             task=self.training.preprocessing.label.task,
             classes=len(self.names),
-            complete=self.in_model.complete if self.in_model else lambda block: block,
+            complete=self.in_model.complete if self.in_model else None,
             readers=1,
             memory_limit=0 if kept == "disk" else sys.maxsize,
             cache=plan,
@@ -211,7 +211,7 @@ class Subject:
         files = tf.data.Dataset.from_tensor_slices(list(self.training.files))
         rows, deadline = 0, time.perf_counter() + seconds
         # A thousand at a time at most: of a slow disk the deadline is looked at often enough.
-        for i, block in enumerate(read_records(files, readers=len(paths)).batch(min(1000, block_rows))):
+        for i, block in enumerate(read_records(files, len(paths), min(1000, block_rows))):
             for record in block.numpy():
                 writers[i % count].write(record)
             rows += len(block)
@@ -235,9 +235,9 @@ class Subject:
         schema = training.tft_output.transformed_metadata.schema
         coder = tft.coders.ExampleProtoCoder(schema)
         path = str(self._folder / "transformed.tfrecord")
-        records = read_records(tf.data.Dataset.from_tensor_slices(list(self.source.sample)), readers=1)
+        records = read_records(tf.data.Dataset.from_tensor_slices(list(self.source.sample)), 1, self.source.block_rows)
         with tf.io.TFRecordWriter(path) as writer:
-            for serialized in records.batch(self.source.block_rows):
+            for serialized in records:
                 block = every.transform(every.parse(serialized))
                 columns = {name: _cells(value) for name, value in block.items() if name in wanted}
                 for row in range(len(serialized)):
@@ -264,7 +264,7 @@ def _rows_in(seconds: float, decode: Callable[[tf.Tensor], Block], files: Sequen
     Blocks of more and more records are tried, for a call has its price however few there are: of a graph with many
     transforms it may be milliseconds, by which a few rows, multiplied, would look dear.
     """
-    blocks = iter(read_records(tf.data.Dataset.from_tensor_slices(list(files)), readers=1).batch(_PILOT_ROWS))
+    blocks = iter(read_records(tf.data.Dataset.from_tensor_slices(list(files)), 1, _PILOT_ROWS))
     # Before the first block files are opened and buffers filled, which is no matter of how many rows there are.
     first = next(blocks, None)
     if first is None:

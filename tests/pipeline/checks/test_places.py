@@ -18,11 +18,14 @@ def test_text_in_the_model_is_a_warning_that_names_the_feature(edited):
     assert message.startswith("company: computed in the model with text, which only a CPU works on")
 
 
-def test_text_in_the_model_is_an_error_on_a_tpu(edited):
-    file = edited({14: "input: {place: model}\ntraining: {distribution: tpu}\nfeatures:"})
+@pytest.mark.parametrize(
+    ("training", "said"), [("distribution: tpu", "a TPU cannot work on"), ("xla: true", "XLA cannot compile")]
+)
+def test_text_in_the_model_is_an_error_on_a_tpu_and_with_xla(edited, training, said):
+    file = edited({14: f"input: {{place: model}}\ntraining: {{{training}}}\nfeatures:"})
     [(path, severity, message)] = found(file)
     assert (path, severity) == ("input.place", "error")
-    assert message.startswith("company, started: ") and "a TPU cannot work on" in message
+    assert message.startswith("company, started: ") and said in message
 
 
 def test_a_cross_is_computed_where_its_latest_input_is(edited):
