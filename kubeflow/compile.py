@@ -1,20 +1,26 @@
 """`fullpass compile`: the pipeline of a config as a package for open-source Kubeflow Pipelines v2."""
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
+from typing import Any
 
+from tfx.components import Trainer
 from tfx.dsl.components.base import base_node
 from tfx.dsl.components.common.resolver import RESOLVER_CONFIG, Resolver
 from tfx.orchestration.pipeline import Pipeline
 from tfx.types import standard_artifacts
 
 from components.blessed import LastBlessedModel
-from components.ingest.component import Ingest
-from components.ingest.spans import Window, has_spans
+from components.data_gate.component import SpanComparison
+from components.ingest.component import Ingest, SpansOfWindow
+from components.ingest.spans import LATEST, Window, span_unit
 from components.ingest.storage import is_address
+from components.transform.component import Transform
 from kubeflow import lint, lookups
 from kubeflow.config import EnvironmentConfig, NodeConfig
+from kubeflow.engines import beam_config
 from kubeflow.environment import Environment, require
 from kubeflow.nodes import ENTRYPOINT, Sources, executor_args, node_task
 from kubeflow.package import Package
@@ -27,6 +33,7 @@ from pipeline.run import add_user_modules
 from preprocessing.errors import UserError
 
 SCHEMA_VERSION = "2.1.0"
+BY_WORKERS = ("python", "-m", "kubeflow.deploy.workers")
 
 
 @dataclass(frozen=True)
@@ -53,19 +60,17 @@ def compile_package(loaded: Loaded, environment: Environment) -> Compiled:
         UserError: A node cannot run on Kubeflow, the environment does not go with the pipeline, or the release of the
             environment would refuse the package.
     """
-    if has_spans(loaded.config.data):
-        raise UserError(
-            "data.source has spans, whose window TFX's metadata store knows and Kubeflow's does not tell. Give a path "
-            "without {YYYY}, {SPAN} and the like, and the files of the window as data_path of each run."
-        )
     add_user_modules(loaded)
     config = environment.config
     place = _place(loaded, config)
     nodes = Pipeline(
         pipeline_name=loaded.config.name, pipeline_root="unused", components=build_nodes(loaded, place)
     ).components
-    warnings = require(environment, [node.id for node in nodes], push_to=place.push_to)
-    assembly = _Assembly(loaded, config)
+    _check_gates(loaded)
+    _check_engines(loaded, environment.config, [node.id for node in nodes])
+    remembering = _remembering(nodes, spans=place.window.unit is not None)
+    warnings = require(environment, [node.id for node in nodes], push_to=place.push_to, remembering=remembering)
+    assembly = _Assembly(loaded, config, _widest_window(loaded, place.window))
     for node in nodes:
         assembly.add_node(node)
     package = assembly.package()
@@ -75,10 +80,14 @@ def compile_package(loaded: Loaded, environment: Environment) -> Compiled:
 
 @dataclass
 class _Assembly:
-    """A package that grows node by node, in the order of the DAG."""
+    """A package that grows node by node, in the order of the DAG.
+
+    spans: widest window, 0 for a source without spans. found_window: the look-up that finds it.
+    """
 
     loaded: Loaded
     environment: EnvironmentConfig
+    spans: int
     sources: Sources = field(default_factory=dict)
     components: Json = field(default_factory=dict)
     executors: Json = field(default_factory=dict)
@@ -88,6 +97,7 @@ class _Assembly:
     stand_ins: list[str] = field(default_factory=list)
     request: Output | None = None
     made_from: dict[str, str | Output] = field(default_factory=dict)
+    found_window: Task | None = None
 
     def add_node(self, node: base_node.BaseNode) -> None:
         """Adds the tasks that stand for a node."""
@@ -95,12 +105,31 @@ class _Assembly:
             self._add_resolver(node)
             return
         task = node_task(node, self.sources, self.environment)
-        if isinstance(node, Ingest):
-            task.parameters |= self._add_find_inputs(node)
-        args = executor_args(node, self.loaded.config.beam, self.environment)
-        self._add_container(task, ENTRYPOINT, args, self.environment.node(node.id))
-        self.sources |= {(node.id, key): Output(task.name, key) for key in node.outputs}
+        tasks = self._ingest_tasks(node, task) if isinstance(node, Ingest) else [task]
+        settings = self.environment.node(node.id)
+        beam = beam_config(settings.beam, self.loaded.config.beam, self.environment.pipeline_root)
+        args = executor_args(node, beam, self.environment, self.sources)
+        command: Sequence[str] = ENTRYPOINT
+        if settings.workers:
+            command, args = BY_WORKERS, self._for_workers(node, settings, settings.workers.count, args)
+            settings = _without_resources(settings)  # its pod only waits
+        for task in tasks:
+            self._add_container(task, command, args, settings)
+        self.sources |= {(node.id, key): tuple(Output(task.name, key) for task in tasks) for key in node.outputs}
         self._record_blessings(node, task)
+        self._record_window(node)
+
+    def _for_workers(self, node: base_node.BaseNode, settings: NodeConfig, count: int, args: list[str]) -> list[str]:
+        """Returns the arguments of a container that has a Job do the node's work."""
+        asked = {
+            "pipeline": self.loaded.config.name,
+            "node_id": node.id,
+            "node": settings.model_dump(mode="json"),
+            "pull_secrets": self.environment.image_pull_secrets,
+            "pull_policy": self.environment.image_pull_policy,
+        }
+        self.stand_ins.append(f"{node.id}: {count} pods of a Job of its own do the work; its task waits for them.")
+        return ["--workers", json.dumps(asked, sort_keys=True), *args]
 
     def package(self) -> Package:
         """Returns what was added as a package."""
@@ -119,32 +148,69 @@ class _Assembly:
         return Package(pipeline, {"platforms": {"kubernetes": {"deploymentSpec": {"executors": self.kubernetes}}}})
 
     def _run_parameters(self) -> Json:
-        if not self._reads_paths:
-            return {}
-        return {
-            lookups.DATA_PATH: {
-                "parameterType": "STRING",
-                "defaultValue": "",
-                "isOptional": True,
-                "description": "Files to read instead of data.source.path: a path, or JSON as it stands in the YAML.",
-            }
-        }
+        declared: Json = {}
+        if self._reads_paths:
+            text = "Files to read instead of data.source.path: a path, or JSON as it stands in the YAML."
+            declared[lookups.DATA_PATH] = _text_parameter("", text)
+        if self.spans:
+            text = (
+                "The newest span to train on, as a date or number, or A:B; latest; or new, the newest, which must not "
+                "have been trained on before."
+            )
+            declared[lookups.SPAN] = _text_parameter(LATEST, text)
+        return declared
 
     @property
     def _reads_paths(self) -> bool:
         return hasattr(self.loaded.config.data.source, "path")
 
-    def _add_find_inputs(self, node: Ingest) -> dict[str, Output]:
-        request = node.exec_properties["request"]
-        task = lookups.find_inputs(node.id, request, self.environment, by_path=self._reads_paths)
-        self._add_lookup("inputs", task, node.id)
-        self.stand_ins.append(f"{node.id}: its files and their fingerprint are found by {task.name} when a run begins.")
-        found = lookups.found_inputs(task)
-        self.request = found["request"]
-        return found
+    def _ingest_tasks(self, node: Ingest, task: Task) -> list[Task]:
+        """Returns the tasks that ingest: one, or one per place of the window, so that Kubeflow's cache knows spans."""
+        found = lookups.find_inputs(
+            node.id,
+            self.loaded.config.name,
+            node.exec_properties["request"],
+            self.environment,
+            by_path=self._reads_paths,
+            spans=self.spans,
+        )
+        self._add_lookup("inputs", found, node.id)
+        self.stand_ins.append(
+            f"{node.id}: its files and their fingerprint are found by {found.name} when a run begins."
+        )
+        if not self.spans:
+            self.request = Output(found.name, "request")
+            return [replace(task, parameters={**task.parameters, "request": self.request})]
+        self.found_window, self.request = found, Output(found.name, lookups.WINDOW)
+        requests = lookups.requests(self.spans)
+        if self.spans > 1:
+            self.stand_ins.append(
+                f"{node.id}: {self.spans} tasks of one span each; the cache has those of earlier runs."
+            )
+        return [
+            replace(
+                task,
+                name=f"{task.name}-{place:03d}" if self.spans > 1 else task.name,
+                component=task.name,
+                parameters={**task.parameters, "request": Output(found.name, request)},
+            )
+            for place, request in enumerate(requests, 1)
+        ]
+
+    def _record_window(self, node: base_node.BaseNode) -> None:
+        if self.found_window is None or not isinstance(node, Trainer):
+            return
+        task = lookups.record_window(self.loaded.config.name, self.found_window, node.id, self.environment)
+        self._add_lookup("record-window", task, node.id)
+        self.stand_ins.append(f"{node.id}: {task.name} remembers the window for runs that take only what is new.")
 
     def _add_resolver(self, node: Resolver) -> None:
-        strategy = node.exec_properties.get("resolver_class")
+        strategy = _strategy(node)
+        if strategy is SpansOfWindow:
+            # The tasks that ingest are the window.
+            examples: Any = node.raw_inputs["examples"]
+            self.sources[node.id, "examples"] = self.sources[examples.producer_component_id, examples.output_key]
+            return
         if strategy is not LastBlessedModel:
             name = getattr(strategy, "__name__", strategy)
             raise UserError(
@@ -159,7 +225,7 @@ class _Assembly:
         self.tasks[name] = importer.dag_task
         self.components |= {f"comp-{name}": importer.dag, f"comp-{importer.name}": importer.component}
         self.executors[f"exec-{importer.name}"] = importer.executor
-        self.sources[node.id, "model"] = Output(name, "model")
+        self.sources[node.id, "model"] = (Output(name, "model"),)
         self.resolvers.append(node.id)
         self.stand_ins.append(
             f"{node.id}: {found.name} asks the registry {self.environment.registry}, {importer.name} imports the model."
@@ -191,13 +257,13 @@ class _Assembly:
             raise UserError(f"{task.label}: two nodes are called {task.name} on Kubeflow. Rename one of them.")
         if settings.retries:
             task.retry = retry_policy(settings.retries)
-        component: Json = {"executorLabel": f"exec-{task.name}"}
+        component: Json = {"executorLabel": f"exec-{task.kind}"}
         definitions = {"inputDefinitions": task.input_definitions(), "outputDefinitions": task.output_definitions()}
-        self.components[f"comp-{task.name}"] = component | {key: value for key, value in definitions.items() if value}
-        self.executors[f"exec-{task.name}"] = {"container": container(settings, command, args)}
+        self.components[f"comp-{task.kind}"] = component | {key: value for key, value in definitions.items() if value}
+        self.executors[f"exec-{task.kind}"] = {"container": container(settings, command, args)}
         asked = kubernetes(settings, self.environment)
         if asked:
-            self.kubernetes[f"exec-{task.name}"] = asked
+            self.kubernetes[f"exec-{task.kind}"] = asked
         self.tasks[task.name] = task.task_spec()
 
 
@@ -210,16 +276,82 @@ def _place(loaded: Loaded, environment: EnvironmentConfig) -> Place:
         return str(PurePosixPath(environment.folder) / path)
 
     push_to = environment.push_to or resolve(loaded.config.push.to)
-    # Which files there are is found when a run begins.
     return Place(
         resolve=resolve,
-        window=Window(None, ()),
+        # Which files there are is found when a run begins.
+        window=Window(span_unit(loaded.config.data), ()),
         known=(),
-        analyzer_cache="",
+        # No artifact: an input of Transform is part of what Kubeflow's cache goes by.
+        analyzer_cache=f"{environment.registry}/{loaded.config.name}/analyzer_cache",
         span_statistics=f"{environment.registry}/{loaded.config.name}/span_statistics",
         compress=True,
         push_to=push_to,
+        work=_lasting_work(loaded, environment),
     )
+
+
+def _lasting_work(loaded: Loaded, environment: EnvironmentConfig) -> str | None:
+    """Returns where checkpoints of unfinished training lie, so that a retry goes on; None where nothing lasts."""
+    registry = environment.registry
+    mounts = [volume.mount for volume in environment.node("Trainer").volumes]
+    on_volume = any(PurePosixPath(registry).is_relative_to(mount) for mount in mounts)
+    return f"{registry}/{loaded.config.name}/work" if on_volume or registry.startswith("gs://") else None
+
+
+def _check_engines(loaded: Loaded, environment: EnvironmentConfig, nodes: Sequence[str]) -> None:
+    """What runs outside a node's own pod reads and writes the store itself."""
+    runner = loaded.config.beam.runner
+    if environment.artifacts == "copied" and runner not in ("direct", "DirectRunner"):
+        raise UserError(
+            f"beam.runner: {runner}: its workers cannot see a pod's copies of artifacts. Give artifacts: direct in the "
+            "environment file, or beam.runner: direct."
+        )
+    others = [name for name in nodes if name != "Trainer" and environment.node(name).workers]
+    if others:
+        raise UserError(f"nodes.{others[0]}.workers: only Trainer works in several pods. Remove it.")
+    asked = loaded.config.training.distribution
+    if environment.node("Trainer").workers and asked not in ("auto", "multi_worker"):
+        raise UserError(
+            f"nodes.Trainer.workers: the pipeline's training.distribution is {asked}. Make it multi_worker or auto."
+        )
+
+
+def _check_gates(loaded: Loaded) -> None:
+    """What asks for the number of the newest span is not known when a package is compiled, and must not pass unseen."""
+    asked = [name for name, bounds in loaded.config.evaluation.thresholds.items() if bounds.newest_span is not None]
+    if asked:
+        raise UserError(
+            f"evaluation.thresholds.{asked[0]}.newest_span: which span is the newest is found when a run begins, after "
+            "Evaluator's thresholds are written into the package. Remove it, or run the pipeline with `fullpass run`."
+        )
+
+
+def _widest_window(loaded: Loaded, window: Window) -> int:
+    """Returns the spans of the widest window that the package takes, 0 for a source without spans."""
+    if window.unit is None:
+        return 0
+    size = loaded.config.data.window.spans
+    if isinstance(size, str):
+        raise UserError(
+            f"data.window.spans: {size}: a package has a task per span, so that their number must be known when it is "
+            "compiled. Give a number that the window never exceeds."
+        )
+    return size
+
+
+def _remembering(nodes: Sequence[base_node.BaseNode], *, spans: bool) -> list[str]:
+    """Returns the nodes whose containers, or those of their look-ups, open the registry."""
+    ids = [node.id for node in nodes if isinstance(node, Resolver) and _strategy(node) is LastBlessedModel]
+    keeping = (SpanComparison, Ingest, Transform, Trainer) if spans else (SpanComparison,)
+    return ids + [node.id for node in nodes if isinstance(node, keeping)]
+
+
+def _strategy(node: Resolver) -> Any:
+    return node.exec_properties.get("resolver_class")
+
+
+def _text_parameter(default: str, description: str) -> Json:
+    return {"parameterType": "STRING", "defaultValue": default, "isOptional": True, "description": description}
 
 
 def _without_resources(settings: NodeConfig) -> NodeConfig:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from kubeflow.engines import Engine
 from preprocessing.spec import Count, Flag, Name, Spec
 
 RELEASES = ("2.4", "2.5", "2.14", "2.15", "2.16", "2.17")
@@ -77,7 +78,7 @@ class Cpu(Spec):
     request: Cores | None = None
     """Reserved for it, such as 2 or 500m, in quotes."""
     limit: Cores | None = None
-    """Most it may use. `beam.workers: auto` counts the cores of the machine instead: set it to this number."""
+    """Most it may use; whatever is `auto` in the pipeline YAML counts these cores."""
 
 
 class Memory(Spec):
@@ -156,6 +157,15 @@ class Retries(Spec):
     """Longest wait."""
 
 
+class Workers(Spec):
+    """Pods that work on a node at once."""
+
+    count: Annotated[int, Field(ge=2)]
+    """Number of pods; each has the node's resources."""
+    port: Annotated[int, Field(ge=1024, le=65535)] = 2222
+    """Port that they reach each other by."""
+
+
 class NodeConfig(Spec):
     """What one node runs on. Given for all nodes under `defaults`, for one under `nodes`."""
 
@@ -174,6 +184,11 @@ class NodeConfig(Spec):
     retries: Retries | None = None
     timeout: Time | None = None
     """Longest life of the node's pod, such as 2h; waiting for a machine counts."""
+    beam: Engine | None = None
+    """Where this node's Beam runs, instead of what `beam` of the pipeline YAML says: flink or dataflow. Needs
+    `artifacts: direct`."""
+    workers: Workers | None = None
+    """Train on several pods at once; for Trainer. Needs `artifacts: direct`."""
     cache: Flag | None = None
     """Take over results of an earlier run with the same inputs; by default yes."""
 
@@ -193,8 +208,8 @@ class EnvironmentConfig(Spec):
     """copied: nodes work on local copies that Kubeflow fetches and stores. direct: they read and write `pipeline_root`
     themselves, as Beam on a cluster must; needs gs://."""
     registry: Name
-    """Folder that remembers blessed models between runs: a path on a volume, or an address such as s3://bucket/folder
-    whose credentials `defaults` brings."""
+    """Folder that remembers blessed models, spans and what analyzers made of them between runs: a path on a volume, or
+    an address such as s3://bucket/folder whose credentials `defaults` brings."""
     push_to: MountPath | None = None
     """Folder that a model server watches, on a volume of Pusher; by default `push.to` of the YAML, under `folder`."""
     image_pull_secrets: tuple[Name, ...] = ()
@@ -212,6 +227,22 @@ class EnvironmentConfig(Spec):
         if root is not None and not re.match(r"(gs|s3|minio)://[^/]+", root):
             raise ValueError(f"Kubeflow keeps artifacts under gs://, s3:// or minio://. Received: {root!r}.")
         return root
+
+    @model_validator(mode="after")
+    def _clusters_need_direct_artifacts(self) -> "EnvironmentConfig":
+        if self.defaults.workers is not None:
+            raise ValueError("defaults.workers: only Trainer works in several pods. Give nodes.Trainer.workers.")
+        if self.artifacts == "direct":
+            return self
+        named = {"defaults": self.defaults, **{f"nodes.{name}": node for name, node in self.nodes.items()}}
+        for where, node in named.items():
+            for key in ("beam", "workers"):
+                if getattr(node, key) is not None:
+                    raise ValueError(
+                        f"{where}.{key}: other pods than the node's own cannot see its copies of artifacts. Give "
+                        "artifacts: direct, and pipeline_root: gs://..."
+                    )
+        return self
 
     @model_validator(mode="after")
     def _direct_needs_a_store_that_can(self) -> "EnvironmentConfig":
@@ -239,6 +270,8 @@ class EnvironmentConfig(Spec):
             volumes=tuple(dict.fromkeys(defaults.volumes + own.volumes)),
             retries=own.retries or defaults.retries,
             timeout=own.timeout or defaults.timeout,
+            beam=own.beam or defaults.beam,
+            workers=own.workers,
             cache=own.cache if own.cache is not None else defaults.cache,
         )
 

@@ -9,12 +9,12 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from kubeflow import termination
-from kubeflow.executor_input import ExecutorInput, name_values, parse, write_output
+from kubeflow.executor_input import Copy, ExecutorInput, name_values, parse, write_absent, write_output
 from kubeflow.parts import Json
 from pipeline.environment import set_environment
 from preprocessing.errors import UserError
@@ -22,8 +22,12 @@ from preprocessing.errors import UserError
 _CASTS = {"str": str, "int": int, "float": float, "bool": bool}
 
 
-def main() -> None:
-    """Runs one node; the process ends here."""
+def main(then: Callable[[ExecutorInput], None] | None = None) -> None:
+    """Runs one node; the process ends here.
+
+    Args:
+        then: called at the end, with what the launcher said.
+    """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO, stream=sys.stderr)
     parser = argparse.ArgumentParser(prog="kubeflow.entrypoint", description=__doc__)
     parser.add_argument("--plan", required=True)
@@ -38,6 +42,8 @@ def main() -> None:
     def work() -> None:
         told = parse(arguments.executor_input, name_values(arguments.input), name_values(arguments.output))
         run_node(plan, told)
+        if then is not None:
+            then(told)
 
     termination.run_to_end(plan["node"], work)
 
@@ -58,15 +64,20 @@ def run_node(plan: Json, told: ExecutorInput) -> None:
         # Beam's and Keras's own processes find the user's modules there too.
         sys.path.insert(0, folder)
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
-    from kubeflow.artifacts import metadata_of, to_tfx
+    from kubeflow.artifacts import to_tfx
 
     direct = plan["artifacts"] == "direct"
+    _forget_times(told)
     inputs = {name: copy for name, copy in told.inputs.items() if not copy.is_absent}
     if not direct:
         _check_inputs(inputs)
         for copy in told.outputs.values():
             copy.path.mkdir(parents=True, exist_ok=True)
-    input_dict = {name: [to_tfx(copy, plan["inputs"][name], direct=direct)] for name, copy in inputs.items()}
+    input_dict = {
+        name: [to_tfx(inputs[part], plan["inputs"][name], direct=direct) for part in joined if part in inputs]
+        for name, joined in plan["joined"].items()
+        if any(part in inputs for part in joined)
+    }
     output_dict = {name: [to_tfx(copy, plan["outputs"][name], direct=direct)] for name, copy in told.outputs.items()}
     properties = _properties(plan["parameters"], told.parameters)
     with tempfile.TemporaryDirectory() as scratch:
@@ -74,11 +85,19 @@ def run_node(plan: Json, told: ExecutorInput) -> None:
         _executor(plan, _data_bytes(told, plan), temporary).Do(input_dict, output_dict, properties)
     copies = [*inputs.values(), *told.outputs.values()]
     described = {
-        name: (told.outputs[name], metadata_of(artifacts[0], copies)) for name, artifacts in output_dict.items()
+        name: (told.outputs[name], _described(told.outputs[name], artifacts, copies, direct=direct))
+        for name, artifacts in output_dict.items()
     }
-    if not direct:
-        _check_outputs(described)
     write_output(told.output_file, described, {})
+
+
+def _forget_times(told: ExecutorInput) -> None:
+    """Gives local copies of inputs one time of change: they are copied anew for every attempt at a task, and a training
+    that goes on where an earlier attempt ended knows its data by name, size and time."""
+    for copy in told.inputs.values():
+        for file in copy.path.rglob("*"):
+            if file.is_file():
+                os.utime(file, (0, 0))
 
 
 def _properties(types: Mapping[str, str], values: Json) -> dict[str, Any]:
@@ -125,10 +144,18 @@ def _check_inputs(inputs: Mapping[str, Any]) -> None:
             )
 
 
-def _check_outputs(described: Mapping[str, tuple[Any, Json]]) -> None:
-    for name, (copy, metadata) in described.items():
-        if not _has_files(copy.path) and not metadata:
-            raise UserError(f"output {name!r}: the executor neither wrote a file under {copy.path} nor described it.")
+def _described(copy: Copy, artifacts: Sequence[Any], copies: Sequence[Copy], *, direct: bool) -> Json:
+    """Returns what is known of an output; where the executor made none of it, the output stands for nothing."""
+    from kubeflow.artifacts import metadata_of
+
+    if not artifacts:
+        write_absent(copy)
+        return {}
+    metadata = metadata_of(artifacts[0], copies)
+    if not direct and not metadata and not _has_files(copy.path):
+        name = copy.uri.rsplit("/", 1)[-1]
+        raise UserError(f"output {name!r}: the executor neither wrote a file under {copy.path} nor described it.")
+    return metadata
 
 
 if __name__ == "__main__":

@@ -48,18 +48,25 @@ def load_environment(path: Path | str) -> Environment:
     return Environment(config, Path(path), tree)
 
 
-def require(environment: Environment, nodes: Sequence[str], *, push_to: str) -> list[Problem]:
+def require(
+    environment: Environment, nodes: Sequence[str], *, push_to: str, remembering: Sequence[str]
+) -> list[Problem]:
     """Returns what is doubtful about an environment file for a pipeline.
 
     Args:
         environment: the file.
         nodes: names of the pipeline's nodes.
         push_to: folder that models are pushed to, as the Pusher's container sees it.
+        remembering: nodes whose containers open the registry.
 
     Raises:
         ConfigError: It does not go with the pipeline.
     """
-    problems = [*_unknown_nodes(environment, nodes), *_volumes(environment, push_to), *_image_tags(environment)]
+    problems = [
+        *_unknown_nodes(environment, nodes),
+        *_volumes(environment, push_to, remembering),
+        *_image_tags(environment),
+    ]
     if any(problem.severity == "error" for problem in problems):
         raise ConfigError(environment.file, problems)
     return problems
@@ -72,12 +79,12 @@ def _unknown_nodes(environment: Environment, nodes: Sequence[str]) -> Iterator[P
             yield _problem(environment, ("nodes", name), message)
 
 
-def _volumes(environment: Environment, push_to: str) -> Iterator[Problem]:
+def _volumes(environment: Environment, push_to: str, remembering: Sequence[str]) -> Iterator[Problem]:
     """Folders that must outlive a pod lie on a volume."""
     config = environment.config
     lasting = [(("push_to",), "Pusher", push_to)]
     if not is_address(config.registry):
-        lasting += [(("registry",), node, config.registry) for node in ("LastBlessedModel", "SpanComparison")]
+        lasting += [(("registry",), node, config.registry) for node in remembering]
     for keys, node, folder in lasting:
         mounts = [volume.mount for volume in config.node(node).volumes]
         if not any(PurePosixPath(folder).is_relative_to(mount) for mount in mounts):

@@ -68,6 +68,12 @@ def parse(text: str, input_paths: Mapping[str, str], output_paths: Mapping[str, 
         ) from error
 
 
+def write_absent(copy: Copy) -> None:
+    """Makes an artifact one that stands for nothing."""
+    copy.path.mkdir(parents=True, exist_ok=True)
+    (copy.path / ABSENT).write_text("Stands for an artifact that is not there.\n")
+
+
 def write_output(file: Path, artifacts: Mapping[str, tuple[Copy, Json]], parameters: Mapping[str, Any]) -> None:
     """Writes the answer to the launcher, whole or not at all.
 

@@ -50,7 +50,8 @@ def require(package: Package, release: str) -> None:
 
 
 def _parses(package: Package, release: str) -> Iterator[str]:
-    """Strict parse by the API server (apiserver/template/v2_template.go:181, v2/compiler/visitor.go:152)."""
+    """Strict parse by the API server (apiserver/template/v2_template.go:186). Unknown fields of the deployment, which
+    the backend reads past without a word (v2/compiler/visitor.go:175), are refused too."""
     from google.protobuf import json_format
     from kfp.pipeline_spec import pipeline_spec_pb2
 
@@ -93,7 +94,7 @@ def _executors(package: Package, release: str) -> Iterator[str]:
 
 
 def _task_names(package: Package, release: str) -> Iterator[str]:
-    """Argo v3.5.14 workflow/validate/validate.go:1575; dag.go:269 adds NAME-driver; driver.go:1770 joins all DAGs."""
+    """Argo v3.5.14 workflow/validate/validate.go:1575; dag.go:281 adds NAME-driver; driver.go:1744 joins all DAGs."""
     seen: set[str] = set()
     for where, tasks in _dags(package):
         for name in tasks:
@@ -107,7 +108,7 @@ def _task_names(package: Package, release: str) -> Iterator[str]:
 
 
 def _references(package: Package, release: str) -> Iterator[str]:
-    """v2/compiler/visitor.go:111, :146 and argocompiler/dag.go:605: what is named must be there."""
+    """v2/compiler/visitor.go:108, :155 and argocompiler/dag.go:605: what is named must be there."""
     for where, tasks in _dags(package):
         for name, task in tasks.items():
             component = package.pipeline["components"].get(task["componentRef"]["name"])
@@ -139,7 +140,7 @@ def _producers(package: Package, where: str, name: str, task: Json, tasks: Json)
 
 
 def _inputs(package: Package, release: str) -> Iterator[str]:
-    """driver.go:1440: a parameter without a value becomes "" or fails, so every one must be given its value."""
+    """driver.go:1448: a parameter without a value becomes "" or fails, so every one must be given its value."""
     for where, tasks in _dags(package):
         for name, task in tasks.items():
             declared = package.pipeline["components"].get(task["componentRef"]["name"], {}).get("inputDefinitions", {})
@@ -156,7 +157,7 @@ _TYPES = {"STRING": (str,), "BOOLEAN": (bool,), "NUMBER_INTEGER": (int,), "NUMBE
 
 
 def _constants(package: Package, release: str) -> Iterator[str]:
-    """driver.go:1460: types are compared and, but for text, never converted."""
+    """driver.go:1472: types are compared and, but for text, never converted."""
     for where, name, task in _tasks(package):
         declared = package.pipeline["components"].get(task["componentRef"]["name"], {}).get("inputDefinitions", {})
         for key, value in _given_constants(task):
@@ -173,7 +174,7 @@ def _root_parameters(package: Package, release: str) -> Iterator[str]:
 
 
 def _placeholders(package: Package, release: str) -> Iterator[str]:
-    """v2/component/launcher_v2.go:710: `.value` and what is not declared stay as they are written."""
+    """v2/component/launcher_v2.go:736: `.value` and what is not declared stay as they are written."""
     for label, executor in package.executors.items():
         components: list[Json] = list(package.pipeline["components"].values())
         component: Json = next((c for c in components if c.get("executorLabel") == label), {})
@@ -191,7 +192,7 @@ def _placeholders(package: Package, release: str) -> Iterator[str]:
 
 def _texts(package: Package, release: str) -> Iterator[str]:
     """Argo fills in {{...}} anywhere in a workflow; Kubernetes replaces $(NAME) and $$ in the arguments of a pod, and
-    the executor input is one (driver.go:560)."""
+    the executor input is one (driver.go:480)."""
     for where, name, task in _tasks(package):
         for key, value in _given_constants(task):
             changed = re.search(r"\{\{|\$\$|\$\([A-Za-z_][\w.-]*\)", value) if isinstance(value, str) else None
@@ -203,7 +204,7 @@ def _texts(package: Package, release: str) -> Iterator[str]:
 
 
 def _sizes(package: Package, release: str) -> Iterator[str]:
-    """driver.go:556 passes the executor input as one argument; Linux, MAX_ARG_STRLEN."""
+    """driver.go:480 passes the executor input as one argument; Linux, MAX_ARG_STRLEN."""
     for where, name, task in _tasks(package):
         size = len(json.dumps(dict(_given_constants(task))).encode())
         if size > MOST_BYTES:
@@ -233,7 +234,7 @@ def _importers(package: Package, release: str) -> Iterator[str]:
 
 def _features(package: Package, release: str) -> Iterator[str]:
     """What only some releases have: retries from 2.5 (argocompiler/container.go:280), exit tasks that know how the run
-    ended from 2.14 (dag.go:630); iteration over artifacts in none (driver.go:1124)."""
+    ended from 2.14 (dag.go:630); iteration over artifacts in none (driver.go:1179)."""
     for where, name, task in _tasks(package):
         if task.get("retryPolicy") and _before(release, "2.5"):
             yield f"{where}: task {name!r}: {release} knows no retries. Leave `retries` out, or use 2.5 or later."

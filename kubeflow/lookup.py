@@ -9,16 +9,20 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from components.ingest.config import DataConfig, WindowConfig
 from components.ingest.files import find_inputs, resolve_path
-from components.ingest.request import read_request
-from components.ingest.spans import Span, Window
+from components.ingest.request import KnownSpan, Request, SpanRequest, read_request
+from components.ingest.spans import LATEST, Span, SpanNotFoundError, Window, find_window
+from components.ingest.storage import is_address
 from kubeflow import termination
-from kubeflow.executor_input import ABSENT, Copy, ExecutorInput, name_values, parse, write_output
+from kubeflow.executor_input import Copy, ExecutorInput, name_values, parse, write_absent, write_output
+from kubeflow.lookups import DATA_PATH, NEW, SPAN, WINDOW, requests
 from kubeflow.parts import Json
-from kubeflow.registry import FolderRegistry
+from kubeflow.registry import FolderRegistry, Trained
 from preprocessing.errors import UserError
 
 Outputs = tuple[Mapping[str, tuple[Copy, Json]], Mapping[str, Any]]
@@ -46,18 +50,81 @@ def main() -> None:
 def ingest_inputs(told: ExecutorInput) -> Outputs:
     """Finds the files that Ingest reads.
 
-    Gives `request`, Ingest's own parameter with the files and their fingerprint in it: parameters are part of
-    Kubeflow's cache key, so Ingest runs again where a file changed, and only there.
+    Gives Ingest's own parameter with the files and their fingerprint in it: parameters are part of Kubeflow's cache
+    key, so Ingest runs again where a file changed, and only there. For a source with spans it gives one such request
+    per place of the window, the newest span last, and `window`, what a later run must know of this one.
+
+    Raises:
+        SpanNotFoundError: The span asked for is not there, or was trained on before though a new one was asked for.
     """
     asked = json.loads(told.parameters["request"])
-    given = told.parameters.get("data_path", "")
+    given = told.parameters.get(DATA_PATH, "")
     if given:
         asked["config"]["source"]["path"] = json.loads(given) if given[0] in "[{" else given
     request = read_request(json.dumps(asked))
     folder = Path(told.parameters["folder"])
+    places = int(told.parameters.get("spans", 0))
+    if places:
+        return {}, _window_inputs(told, request, folder, places)
     files = find_inputs(request.config.source, lambda path: resolve_path(path, folder))
     logging.info("%d files, %s bytes", len(files), f"{sum(file.size for file in files):,}")
     return {}, {"request": request.with_window(Window(None, (Span(0, files),)), ()).to_json()}
+
+
+def _window_inputs(told: ExecutorInput, request: Request, folder: Path, places: int) -> dict[str, str]:
+    registry, pipeline = FolderRegistry(told.parameters["registry"]), told.parameters["pipeline"]
+    span = told.parameters.get(SPAN) or LATEST
+    window = _find_window(told, request, folder, places)
+    for line in window.lines():
+        logging.info("%s", line)
+    if len(window.spans) > places:
+        raise UserError(
+            f"span {span}: a window of {len(window.spans)} spans, and the package has places for {places}. Ask for "
+            "fewer, or give data.window.spans and compile anew."
+        )
+    request = request.with_window(window, registry.known_spans(pipeline))
+    newest = request.spans[-1]
+    if span == NEW:
+        _check_new(newest, registry.newest_trained(pipeline))
+    registry.record_spans(pipeline, [KnownSpan(s.number, s.fingerprint, s.version) for s in request.spans])
+    of_place = [()] * (places - len(request.spans)) + [(span,) for span in request.spans]
+    texts = [replace(request, spans=spans).to_json() for spans in of_place]
+    facts = {"number": newest.number, "fingerprint": newest.fingerprint, "label": newest.label}
+    facts["spans"] = [span.fingerprint for span in request.spans]
+    return {WINDOW: json.dumps(facts), **dict(zip(requests(places), texts, strict=True))}
+
+
+def _find_window(told: ExecutorInput, request: Request, folder: Path, places: int) -> Window:
+    span = told.parameters.get(SPAN) or LATEST
+    config = request.config
+    data = DataConfig(source=config.source, span=config.span, window=WindowConfig(spans=places))
+    registry = told.parameters["registry"]
+    # What a file holds of each span is looked up once where that can be kept.
+    index = None if is_address(registry) else Path(registry) / told.parameters["pipeline"] / "span_index"
+    asked = LATEST if span == NEW else span
+    return find_window(data, lambda path: resolve_path(path, folder), asked, index=index)
+
+
+def _check_new(newest: SpanRequest, last: Trained | None) -> None:
+    """A run that must bring something new ends where nothing is: yesterday's data is never taken for today's."""
+    if last is None or last.number < newest.number:
+        return
+    if newest.number == last.number and newest.fingerprint != last.fingerprint:
+        logging.info("%s was trained on before; its files have changed since, so it is new", newest.label)
+        return
+    raise SpanNotFoundError(
+        f"no new span: {newest.label} is the newest that is there, and a model was trained on {last.label} at "
+        f"{last.time}. Nothing was trained. Wait for its files; or start a run with span: latest to train on it again."
+    )
+
+
+def record_window(told: ExecutorInput) -> Outputs:
+    """Remembers the newest span of a window, on which a model was trained now."""
+    facts = json.loads(told.parameters[WINDOW])
+    registry = FolderRegistry(told.parameters["registry"])
+    new = registry.record_trained(told.parameters["pipeline"], facts["number"], facts["fingerprint"], facts["label"])
+    logging.info("%s %s", "recorded" if new else "known already:", facts["label"])
+    return {}, {}
 
 
 def last_blessed_model(told: ExecutorInput) -> Outputs:
@@ -68,8 +135,7 @@ def last_blessed_model(told: ExecutorInput) -> Outputs:
     registry = FolderRegistry(told.parameters["registry"])
     found = registry.newest(told.parameters["pipeline"], made_from=_made_from(told))
     nothing = told.outputs["nothing"]
-    nothing.path.mkdir(parents=True, exist_ok=True)
-    (nothing.path / ABSENT).write_text("Stands for an artifact that is not there.\n")
+    write_absent(nothing)
     logging.info(
         "%s", f"the baseline is {found.model}, blessed {found.time}" if found else "no model was blessed before"
     )
@@ -101,6 +167,7 @@ LOOKUPS: Mapping[str, Callable[[ExecutorInput], Outputs]] = {
     "inputs": ingest_inputs,
     "blessed-model": last_blessed_model,
     "record": record_blessing,
+    "record-window": record_window,
 }
 """--kind -> what it does."""
 

@@ -14,34 +14,65 @@ from kubeflow.parts import Json, Output, Task, artifact_type, task_name
 COMMAND = ("python", "-m", "kubeflow.lookup")
 DATA_PATH = "data_path"
 """Parameter of a pipeline: other files than those of the YAML."""
+SPAN = "span"
+"""Parameter of a pipeline: the spans that a run takes, as `fullpass run --span` does, or NEW."""
+NEW = "new"
+"""The newest span, which must not have been trained on before."""
+WINDOW = "window"
 MODEL_URI = "model_uri"
 NOTHING = "nothing"
 """Output of a look-up that found nothing: a folder whose address is imported in place of an artifact."""
 MODEL_TITLE = "tfx.Model"
+_URI, _ARTIFACT = "uri", "artifact"
+"""Names of an importer's input and output as the SDK of Kubeflow gives them; its local runner knows no others."""
 
 
-def find_inputs(ingest: str, request: str, environment: EnvironmentConfig, *, by_path: bool) -> Task:
-    """Returns the task that finds the files Ingest reads, and their fingerprint, when a run begins.
+def find_inputs(
+    ingest: str, pipeline: str, request: str, environment: EnvironmentConfig, *, by_path: bool, spans: int
+) -> Task:
+    """Returns the task that finds the files Ingest reads, and their fingerprints, when a run begins.
 
     Args:
         ingest: the node.
+        pipeline: name of the pipeline.
         request: what it is asked for, without files.
         environment: the environment file.
         by_path: whether the source has paths that a run may replace.
+        spans: widest window, 0 for a source without spans.
     """
+    given: dict[str, str | int | float | bool | Output] = {"request": request, "folder": environment.folder}
+    outputs = {"request": "STRING"}
+    if spans:
+        given |= {"spans": spans, "pipeline": pipeline, "registry": environment.registry}
+        outputs = {name: "STRING" for name in (*requests(spans), WINDOW)}
     return Task(
         name=f"find-{task_name(ingest)}-inputs",
         label=ingest,
-        parameters={"request": request, "folder": environment.folder},
-        component_inputs={DATA_PATH: "STRING"} if by_path else {},
-        output_parameters={"request": "STRING"},
+        parameters=given,
+        component_inputs=({DATA_PATH: "STRING"} if by_path else {}) | ({SPAN: "STRING"} if spans else {}),
+        output_parameters=outputs,
         cache=False,
     )
 
 
-def found_inputs(task: Task) -> dict[str, Output]:
-    """Returns the parameters of Ingest that the look-up gives."""
-    return {name: Output(task.name, name) for name in task.output_parameters}
+def requests(spans: int) -> list[str]:
+    """Returns the outputs of `find_inputs` for a source with spans: one request per place of the window."""
+    return [f"request_{place:03d}" for place in range(1, spans + 1)]
+
+
+def record_window(pipeline: str, found: Task, trainer: str, environment: EnvironmentConfig) -> Task:
+    """Returns the task that remembers which window a model was trained on, once it is."""
+    return Task(
+        name="record-window",
+        label=trainer,
+        parameters={
+            "registry": environment.registry,
+            "pipeline": pipeline,
+            WINDOW: Output(found.name, WINDOW),
+        },
+        after=(task_name(trainer),),
+        cache=False,
+    )
 
 
 MadeFrom = Mapping[str, str | Output]
@@ -119,7 +150,7 @@ def import_model(task: str, found: Task) -> ModelImport:
     inner = {
         "taskInfo": {"name": importer},
         "componentRef": {"name": f"comp-{importer}"},
-        "inputs": {"parameters": {MODEL_URI: {"componentInputParameter": MODEL_URI}}},
+        "inputs": {"parameters": {_URI: {"componentInputParameter": MODEL_URI}}},
         "cachingOptions": {"enableCache": False},
     }
     dag = {
@@ -129,11 +160,15 @@ def import_model(task: str, found: Task) -> ModelImport:
             "tasks": {importer: inner},
             "outputs": {
                 "artifacts": {
-                    "model": {"artifactSelectors": [{"producerSubtask": importer, "outputArtifactKey": "model"}]}
+                    "model": {"artifactSelectors": [{"producerSubtask": importer, "outputArtifactKey": _ARTIFACT}]}
                 }
             },
         },
     }
-    component = {"executorLabel": f"exec-{importer}", "inputDefinitions": uri, "outputDefinitions": model}
-    spec = {"importer": {"artifactUri": {"runtimeParameter": MODEL_URI}, "typeSchema": artifact_type(MODEL_TITLE)}}
+    component = {
+        "executorLabel": f"exec-{importer}",
+        "inputDefinitions": {"parameters": {_URI: {"parameterType": "STRING"}}},
+        "outputDefinitions": {"artifacts": {_ARTIFACT: {"artifactType": artifact_type(MODEL_TITLE)}}},
+    }
+    spec = {"importer": {"artifactUri": {"runtimeParameter": _URI}, "typeSchema": artifact_type(MODEL_TITLE)}}
     return ModelImport(importer, dag_task, dag, component, spec)

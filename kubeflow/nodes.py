@@ -1,7 +1,6 @@
 """From a node of the TFX pipeline to a task whose container runs the node's executor."""
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from tfx import types
@@ -17,8 +16,8 @@ from preprocessing.errors import UserError
 ENTRYPOINT = ("python", "-m", "kubeflow.entrypoint")
 _TYPE_NAMES = {str: "str", int: "int", float: "float", bool: "bool"}
 
-Sources = dict[tuple[str, str], Output]
-"""Node and output, as TFX names them -> the task and output that stand for them in the package."""
+Sources = dict[tuple[str, str], tuple[Output, ...]]
+"""Node and output, as TFX names them -> the outputs that stand for them in the package: one, or one per span."""
 
 
 def node_task(node: base_node.BaseNode, sources: Sources, environment: EnvironmentConfig) -> Task:
@@ -40,7 +39,9 @@ def node_task(node: base_node.BaseNode, sources: Sources, environment: Environme
         label=node.id,
         parameters={name: _constant(node, name, value) for name, value in properties.items()},
         artifacts={
-            name: (_source(node, name, channel, sources), title(channel.type)) for name, channel in node.inputs.items()
+            part: (output, title(channel.type))
+            for name, channel in node.inputs.items()
+            for part, output in parts(name, _source(node, name, channel, sources)).items()
         },
         outputs={name: title(channel.type) for name, channel in node.outputs.items()},
         after=_waits_for(node),
@@ -48,7 +49,23 @@ def node_task(node: base_node.BaseNode, sources: Sources, environment: Environme
     )
 
 
-def executor_args(node: base_node.BaseNode, beam: BeamConfig, environment: EnvironmentConfig) -> list[str]:
+def parts(name: str, outputs: tuple[Output, ...]) -> dict[str, Output]:
+    """Returns the inputs of a task that stand for one input of a node: the backend gives one artifact to each.
+
+    Example:
+        >>> list(parts("model", (Output("trainer", "model"),)))
+        ['model']
+        >>> list(parts("examples", (Output("ingest-1", "examples"), Output("ingest-2", "examples"))))
+        ['examples_001', 'examples_002']
+    """
+    if len(outputs) == 1:
+        return {name: outputs[0]}
+    return {f"{name}_{i:03d}": output for i, output in enumerate(outputs, 1)}
+
+
+def executor_args(
+    node: base_node.BaseNode, beam: BeamConfig, environment: EnvironmentConfig, sources: Sources
+) -> list[str]:
     """Returns the arguments of the container that runs a component.
 
     Kubeflow fills in the placeholders: `{{$}}` is all of the task's inputs and outputs, `.path` the local copy of an
@@ -58,12 +75,15 @@ def executor_args(node: base_node.BaseNode, beam: BeamConfig, environment: Envir
         node: a component.
         beam: the section of the pipeline YAML.
         environment: the environment file.
+        sources: where inputs come from.
     """
+    joined = {name: list(parts(name, _source(node, name, c, sources))) for name, c in node.inputs.items()}
     plan = {
         "node": node.id,
         "executor": node.executor_spec.class_path,
         "parameters": {n: _TYPE_NAMES[type(v)] for n, v in node.exec_properties.items() if v is not None},
         "inputs": {name: class_path(channel.type) for name, channel in node.inputs.items()},
+        "joined": joined,
         "outputs": {name: class_path(channel.type) for name, channel in node.outputs.items()},
         "beam": beam.model_dump(mode="json")
         if isinstance(node.executor_spec, executor_spec.BeamExecutorSpec)
@@ -72,7 +92,7 @@ def executor_args(node: base_node.BaseNode, beam: BeamConfig, environment: Envir
         "artifacts": environment.artifacts,
     }
     args = ["--plan", json.dumps(plan, sort_keys=True), "--executor-input", "{{$}}"]
-    for name in node.inputs:
+    for name in (part for parted in joined.values() for part in parted):
         args.append(f"--input={name}={{{{$.inputs.artifacts['{name}'].path}}}}")
     for name in node.outputs:
         args.append(f"--output={name}={{{{$.outputs.artifacts['{name}'].path}}}}")
@@ -117,9 +137,7 @@ def _constant(node: base_node.BaseNode, name: str, value: Any) -> str | int | fl
     return value
 
 
-def _source(
-    node: base_node.BaseNode, name: str, channel: types.BaseChannel, sources: Mapping[tuple[str, str], Output]
-) -> Output:
+def _source(node: base_node.BaseNode, name: str, channel: types.BaseChannel, sources: Sources) -> tuple[Output, ...]:
     if not isinstance(channel, OutputChannel):
         raise UserError(
             f"{node.id}.{name}: comes from a {type(channel).__name__}; Kubeflow joins one output to one input. Give "

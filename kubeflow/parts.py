@@ -27,7 +27,8 @@ class Task:
 
     parameters: input -> a constant, or where its value comes from. artifacts: input -> where it comes from, and its
     type. outputs: artifact -> type. output_parameters: name -> type. component_inputs: inputs that the pipeline or the
-    enclosing DAG has under the same name. after: tasks it waits for beside those it takes inputs from.
+    enclosing DAG has under the same name. after: tasks it waits for beside those it takes inputs from. component: name
+    of what stands behind it, where several tasks share it.
     """
 
     name: str
@@ -41,6 +42,12 @@ class Task:
     condition: str | None = None
     cache: bool = True
     retry: Json | None = None
+    component: str = ""
+
+    @property
+    def kind(self) -> str:
+        """Name of its component and its executor, without comp- and exec-."""
+        return self.component or self.name
 
     def task_spec(self) -> Json:
         """Returns the entry of `dag.tasks`."""
@@ -57,7 +64,7 @@ class Task:
             inputs["artifacts"] = artifacts
         spec: Json = {
             "taskInfo": {"name": self.name},
-            "componentRef": {"name": f"comp-{self.name}"},
+            "componentRef": {"name": f"comp-{self.kind}"},
             "cachingOptions": {"enableCache": self.cache},
         }
         producers = {v.task for v in self.parameters.values() if isinstance(v, Output)}

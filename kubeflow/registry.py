@@ -1,15 +1,20 @@
-"""Remembers blessed models between runs, in a folder of small JSON files on a volume or in an object store."""
+"""What is remembered between runs where no metadata store can be asked: blessed models, spans, and what was trained on.
+
+In a folder of small JSON files, on a volume or in an object store. Nothing is ever changed in place.
+"""
 
 import hashlib
 import json
-import os
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from components.ingest.storage import is_address
-from preprocessing.errors import UserError, blame
+from components.folder import Folder
+from components.ingest.request import KnownSpan
+from preprocessing.errors import UserError
+
+Entry = TypeVar("Entry")
 
 
 @dataclass(frozen=True)
@@ -23,8 +28,18 @@ class Blessed:
     made_from: str = ""
 
 
+@dataclass(frozen=True)
+class Trained:
+    """A window that a model was trained on: number, fingerprint and label of its newest span, and when, in UTC."""
+
+    number: int
+    fingerprint: str
+    label: str
+    time: str
+
+
 class Registry(Protocol):
-    """Where blessed models are remembered, per pipeline."""
+    """What look-ups ask instead of a metadata store, per pipeline."""
 
     def record(self, pipeline: str, model: str, blessing: str, made_from: str) -> bool:
         """Remembers a blessed model; returns False if it was known."""
@@ -32,63 +47,97 @@ class Registry(Protocol):
     def newest(self, pipeline: str, *, made_from: str) -> Blessed | None:
         """Returns the newest blessed model that was made from something else, or None on a first run."""
 
+    def known_spans(self, pipeline: str) -> tuple[KnownSpan, ...]:
+        """Returns every version of every span that a run was asked to take."""
+
+    def record_spans(self, pipeline: str, spans: Collection[KnownSpan]) -> None:
+        """Remembers versions of spans; those that are known stay as they are."""
+
+    def newest_trained(self, pipeline: str) -> Trained | None:
+        """Returns the window with the newest span that a model was trained on, or None on a first run."""
+
+    def record_trained(self, pipeline: str, number: int, fingerprint: str, label: str) -> bool:
+        """Remembers a window by its newest span; returns False if it was known."""
+
 
 class FolderRegistry:
-    """One file per model, named by time and by what is remembered; nothing is ever changed in place."""
+    """One file per entry, named by time and by what is remembered."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, place: str) -> None:
         """Takes a path or an address such as s3://bucket/folder."""
-        import fsspec.core
-
-        with blame(f"registry {folder}"):
-            try:
-                self._files, self._root = fsspec.core.url_to_fs(folder)
-            except ImportError as error:
-                raise UserError(f"its driver is not in the image: {error}.") from error
-        self._local = not is_address(folder)
+        self._folder = Folder(place)
 
     def record(self, pipeline: str, model: str, blessing: str, made_from: str) -> bool:
         """See base class."""
         digest = hashlib.sha256(model.encode()).hexdigest()[:16]
-        if any(name.endswith(f"-{digest}.json") for name in self._names(pipeline)):
+        if any(name.endswith(f"-{digest}.json") for name in self._names(pipeline, "blessed")):
             return False
         now = datetime.now(UTC)
-        entry = Blessed(model, blessing, now.isoformat(timespec="seconds"), made_from)
-        self._write(f"{self._folder(pipeline)}/{now:%Y%m%dT%H%M%S%f}Z-{digest}.json", json.dumps(asdict(entry)))
+        entry = Blessed(model, blessing, _iso(now), made_from)
+        self._write(pipeline, f"blessed/{_stamp(now)}-{digest}.json", entry)
         return True
 
     def newest(self, pipeline: str, *, made_from: str) -> Blessed | None:
         """See base class."""
-        for name in sorted(self._names(pipeline), reverse=True):
-            entry = self._read(f"{self._folder(pipeline)}/{name}")
+        for name in reversed(self._names(pipeline, "blessed")):
+            entry = self._read(pipeline, f"blessed/{name}", Blessed)
             if entry.made_from != made_from:
                 return entry
         return None
 
-    def _folder(self, pipeline: str) -> str:
-        return f"{self._root}/{pipeline}/blessed"
+    def known_spans(self, pipeline: str) -> tuple[KnownSpan, ...]:
+        """See base class."""
+        found = []
+        for name in self._names(pipeline, "spans"):
+            number, version, fingerprint = name.removesuffix(".json").rsplit(".", 2)
+            found.append(KnownSpan(int(number), fingerprint, int(version)))
+        return tuple(found)
 
-    def _names(self, pipeline: str) -> list[str]:
-        folder = self._folder(pipeline)
-        if not self._files.isdir(folder):
-            return []
-        names = (path.rsplit("/", 1)[-1] for path in self._files.ls(folder, detail=False))
-        return [name for name in names if name.endswith(".json") and not name.startswith(".")]
+    def record_spans(self, pipeline: str, spans: Collection[KnownSpan]) -> None:
+        """See base class."""
+        known = set(self.known_spans(pipeline))
+        for span in spans:
+            if span not in known:
+                # All of it is in the name, so that one listing tells of every span.
+                self._write(pipeline, f"spans/{span.number}.{span.version}.{span.fingerprint}.json", span)
 
-    def _read(self, path: str) -> Blessed:
-        text = self._files.cat_file(path).decode()
+    def newest_trained(self, pipeline: str) -> Trained | None:
+        """See base class."""
+        names = self._names(pipeline, "trained")
+        if not names:
+            return None
+        newest = max(names, key=lambda name: (int(name.split(".")[1]), name))
+        return self._read(pipeline, f"trained/{newest}", Trained)
+
+    def record_trained(self, pipeline: str, number: int, fingerprint: str, label: str) -> bool:
+        """See base class."""
+        ending = f".{number}.{fingerprint}.json"
+        if any(name.endswith(ending) for name in self._names(pipeline, "trained")):
+            return False
+        now = datetime.now(UTC)
+        self._write(pipeline, f"trained/{_stamp(now)}{ending}", Trained(number, fingerprint, label, _iso(now)))
+        return True
+
+    def _names(self, pipeline: str, kind: str) -> list[str]:
+        return [name for name in self._folder.names(f"{pipeline}/{kind}") if name.endswith(".json")]
+
+    def _read(self, pipeline: str, name: str, kind: type[Entry]) -> Entry:
+        content = self._folder.read(f"{pipeline}/{name}") or b""
+        text = content.decode(errors="replace")
         try:
             fields: Any = json.loads(text)
-            return Blessed(**fields)
+            return kind(**fields)
         except (ValueError, TypeError) as error:
-            raise UserError(f"{path}: no entry of a registry ({error}). Delete it. Received: {text[:80]!r}") from error
+            where = f"{self._folder.place}/{pipeline}/{name}"
+            raise UserError(f"{where}: no entry of a registry ({error}). Delete it. Received: {text[:80]!r}") from error
 
-    def _write(self, path: str, text: str) -> None:
-        if not self._local:
-            self._files.pipe_file(path, text.encode())  # one request: an object appears whole
-            return
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f".{target.name}.part")
-        temporary.write_text(text)
-        os.replace(temporary, target)
+    def _write(self, pipeline: str, name: str, entry: Any) -> None:
+        self._folder.write(f"{pipeline}/{name}", json.dumps(asdict(entry)).encode())
+
+
+def _stamp(moment: datetime) -> str:
+    return f"{moment:%Y%m%dT%H%M%S%f}Z"
+
+
+def _iso(moment: datetime) -> str:
+    return moment.isoformat(timespec="seconds")

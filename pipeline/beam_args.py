@@ -1,8 +1,7 @@
 """`beam:` of the YAML as Beam's command line arguments."""
 
-import os
-
 from pipeline.config import BeamConfig
+from preprocessing.cores import usable_cores
 
 _RUNNERS = {
     "direct": "DirectRunner",
@@ -36,7 +35,7 @@ def beam_args(config: BeamConfig, *, data_bytes: int) -> list[str]:
 
 def _direct_args(workers: str | int, data_bytes: int) -> list[str]:
     if isinstance(workers, str):
-        workers = (os.cpu_count() or 1) if data_bytes >= MULTI_PROCESSING_BYTES else 1
+        workers = usable_cores() if data_bytes >= MULTI_PROCESSING_BYTES else 1
     mode = "multi_processing" if workers > 1 else "in_memory"
     return [f"--direct_running_mode={mode}", f"--direct_num_workers={workers}", _NO_PACKAGE]
 

@@ -242,7 +242,9 @@ def build_nodes(loaded: Loaded, place: Place, *, reuse: bool = True) -> list[bas
         examples=examples,
         model=model,
         baseline_model=last,
-        eval_config=eval_config(config.evaluation, request.spans[-1].number if request.spanned else None),
+        eval_config=eval_config(
+            config.evaluation, request.spans[-1].number if request.spans and request.spanned else None
+        ),
     )
     serving_check = ServingCheck(model=model)
 

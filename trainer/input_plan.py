@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_transform as tft
 
+from preprocessing.cores import usable_cores
 from trainer.block_cache import CachePlan, fingerprint_of
 from trainer.config import InputConfig
 from trainer.input_service import find_service
@@ -42,7 +43,7 @@ def plan_reading(config: InputConfig, split: str, files: Sequence[str], key: Map
         if service is not None:
             content["order"] = "by file"
         cache = CachePlan(Path(root), split, content, min(_LARGEST_POOL, window), scatter=split == "train")
-    readers = min(len(files), MOST_READERS, os.cpu_count() or 1) if config.readers == "auto" else config.readers
+    readers = min(len(files), MOST_READERS, usable_cores()) if config.readers == "auto" else config.readers
     return {
         "readers": readers,
         "memory_limit": limits[config.cache],

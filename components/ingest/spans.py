@@ -89,6 +89,19 @@ def has_spans(data: DataConfig) -> bool:
     return data.span is not None or _in_path(data)
 
 
+def span_unit(data: DataConfig) -> Unit | None:
+    """Returns what a span of the data is, without a look at its files; None for a source without spans.
+
+    Raises:
+        UserError: The fields of a path contradict each other, or those of another path.
+    """
+    if data.span is not None:
+        return data.span.unit
+    if not isinstance(data.source, FileSource) or not has_spans(data):
+        return None
+    return _common_unit([_pattern(path, str) for _, path in entries(data.source.path)])
+
+
 def _in_path(data: DataConfig) -> bool:
     return isinstance(data.source, FileSource) and any(has_fields(path) for _, path in entries(data.source.path))
 

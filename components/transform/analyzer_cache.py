@@ -6,13 +6,18 @@ comes before it in the graph; a changed feature has another key.
 """
 
 import json
+import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import quote
 
 import tensorflow as tf
 import tensorflow_transform as tft
+
+from components.folder import Folder
 
 Entries = dict[bytes, list[bytes]]
 """Key of an analyzer -> its encoded accumulators."""
@@ -25,65 +30,58 @@ _USES = "uses.json"
 class AnalyzerCache:
     """The entries of a pipeline's spans.
 
-    folder: where they lie. Each version of TF Transform has a folder of its own inside, for it may read no other's.
+    folder: where they lie, a path or an address. Each version of TF Transform has a folder of its own inside, for it
+    may read no other's.
     """
 
     folder: str
 
     def read(self, fingerprint: str) -> Entries:
         """Returns the entries of a span; none if there is no such file, or it was cut short."""
-        path = self._path(fingerprint)
-        if not tf.io.gfile.exists(path):
+        content = self._folder.read(fingerprint + _ENDING)
+        if content is None:
             return {}
         entries: Entries = {}
-        options = {"compression_type": "ZLIB"}
         try:
-            records = tf.data.TFRecordDataset(path, **options).batch(2, drop_remainder=True).as_numpy_iterator()
-            for key, value in records:
-                entries.setdefault(key, []).append(value)
+            with _scratch() as path:
+                path.write_bytes(content)
+                records = tf.data.TFRecordDataset(str(path), compression_type="ZLIB").batch(2, drop_remainder=True)
+                for key, value in records.as_numpy_iterator():
+                    entries.setdefault(key, []).append(value)
         except tf.errors.DataLossError:
             return {}
         return entries
 
     def write(self, fingerprint: str, entries: Mapping[bytes, Sequence[bytes]]) -> None:
         """Keeps the entries of a span in place of earlier ones; a reader finds all of them or none."""
-        tf.io.gfile.makedirs(self._folder)
-        pending = f"{self._path(fingerprint)}.pending"
-        with tf.io.TFRecordWriter(pending, tf.io.TFRecordOptions(compression_type="ZLIB")) as writer:
-            for key in sorted(entries):
-                for value in entries[key]:
-                    writer.write(key)
-                    writer.write(value)
-        tf.io.gfile.rename(pending, self._path(fingerprint), overwrite=True)
+        with _scratch() as path:
+            with tf.io.TFRecordWriter(str(path), tf.io.TFRecordOptions(compression_type="ZLIB")) as writer:
+                for key in sorted(entries):
+                    for value in entries[key]:
+                        writer.write(key)
+                        writer.write(value)
+            self._folder.write(fingerprint + _ENDING, path.read_bytes())
 
     def keep(self, used: Iterable[str], *, others: int) -> list[str]:
         """Drops the files of all spans but those used now and the `others` used last before; returns the dropped."""
         moment = time.time_ns()
-        uses = self._uses() | {fingerprint: moment for fingerprint in used}
+        folder = self._folder
+        uses = json.loads(folder.read(_USES) or b"{}") | {fingerprint: moment for fingerprint in used}
         earlier = sorted((f for f in uses if uses[f] != moment), key=lambda f: uses[f], reverse=True)
         kept = {fingerprint: uses[fingerprint] for fingerprint in (*used, *earlier[:others])}
-        names = sorted(tf.io.gfile.listdir(self._folder)) if tf.io.gfile.isdir(self._folder) else []
-        dropped = [name for name in names if name != _USES and name.removesuffix(_ENDING) not in kept]
+        dropped = [name for name in folder.names() if name != _USES and name.removesuffix(_ENDING) not in kept]
         for name in dropped:
-            tf.io.gfile.remove(f"{self._folder}/{name}")
-        tf.io.gfile.makedirs(self._folder)
-        pending = f"{self._folder}/{_USES}.pending"
-        with tf.io.gfile.GFile(pending, "w") as file:
-            file.write(json.dumps(kept))
-        tf.io.gfile.rename(pending, f"{self._folder}/{_USES}", overwrite=True)
+            folder.remove(name)
+        folder.write(_USES, json.dumps(kept).encode())
         return dropped
 
-    def _uses(self) -> dict[str, int]:
-        """Returns when the file of each span was last used, in nanoseconds since 1970."""
-        path = f"{self._folder}/{_USES}"
-        if not tf.io.gfile.exists(path):
-            return {}
-        with tf.io.gfile.GFile(path, "r") as file:
-            return json.loads(file.read())
-
     @property
-    def _folder(self) -> str:
-        return f"{self.folder}/tft-{quote(tft.__version__)}"
+    def _folder(self) -> Folder:
+        return Folder(f"{self.folder}/tft-{quote(tft.__version__)}")
 
-    def _path(self, fingerprint: str) -> str:
-        return f"{self._folder}/{fingerprint}{_ENDING}"
+
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    """Gives a file of this machine: TensorFlow opens few addresses itself, and writes none whole or not at all."""
+    with tempfile.TemporaryDirectory(prefix="fullpass-cache-") as folder:
+        yield Path(folder) / "entries"

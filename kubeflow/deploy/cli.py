@@ -15,6 +15,7 @@ from preprocessing.errors import UserError
 if TYPE_CHECKING:
     from kubeflow.compile import Compiled
     from kubeflow.deploy.cluster import Cluster
+    from kubeflow.parts import Json
     from pipeline.loading.load import Loaded
     from pipeline.schedule.config import ScheduleConfig
 
@@ -38,6 +39,10 @@ _Account = Annotated[
 _Parameters = Annotated[
     list[str] | None,
     typer.Option("--param", metavar="NAME=VALUE", help="A parameter of the run, such as data_path=PATH."),
+]
+_Span = Annotated[
+    str | None,
+    typer.Option(help="As of `fullpass run`: latest, a date, a number, or A:B; or new.", show_default=False),
 ]
 _Experiment = Annotated[str | None, typer.Option(help="Where runs are listed.", show_default="name of the pipeline")]
 
@@ -64,6 +69,7 @@ def submit(
     experiment: _Experiment = None,
     service_account: _Account = None,
     param: _Parameters = None,
+    span: _Span = None,
     wait: Annotated[bool, typer.Option(help="Wait for the end of the run.")] = True,
     timeout: Annotated[
         int | None, typer.Option(min=1, help="Seconds to wait; the run goes on.", show_default="no limit")
@@ -75,7 +81,7 @@ def submit(
     from kubeflow.deploy import submit as verb
     from kubeflow.package import to_yaml
 
-    parameters = verb.parameters(compiled.package, param or [])
+    parameters = verb.parameters(compiled.package, [*(param or []), *_span_parameter(compiled, span)])
     settings = verb.Settings(experiment or loaded.config.name, service_account, parameters)
     with _cluster(Connection(host, forward, context, namespace)) as cluster:
         run = verb.start(cluster, compiled.package, to_yaml(compiled.package), settings)
@@ -113,9 +119,14 @@ def apply(
     compiled = _compiled(loaded, env)
     from kubeflow.deploy import schedule
     from kubeflow.deploy.submit import Settings, parameters
+    from kubeflow.lookups import NEW, SPAN
     from kubeflow.package import to_yaml
 
-    settings = Settings(experiment or loaded.config.name, service_account, parameters(compiled.package, param or []))
+    # The clock is no argument of runs (see schedule.py): each takes what has arrived since the last, or fails.
+    spans = [f"{SPAN}={NEW}"] if SPAN in _declared(compiled) else []
+    settings = Settings(
+        experiment or loaded.config.name, service_account, parameters(compiled.package, [*spans, *(param or [])])
+    )
     wanted = schedule.Wanted(loaded.config.name, six_fields(cron), to_yaml(compiled.package), settings)
     with _cluster(Connection(host, forward, context, namespace)) as cluster:
         planned = schedule.plan(cluster, wanted)
@@ -236,6 +247,18 @@ def _compiled(loaded: "Loaded", env: Path) -> "Compiled":
     from kubeflow.environment import load_environment
 
     return compile_quietly(loaded, load_environment(env))
+
+
+def _declared(compiled: "Compiled") -> "Json":
+    return compiled.package.pipeline["root"].get("inputDefinitions", {}).get("parameters", {})
+
+
+def _span_parameter(compiled: "Compiled", span: str | None) -> list[str]:
+    from kubeflow.lookups import SPAN
+
+    if span is not None and SPAN not in _declared(compiled):
+        raise UserError(f"--span {span}: data.source has no spans. Say in its path where they are (docs/spans.md).")
+    return [] if span is None else [f"{SPAN}={span}"]
 
 
 @contextmanager

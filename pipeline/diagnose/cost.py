@@ -1,9 +1,10 @@
 """What each choice of places costs, which of them the figures speak for, and both in words."""
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+
+from preprocessing.cores import usable_cores
 
 MIXTURE = "as written"
 """The places that the YAML names, where these are several."""
@@ -104,7 +105,7 @@ def table(comparison: Comparison) -> str:
     m = comparison.measured
     head = (
         f"{m.rows:,} rows measured, {m.train_rows:,} of them to train on, in batches of {m.batch_size:,}, on "
-        f"{os.cpu_count()} cores and {'a' if m.gpu else 'no'} GPU. The analysis of the sample took "
+        f"{usable_cores()} cores and {'a' if m.gpu else 'no'} GPU. The analysis of the sample took "
         f"{m.analysis_seconds:.1f} s, whatever the places."
     )
     lines = [["", *(cost.place for cost in m.costs)]]

@@ -1,6 +1,5 @@
 """Runs a TFX pipeline on this machine: independent nodes at the same time, each in a process of its own."""
 
-import os
 import signal
 import tempfile
 import threading
@@ -35,6 +34,7 @@ from pipeline.execution.launch import launch
 from pipeline.execution.metadata_store import LockedMetadata, settle, settle_abandoned
 from pipeline.execution.node_process import NodeProcess
 from pipeline.execution.selection import Selection, select
+from preprocessing.cores import usable_cores
 from preprocessing.errors import UserError
 
 GRACE_SECONDS = 10.0
@@ -113,7 +113,7 @@ def run(
             selection.start,
             log_dir=log_dir,
             scratch=Path(scratch),
-            parallel=parallel or len(os.sched_getaffinity(0)),
+            parallel=parallel or usable_cores(),
             listener=listener,
         )
         with _signals() as received:

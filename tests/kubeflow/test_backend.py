@@ -80,7 +80,7 @@ def test_a_killed_task_without_retries_is_named_with_its_signal(tmp_path):
         backend.run(as_text(toy_package(MAKE)))
 
 
-def test_a_store_that_fails_once_fails_the_task_before_2_16_and_not_after(tmp_path):
+def test_a_store_that_fails_once_fails_the_task_before_2_17_and_not_from_it_on(tmp_path):
     for release, fails in (("2.5", True), ("2.17", False)):
         backend = Backend(tmp_path / release, release=release)
         backend.store.failures["/make/"] = 1
@@ -141,7 +141,7 @@ def test_an_answer_with_unknown_fields_is_refused(tmp_path):
     [
         (lambda s: s.update(schemaVersion="2.0.0"), "schema version 2.1.0"),
         (lambda s: s.update(displayName="x"), "displayName"),
-        (lambda s: s["deploymentSpec"]["executors"]["exec-make"]["container"].update(cmd="x"), "cmd"),
+        (lambda s: s["deploymentSpec"]["executors"]["exec-make"]["container"].update(command="x"), "command"),
         (lambda s: s["root"]["dag"]["tasks"]["measure"]["inputs"]["artifacts"]["out_of"]["taskOutputArtifact"].update(
             producerTask="gone"), "task 'measure': unknown producer task 'gone'"),
     ],

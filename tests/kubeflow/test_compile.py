@@ -138,10 +138,78 @@ def test_what_cannot_run_is_refused_when_it_is_compiled(compile_taxi, old, new, 
     assert not [part for part in said if part not in str(error.value)], str(error.value)
 
 
-def test_spans_are_refused_by_name(compile_taxi):
-    path = "package:tfx/examples/chicago_taxi_pipeline/data/simple/data.csv"
-    with pytest.raises(UserError, match="data.source has spans"):
-        compile_taxi(edit={path: "trips/{SPAN}.csv"})
+FILES = "    path: package:tfx/examples/chicago_taxi_pipeline/data/simple/data.csv"
+
+
+@pytest.fixture(scope="module")
+def spans_package(compile_taxi):
+    return compile_taxi(edit={FILES: "    path: trips/{YYYY}-{MM}-{DD}.csv\n  window: {spans: 3}"}).package
+
+
+def test_a_window_is_a_task_per_span_of_one_component(spans_package):
+    tasks = spans_package.pipeline["root"]["dag"]["tasks"]
+    ingest = [name for name in tasks if name.startswith("ingest")]
+    assert ingest == ["ingest-001", "ingest-002", "ingest-003"]
+    assert {tasks[name]["componentRef"]["name"] for name in ingest} == {"comp-ingest"}
+    requests = [tasks[name]["inputs"]["parameters"]["request"]["taskOutputParameter"] for name in ingest]
+    assert [request["outputParameterKey"] for request in requests] == ["request_001", "request_002", "request_003"]
+    assert {request["producerTask"] for request in requests} == {"find-ingest-inputs"}
+
+
+def test_nodes_take_the_examples_of_every_span(spans_package):
+    tasks = spans_package.pipeline["root"]["dag"]["tasks"]
+    for name in ("statistics-gen", "transform", "parity", "evaluator", "report"):
+        sources = tasks[name]["inputs"]["artifacts"]
+        taken = {key: spec["taskOutputArtifact"]["producerTask"] for key, spec in sources.items() if "examples" in key}
+        assert taken == {f"examples_{i:03d}": f"ingest-{i:03d}" for i in (1, 2, 3)}, name
+        args = spans_package.executors[f"exec-{name}"]["container"]["args"]
+        assert "--input=examples_002={{$.inputs.artifacts['examples_002'].path}}" in args
+    assert "window" not in tasks
+
+
+def test_a_run_is_told_its_span_and_by_default_takes_the_newest(spans_package):
+    parameters = spans_package.pipeline["root"]["inputDefinitions"]["parameters"]
+    assert {name: entry["defaultValue"] for name, entry in parameters.items()} == {"data_path": "", "span": "latest"}
+
+
+def test_the_cache_of_analyzers_lies_in_the_registry_and_is_no_input(spans_package):
+    transform = spans_package.pipeline["root"]["dag"]["tasks"]["transform"]["inputs"]
+    options = json.loads(transform["parameters"]["options"]["runtimeValue"]["constant"])
+    assert options["cache"] == "/models/registry/taxi/analyzer_cache"
+    assert set(transform["artifacts"]) == {"examples_001", "examples_002", "examples_003", "schema"}
+
+
+def test_a_window_of_one_span_is_one_task(compile_taxi):
+    package = compile_taxi(edit={FILES: "    path: trips/{SPAN}.csv"}).package
+    tasks = package.pipeline["root"]["dag"]["tasks"]
+    assert "ingest" in tasks and "examples" in tasks["transform"]["inputs"]["artifacts"]
+    assert (
+        tasks["ingest"]["inputs"]["parameters"]["request"]["taskOutputParameter"]["outputParameterKey"] == "request_001"
+    )
+
+
+def test_a_window_that_only_grows_is_refused_by_name(compile_taxi):
+    with pytest.raises(UserError, match=r"data\.window\.spans: all: a package has a task per span"):
+        compile_taxi(edit={FILES: "    path: trips/{SPAN}.csv\n  window: {spans: all}"})
+
+
+def test_a_gate_that_cannot_be_kept_is_refused_by_name(compile_taxi):
+    edit = {FILES: "    path: trips/{SPAN}.csv", "auc: {min: 0.85,": "auc: {newest_span: {min: 0.8}, min: 0.85,"}
+    with pytest.raises(UserError, match=r"evaluation\.thresholds\.auc\.newest_span: which span is the newest"):
+        compile_taxi(edit=edit)
+
+
+def test_nodes_that_keep_something_of_spans_have_the_volume_of_the_registry(compile_taxi):
+    environment = ENVIRONMENT.replace("  volumes: [{claim: models, mount: /models}]\n", "")
+    environment = environment.replace(
+        "nodes:\n  Trainer:\n", "nodes:\n  Trainer:\n    volumes: [{claim: m, mount: /models}]\n"
+    )
+    lines = [
+        f"  {node}: {{volumes: [{{claim: m, mount: /models}}]}}" for node in ("Pusher", "LastBlessedModel", "Ingest")
+    ]
+    environment = environment.replace("image_pull_secrets:", "\n".join(lines) + "\nimage_pull_secrets:")
+    with pytest.raises(UserError, match="/models/registry lies on no volume of Transform"):
+        compile_taxi(environment, edit={FILES: "    path: trips/{SPAN}.csv"})
 
 
 def test_data_that_is_only_on_the_cluster_is_no_error_when_compiled(tmp_path):

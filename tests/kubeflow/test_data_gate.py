@@ -27,7 +27,7 @@ def run_gate(tmp_path, policy):
         "node": "DataGate", "executor": "components.data_gate.component.DataGate_Executor",
         "parameters": {"serving": "str"}, "inputs": {"comparison": "components.artifacts.SpanComparison"},
         "outputs": {"verdict": "components.artifacts.DataVerdict"}, "beam": None, "folder": str(tmp_path),
-        "artifacts": "copied", "uris": [],
+        "artifacts": "copied", "joined": {"comparison": ["comparison"]},
     }  # fmt: skip
     answer = tmp_path / "answer.json"
     message = {

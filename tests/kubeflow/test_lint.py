@@ -40,6 +40,10 @@ def importer(spec, address):
 
 BREACHES = {
     "an unknown field": (lambda s: s.update(displayName="x"), "displayName"),
+    "an unknown field of a container": (
+        lambda s: s["deploymentSpec"]["executors"]["exec-use"]["container"].update(cmd="x"),
+        "cmd",
+    ),
     "an older schema": (lambda s: s.update(schemaVersion="2.0.0"), "schemaVersion must be 2.1.0"),
     "a name with capitals": (lambda s: s["pipelineInfo"].update(name="Toy"), "'Toy'"),
     "a root on a disk": (lambda s: s.update(defaultPipelineRoot="/data"), "defaultPipelineRoot"),

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from components.ingest.config import IngestConfig
-from components.ingest.request import Request, read_request
+from components.ingest.request import KnownSpan, Request, read_request
 from kubeflow.executor_input import ABSENT, parse
-from kubeflow.lookup import ingest_inputs, last_blessed_model, record_blessing
+from kubeflow.lookup import ingest_inputs, last_blessed_model, record_blessing, record_window
 from kubeflow.registry import FolderRegistry
 from preprocessing.columns import RawColumn
 from preprocessing.errors import UserError
@@ -125,6 +125,97 @@ def test_a_run_may_name_other_files(tmp_path, given):
     (tmp_path / "other/c.csv").write_text("fare\n1\n")
     [span] = read_request(found_files(tmp_path, given)).spans
     assert [file.path for file in span.files] == [str(tmp_path / "other/c.csv")]
+
+
+@pytest.fixture
+def days(tmp_path):
+    """Returns `days(span, data_path, places)`: what the look-up gives for the files of January 1, 2 and 4."""
+    for day in (1, 2, 4):
+        (tmp_path / f"2013-01-{day:02d}.csv").write_text(f"fare\n{day}\n")
+
+    def find(span="latest", data_path="", places=2):
+        parameters = {"request": request_for("{YYYY}-{MM}-{DD}.csv"), "folder": str(tmp_path), "data_path": data_path,
+                      "span": span, "spans": float(places), "pipeline": "daily",
+                      "registry": str(tmp_path / "registry")}  # fmt: skip
+        found = ingest_inputs(told(parameters))[1]
+        facts = json.loads(found.pop("window"))
+        return facts, [[s for s in read_request(text).spans] for _, text in sorted(found.items())]
+
+    find.folder = tmp_path
+    return find
+
+
+def test_each_place_of_the_window_is_asked_for_one_span_and_the_newest_is_last(days):
+    facts, places = days("2013-01-02", places=3)
+    assert [[span.label for span in spans] for spans in places] == [[], ["2013-01-01"], ["2013-01-02"]]
+    fingerprints = [span.fingerprint for spans in places for span in spans]
+    assert facts == {"number": 15707, "label": "2013-01-02", "fingerprint": fingerprints[1], "spans": fingerprints}
+    [file] = places[2][0].files
+    assert file.path == str(days.folder / "2013-01-02.csv") and places[1][0].number == 15706
+
+
+def test_a_span_keeps_its_request_while_the_window_moves_past_it(days):
+    _, before = days("2013-01-02")
+    _, after = days("2013-01-02:latest")
+    assert before[1] == after[0] and [span.label for [span] in after] == ["2013-01-02", "2013-01-04"]
+
+
+def test_a_gap_of_the_window_is_an_empty_place(days):
+    _, places = days()
+    assert [[span.label for span in spans] for spans in places] == [[], ["2013-01-04"]]
+
+
+def test_a_changed_file_is_a_new_version_of_its_span_alone(days):
+    _, [[one], [two]] = days("2013-01-02")
+    (days.folder / "2013-01-02.csv").write_text("fare\n22\n")
+    _, [[same], [other]] = days("2013-01-02")
+    assert same == one and (two.version, other.version) == (0, 1) and other.fingerprint != two.fingerprint
+    assert days("2013-01-02")[1] == [[same], [other]], "and is known from then on"
+
+
+def test_more_spans_than_places_are_refused(days):
+    with pytest.raises(UserError, match="a window of 3 spans, and the package has places for 2"):
+        days("2013-01-01:latest")
+
+
+def test_a_span_that_is_not_there_ends_the_look_up(days):
+    with pytest.raises(UserError, match=r"2013-01-03 \(span 15708\) is not there, and nothing was trained"):
+        days("2013-01-03")
+
+
+def test_a_run_for_what_is_new_ends_where_nothing_is(days):
+    def trained(facts):
+        registry = str(days.folder / "registry")
+        record_window(told({"registry": registry, "pipeline": "daily", "window": json.dumps(facts)}))
+
+    facts, _ = days("new")
+    assert facts["label"] == "2013-01-04", "nothing was trained yet"
+    assert days("new")[0] == facts, "a run that failed before training is no reason to stop"
+    trained(facts)
+    with pytest.raises(UserError, match="no new span: 2013-01-04 is the newest.*trained on 2013-01-04"):
+        days("new")
+    assert days("latest")[0] == facts
+    (days.folder / "2013-01-04.csv").write_text("fare\n44\n")
+    corrected, _ = days("new")
+    assert corrected["label"] == "2013-01-04" and corrected != facts, "a corrected file is new"
+    trained(corrected)
+    (days.folder / "2013-01-05.csv").write_text("fare\n5\n")
+    assert days("new")[0]["label"] == "2013-01-05"
+    trained(days("new")[0])
+    trained(days("2013-01-02")[0])
+    with pytest.raises(UserError, match="no new span: 2013-01-05.*trained on 2013-01-05"):
+        days("new")  # training on an old window makes the newest one no newer
+
+
+def test_a_registry_remembers_spans_and_the_last_window(registry):
+    spans = [KnownSpan(15706, "a" * 16, 0), KnownSpan(-3, "b" * 16, 2)]
+    assert registry.known_spans("taxi") == () and registry.newest_trained("taxi") is None
+    registry.record_spans("taxi", spans)
+    registry.record_spans("taxi", spans[:1])
+    assert set(registry.known_spans("taxi")) == set(spans) and registry.known_spans("other") == ()
+    assert registry.record_trained("taxi", 2, "b", "two") and registry.record_trained("taxi", 1, "a", "one")
+    assert not registry.record_trained("taxi", 2, "b", "two")
+    assert registry.newest_trained("taxi").label == "two"
 
 
 def test_missing_files_are_named(tmp_path):

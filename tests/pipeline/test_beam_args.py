@@ -1,5 +1,3 @@
-import os
-
 import pytest
 from tfx.utils import dependency_utils
 
@@ -18,7 +16,7 @@ def test_tfx_makes_no_package_of_itself_for_workers_of_this_environment():
 
 
 def test_large_data_takes_a_process_per_core(monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    monkeypatch.setattr("pipeline.beam_args.usable_cores", lambda: 6)
     args = beam_args(BeamConfig(), data_bytes=MULTI_PROCESSING_BYTES)
     assert args[1:3] == ["--direct_running_mode=multi_processing", "--direct_num_workers=6"]
 

@@ -1,9 +1,9 @@
 """Settings that may make a training faster, each with the reason to try it."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from preprocessing.cores import usable_cores
 from trainer.diagnosis.settings import Changes, Setting, fits, readers_of, setting_of
 from trainer.diagnosis.stages import DECOMPRESS, ONCE, OPEN, READ, TRANSFORM
 from trainer.diagnosis.subject import Subject
@@ -91,7 +91,7 @@ def _records(subject: Subject) -> Iterator[Candidate]:
 def _readers(subject: Subject, setting: Setting) -> Iterator[Candidate]:
     files, given = len(setting.source.files), subject.training.config.input.readers
     auto = readers_of("auto", files)
-    tried = {min(files, MOST_READERS, number) for number in (4 * setting.readers, 2 * (os.cpu_count() or 1))}
+    tried = {min(files, MOST_READERS, number) for number in (4 * setting.readers, 2 * usable_cores())}
     if given != "auto" and auto > setting.readers:
         yield Candidate({"input.readers": "auto"}, "more files are read at the same time", (READ, DECOMPRESS))
         tried.discard(auto)

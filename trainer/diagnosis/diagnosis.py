@@ -1,6 +1,5 @@
 """Diagnoses the input of a training: every stage alone, all together, and the settings that were tried."""
 
-import os
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -10,6 +9,7 @@ from statistics import median
 
 import tensorflow as tf
 
+from preprocessing.cores import usable_cores
 from trainer.diagnosis.candidates import Candidate, candidates
 from trainer.diagnosis.rates import Rate
 from trainer.diagnosis.settings import Setting, Speed, measure, setting_of
@@ -173,7 +173,7 @@ def diagnose_training(training: Training, *, seconds: float, say: Callable[[str]
             setting=setting,
             epochs=training.config.training.epochs,
             devices=describe(tf.distribute.get_strategy()),
-            cores=os.cpu_count() or 1,
+            cores=usable_cores(),
             stages=tuple(alone),
             written=written,
             epoch_rate=speeds[len(speeds) // 2].epochs,

@@ -1,10 +1,10 @@
 """How rows reach the model under some settings of the YAML, and how fast a training is that way."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from preprocessing.cores import usable_cores
 from trainer.diagnosis.rates import Rate, drain, train
 from trainer.diagnosis.subject import Source, Subject
 from trainer.input_fn import STREAM_SHUFFLE_ROWS, read_blocks
@@ -106,7 +106,7 @@ def fits(subject: Subject, memory_fraction: float) -> bool:
 
 def readers_of(readers: int | Literal["auto"], files: int) -> int:
     """Returns the files read at the same time, of so many."""
-    return min(files, MOST_READERS, os.cpu_count() or 1) if readers == "auto" else readers
+    return min(files, MOST_READERS, usable_cores()) if readers == "auto" else readers
 
 
 def measure(subject: Subject, setting: Setting, seconds: float) -> Speed:

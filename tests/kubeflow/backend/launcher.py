@@ -58,7 +58,7 @@ def launch(
             store.download(artifact["uri"], pod.local(artifact["uri"]), whole_names=newest)
         except StoreError as error:
             raise TaskFailed(pod.task, f"failed to download input artifact {name!r}: {error}") from error
-    for listed in message["outputs"]["artifacts"].values():  # launcher_v2.go:899 prepareOutputFolders
+    for listed in message["outputs"]["artifacts"].values():  # launcher_v2.go:898 prepareOutputFolders
         pod.local(listed["artifacts"][0]["uri"]).parent.mkdir(parents=True, exist_ok=True)
     _run(pod, message)
     answer = _answer(pod, Path(message["outputs"]["outputFile"]))
@@ -124,7 +124,7 @@ def _run(pod: Pod, message: dict[str, Any]) -> None:
 
 
 def _placeholders(pod: Pod, message: dict[str, Any]) -> dict[str, str]:
-    """launcher_v2.go:710 getPlaceholders."""
+    """launcher_v2.go:736 getPlaceholders."""
     found = {"{{$}}": json.dumps(message)}
     for side in ("inputs", "outputs"):
         for name, listed in message[side]["artifacts"].items():
@@ -139,7 +139,7 @@ def _placeholders(pod: Pod, message: dict[str, Any]) -> dict[str, str]:
 
 
 def _answer(pod: Pod, file: Path) -> dict[str, Any]:
-    """launcher_v2.go:850 getExecutorOutputFile: strict, unknown fields are errors; no file is an empty answer."""
+    """launcher_v2.go:851 getExecutorOutputFile: strict, unknown fields are errors; no file is an empty answer."""
     if not file.exists():
         return {}
     try:
@@ -150,7 +150,7 @@ def _answer(pod: Pod, file: Path) -> dict[str, Any]:
 
 
 def _output_parameters(task: str, answer: dict, message: dict, component: dict) -> dict[str, Any]:
-    """launcher_v2.go:404 collectOutputParameters: from the answer, else from the parameter's own file."""
+    """launcher_v2.go:416 collectOutputParameters: from the answer, else from the parameter's own file."""
     values = dict(answer.get("parameterValues", {}))
     for name, output in message["outputs"]["parameters"].items():
         if name in values:

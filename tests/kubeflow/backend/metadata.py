@@ -53,7 +53,7 @@ class Metadata:
             self._store.put_events(events)
 
     def record_artifact(self, title: str, name: str, uri: str, metadata: dict[str, Any]) -> int:
-        """client.go:1018 RecordArtifact; converter.go:105: null metadata fails, truth values become 0 or 1."""
+        """client.go:1018 RecordArtifact; converter.go:110: null metadata fails, truth values become 0 or 1."""
         with self._lock:
             type_id = self._store.put_artifact_type(pb.ArtifactType(name=title))
             artifact = pb.Artifact(type_id=type_id, uri=uri, state=pb.Artifact.LIVE)
@@ -64,7 +64,7 @@ class Metadata:
             return self._store.put_artifacts([artifact])[0]
 
     def tasks(self, run: str, parent: int) -> dict[str, pb.Execution]:
-        """Task -> execution, of a DAG and of the DAGs in it (v2/driver/driver.go:1770 getDAGTasks)."""
+        """Task -> execution, of a DAG and of the DAGs in it (v2/driver/driver.go:1744 getDAGTasks)."""
         found: dict[str, pb.Execution] = {}
         with self._lock:
             for execution in self._store.get_executions():

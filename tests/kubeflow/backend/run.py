@@ -59,7 +59,8 @@ class Backend:
         self.secrets: dict[str, dict[str, str]] = {}
         self.started: Callable[[str, int, subprocess.Popen], None] = lambda task, attempt, process: None
         self._cache: dict[str, int] = {}
-        self._newest = tuple(map(int, release.split("."))) >= (2, 16)
+        version = tuple(map(int, release.split(".")))
+        self._presets, self._newest = version >= (2, 15), version >= (2, 17)
         self._root = root
 
     def run(
@@ -124,7 +125,7 @@ class _Run:
         return self._container(name, task, component, executor["container"], parent)
 
     def _container(self, name: str, task: dict, component: dict, container: dict, parent: int) -> str:
-        """v2/driver/driver.go:265 Container."""
+        """v2/driver/driver.go:247 Container."""
         message: dict[str, Any] = {"inputs": self._inputs(name, task, component, parent)}
         condition = task.get("triggerPolicy", {}).get("condition")
         if condition and not _holds(name, condition, message):
@@ -208,7 +209,7 @@ class _Run:
         return "COMPLETE"
 
     def _inputs(self, name: str, task: dict, component: dict, parent: int) -> dict[str, Any]:
-        """driver.go:1363 resolveInputs."""
+        """driver.go:1369 resolveInputs."""
         inputs = task.get("inputs", {})
         values = {key: self._parameter(name, key, spec, parent) for key, spec in inputs.get("parameters", {}).items()}
         _check_types(name, values, component.get("inputDefinitions", {}).get("parameters", {}))
@@ -241,18 +242,19 @@ class _Run:
         return self.metadata.runtime_artifact(self.metadata.output_artifacts(producer.id)[key])
 
     def _provision(self, message: dict[str, Any], name: str, component: dict, salt: str) -> None:
-        """driver.go:2010 provisionOutputs; in 2.17 names are preset and the answer lies under the task's root."""
+        """driver.go:2010 provisionOutputs; from 2.15 (driver.go:658) names are preset and the answer lies under
+        the task's root."""
         backend, outputs = self.backend, component.get("outputDefinitions", {})
         base = f"{backend._root}/{self.spec['pipelineInfo']['name']}/{self.result.id}/{name}/{salt}"
         types = {key: value["artifactType"] for key, value in outputs.get("artifacts", {}).items()}
         types["executor-logs"] = {"schemaTitle": "system.Artifact"}
         artifacts = {}
         for key, kind in types.items():
-            named = {"name": key} if backend._newest else {}
+            named = {"name": key} if backend._presets else {}
             artifacts[key] = {"artifacts": [{"uri": f"{base}/{key}", "type": kind, "metadata": {}, **named}]}
         parameters = {key: {"outputFile": f"/tmp/kfp/outputs/{key}"} for key in outputs.get("parameters", {})}
         local = f"/{base.replace('://', '/', 1)}/output_metadata.json"
-        file = local if backend._newest else "/tmp/kfp_outputs/output_metadata.json"
+        file = local if backend._presets else "/tmp/kfp_outputs/output_metadata.json"
         message["outputs"] = {"artifacts": artifacts, "parameters": parameters, "outputFile": file}
 
 
@@ -262,7 +264,8 @@ def _parse(package: str) -> tuple[dict[str, Any], dict[str, Any]]:
     try:
         json_format.ParseDict(documents[0], pipeline_spec_pb2.PipelineSpec())
         deployment = documents[0]["deploymentSpec"]
-        json_format.ParseDict(deployment, pipeline_spec_pb2.PipelineDeploymentConfig())
+        # v2/compiler/visitor.go:175: what is not known there is read past.
+        json_format.ParseDict(deployment, pipeline_spec_pb2.PipelineDeploymentConfig(), ignore_unknown_fields=True)
     except (json_format.ParseError, KeyError, TypeError, IndexError) as error:
         raise Refused(f"invalid v2 pipeline spec: {error}") from error
     if documents[0].get("schemaVersion") != "2.1.0":
@@ -294,7 +297,7 @@ def _fits(kind: str, value: Any) -> bool:
 
 
 def _check_types(task: str, values: dict[str, Any], declared: dict[str, Any]) -> None:
-    """driver.go:1420: anything becomes text where text is asked for; nothing else is converted."""
+    """driver.go:1437: anything becomes text where text is asked for; nothing else is converted."""
     for name, entry in declared.items():
         kind = entry["parameterType"]
         if name not in values:
@@ -325,7 +328,7 @@ def _producers(name: str, task: dict, dag: dict) -> set[str]:
 
 
 def _fingerprint(message: dict[str, Any], component: dict, container: dict) -> str:
-    """v2/cacheutils/cache.go:55: ids of input artifacts, parameters, types of outputs, image and command."""
+    """v2/cacheutils/cache.go:52: ids of input artifacts, parameters, types of outputs, image and command."""
     key = {
         "artifacts": {n: [a["name"] for a in v["artifacts"]] for n, v in message["inputs"]["artifacts"].items()},
         "parameters": message["inputs"]["parameterValues"],

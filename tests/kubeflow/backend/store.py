@@ -43,8 +43,8 @@ class ObjectStore:
     def download(self, uri: str, target: Path, *, whole_names: bool) -> None:
         """Lists by prefix and copies (object_store.go:123).
 
-        whole_names: only what lies under `uri/`; before 2.16 also its namesakes, as `model_run` of `model`, came along
-        (2.17.0 object_store.go:192 isBlobKeyUnderPrefix).
+        whole_names: only what lies under `uri/`; before 2.17 also its namesakes, as `model_run` of `model`, came along
+        (2.17.0 object_store.go:171 isBlobKeyUnderPrefix).
         """
         for key in self.keys(uri):
             if whole_names and key != uri and not key.startswith(f"{uri}/"):

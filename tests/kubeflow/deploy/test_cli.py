@@ -53,6 +53,23 @@ def test_from_a_pipeline_file_to_a_schedule_that_is_paused_and_deleted(files, se
 
 
 @pytest.mark.integration
+def test_a_run_takes_the_span_it_is_given_and_a_scheduled_one_what_is_new(files, server):
+    at = {"KF_PIPELINES_ENDPOINT": server.address}
+    refused = fullpass("submit", *files, "--span", "2013-01-05", **at)
+    assert isinstance(refused.exception, UserError) and "data.source has no spans" in str(refused.exception)
+    pipeline = Path(files[0])
+    path = "package:tfx/examples/chicago_taxi_pipeline/data/simple/data.csv"
+    pipeline.write_text(pipeline.read_text().replace(path, "trips/{YYYY}-{MM}-{DD}.csv"))
+    submitted = fullpass("submit", *files, "--span", "2013-01-05", "--no-wait", **at)
+    assert submitted.exit_code == 0, submitted
+    (run,) = server.things["runs"].values()
+    assert run["runtime_config"]["parameters"] == {"span": "2013-01-05"}
+    assert fullpass("schedule", "apply", *files, **at).exit_code == 0
+    (scheduled,) = server.things["recurringruns"].values()
+    assert scheduled["runtime_config"]["parameters"] == {"span": "new"}
+
+
+@pytest.mark.integration
 def test_a_run_that_fails_says_why_and_fails_the_command(files, server):
     broken = {"display_name": "ingest", "state": "FAILED", "error": {"message": "data/*.csv: no such files"}}
     server.progress = [{"state": "FAILED", "run_details": {"task_details": [broken]}}]

@@ -1,0 +1,138 @@
+"""Taxi trips that arrive span by span, as Kubeflow's backend and launcher would run them: only what must run runs."""
+
+import importlib.util
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.kubeflow.backend.launcher import TaskFailed
+from tests.kubeflow.backend.run import Backend
+
+pytestmark = pytest.mark.e2e
+
+ROWS = 1_200
+PIPELINE = """\
+name: taxi
+data:
+  source: {format: csv, path: "trips/{SPAN}.csv"}
+  window: {spans: 2}
+  derive: {big_tipper: tips > 0.2 * fare}
+label: {name: big_tipper, task: binary}
+features:
+  fare: {type: number, transforms: [{clip: {min: 0, max: 500}}, z_score]}
+  payment_type: category
+model: linear
+training: {epochs: 1, batch_size: 256}
+"""
+ENVIRONMENT = """\
+image: registry.example/taxi:1.4.2
+kubeflow: "2.5"
+folder: {folder}/pipeline
+registry: {folder}/models/registry
+push_to: {folder}/models/taxi
+defaults: {{volumes: [{{claim: models, mount: {folder}/models}}]}}
+"""
+LOOK_UPS = {"find-ingest-inputs", "find-last-blessed-model", "import-last-blessed-model", "last-blessed-model",
+            "record-last-blessed-model", "record-window"}  # fmt: skip
+
+
+class Installation:
+    """A pipeline with spans, compiled, and what runs it. release: whose conventions the next run follows."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        tfx = importlib.util.find_spec("tfx").submodule_search_locations[0]
+        with open(f"{tfx}/examples/chicago_taxi_pipeline/data/simple/data.csv") as file:
+            header, *rows = itertools.islice(file, 1 + 3 * ROWS)
+        self.pieces = [header + "".join(rows[i * ROWS : (i + 1) * ROWS]) for i in range(3)]
+        (folder / "pipeline" / "trips").mkdir(parents=True)
+        (folder / "pipeline" / "pipeline.yaml").write_text(PIPELINE)
+        (folder / "env.yaml").write_text(ENVIRONMENT.format(folder=folder))
+        for span in (1, 2):
+            self.arrives(span)
+        command = ["compile", folder / "pipeline/pipeline.yaml", "--env", folder / "env.yaml", "-o", folder / "p.yaml"]
+        done = subprocess.run(
+            [sys.executable, "-m", "pipeline.cli", *map(str, command)],
+            capture_output=True, text=True, check=False, timeout=300,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        self.said = done.stdout
+        self.backend = Backend(folder / "kfp", release="2.5")
+
+    def arrives(self, span: int) -> None:
+        (self.folder / "pipeline" / "trips" / f"{span}.csv").write_text(self.pieces[span - 1])
+
+    def run(self, release: str = "2.5", **parameters: str):
+        backend = Backend(self.folder / "kfp", release=release)
+        backend._cache = self.backend._cache
+        self.backend = backend
+        return backend.run((self.folder / "p.yaml").read_text(), parameters, parallel=2)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Returns the installation and its runs: the first, an unchanged one, one of nothing new, one with a new span."""
+    there = Installation(tmp_path_factory.mktemp("spans"))
+    first = there.run()
+    again = there.run()
+    with pytest.raises(TaskFailed) as nothing_new:
+        there.run(span="new")
+    there.arrives(3)
+    third = there.run(release="2.17", span="new")
+    return there, first, again, str(nothing_new.value), third
+
+
+def done(result, state: str) -> set[str]:
+    return {task for task, found in result.states.items() if found == state}
+
+
+def test_every_task_of_the_first_run_is_done(runs):
+    _, first, _, _, _ = runs
+    assert done(first, "COMPLETE") == set(first.states) > {"ingest-001", "ingest-002", *LOOK_UPS}
+
+
+def test_nothing_is_ingested_analysed_or_trained_again_while_nothing_changes(runs):
+    _, _, again, _, _ = runs
+    unchanged = {"ingest-001", "ingest-002", "schema", "statistics-gen", "transform", "trainer", "serving-check"}
+    assert done(again, "COMPLETE") >= LOOK_UPS and done(again, "CACHED") >= unchanged
+
+
+def test_a_run_that_must_bring_something_new_ends_where_nothing_is(runs):
+    _, _, _, said, _ = runs
+    assert said.startswith("task 'find-ingest-inputs': exit status 1: inputs: no new span: 2 is the newest")
+    assert "Nothing was trained" in said
+
+
+def test_a_new_span_is_ingested_and_the_other_is_taken_over(runs):
+    there, _, _, _, third = runs
+    assert done(third, "CACHED") >= {"ingest-001", "schema"}
+    assert done(third, "COMPLETE") >= {"ingest-002", "statistics-gen", "transform", "trainer", "evaluator", "pusher"}
+    examples = [
+        a["metadata"] for a in there.backend.metadata.artifacts("tfx.Examples") if "fingerprint" in a["metadata"]
+    ]
+    assert sorted(facts["span"] for facts in examples) == [1.0, 2.0, 3.0], "each span was ingested once"
+    assert all(facts["rows_read"] == ROWS for facts in examples)
+
+
+def test_only_the_new_span_is_analysed(runs):
+    there, _, _, _, _ = runs
+    analyses = [
+        json.loads(graph["metadata"]["analysis"]) for graph in there.backend.metadata.artifacts("tfx.TransformGraph")
+    ]
+    assert [(analysis["hit"], set(analysis["missed"])) for analysis in analyses] == [([], {"1", "2"}), (["2"], {"3"})]
+
+
+def test_the_window_holds_the_rows_of_both_of_its_spans(runs):
+    there, _, _, _, third = runs
+    statistics = there.backend.store.keys()
+    [shard] = [key for key in statistics if f"/{third.id}/statistics-gen/" in key and "Split-train" in key]
+    import tensorflow_data_validation as tfdv
+
+    read = tfdv.load_stats_binary(str(there.backend.store.path(shard)))
+    trained = there.backend.metadata.artifacts("tfx.Examples")
+    of_window = [a["metadata"]["rows_train"] for a in trained if a["metadata"].get("span") in (2.0, 3.0)]
+    assert read.datasets[0].num_examples == sum(of_window[:2]) > 1.2 * ROWS

@@ -1,0 +1,101 @@
+"""kfp's own local runner as a second reader of the package: its order, inputs, placeholders, importers and sub-DAGs.
+
+It runs containers by Docker, of which there is none here, so a stand-in for Docker's engine takes what would have been
+run. It runs each command as far as the message of the launcher, and answers for the node.
+"""
+
+import os
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from kubeflow.entrypoint import _CASTS
+from kubeflow.executor_input import name_values, parse, write_output
+from kubeflow.package import to_yaml
+from tests.kubeflow.conftest import as_text, toy, toy_package
+
+pytestmark = pytest.mark.integration
+
+
+class Engine:
+    """What kfp asks of Docker's client. ran: module, arguments and parameters of each container, in order."""
+
+    def __init__(self) -> None:
+        self.ran: list[tuple[str, dict[str, str], dict]] = []
+        self.images = types.SimpleNamespace(list=list, pull=lambda **_: None)
+        self.containers = types.SimpleNamespace(run=self._run)
+
+    def close(self) -> None:
+        pass
+
+    def _run(self, *, image: str, command: list[str], **_: object):
+        assert image == "registry.example/taxi:1.4.2" and not [part for part in command if "{{" in part]
+        pairs = [
+            part.removeprefix("--").partition("=") for part in command if part.startswith(("--input=", "--output="))
+        ]
+        inputs, outputs = (
+            name_values([rest for kind, _, rest in pairs if kind == wanted]) for wanted in ("input", "output")
+        )
+        message = command[command.index("--executor-input") + 1]
+        told = parse(message, inputs, outputs)
+        assert set(told.outputs) == set(outputs) and set(told.inputs) == set(inputs)
+        self.ran.append((command[2], inputs, told.parameters))
+        for copy in told.outputs.values():
+            copy.path.mkdir(parents=True, exist_ok=True)
+            (copy.path / "file").write_text("x")
+        values = {"model_uri": str(copy.path)} if (copy := told.outputs.get("model")) else {}
+        values |= {"model_uri": "/an/earlier/model"} if "nothing" in told.outputs else {}
+        values |= {"request": told.parameters["request"]} if "folder" in told.parameters else {}
+        write_output(told.output_file, {name: (copy, {"made": 1}) for name, copy in told.outputs.items()}, values)
+        return types.SimpleNamespace(logs=lambda stream: [], wait=lambda: {"StatusCode": 0})
+
+
+@pytest.fixture
+def engine(monkeypatch):
+    engine = Engine()
+    docker = types.ModuleType("docker")
+    docker.from_env = lambda: engine
+    monkeypatch.setitem(sys.modules, "docker", docker)
+    return engine
+
+
+def test_kfp_runs_the_taxi_package_to_its_end(engine, taxi_package, tmp_path):
+    from kfp import components, local
+
+    local.init(runner=local.DockerRunner(), pipeline_root=str(tmp_path), raise_on_error=True)
+    components.load_component_from_text(to_yaml(taxi_package))()
+    tasks = [name for name, task in taxi_package.pipeline["root"]["dag"]["tasks"].items()]
+    assert len(engine.ran) == len(tasks) - 1, "all but the DAG of the importer are containers"
+    assert {module for module, _, _ in engine.ran} == {"kubeflow.entrypoint", "kubeflow.lookup"}
+    by_inputs = {frozenset(inputs): inputs for _, inputs, _ in engine.ran}
+    evaluator = by_inputs[frozenset({"examples", "model", "baseline_model"})]
+    assert evaluator["baseline_model"] == "/an/earlier/model", "through the look-up, the sub-DAG and the importer"
+    assert evaluator["model"].endswith("/trainer/model") and evaluator["examples"].endswith("/ingest/examples")
+    [pusher] = [inputs for _, inputs, parameters in engine.ran if "keep" in parameters]
+    producers = {name: Path(path).parent.name for name, path in pusher.items()}
+    assert producers["model"] == "trainer" and producers["blessing"] == "evaluator"
+    assert producers["parity"] == "parity" and producers["serving"] == "serving-check"
+
+
+def test_parameters_arrive_as_the_executors_take_them(engine, taxi_package, tmp_path):
+    from kfp import components, local
+
+    local.init(runner=local.DockerRunner(), pipeline_root=str(tmp_path), raise_on_error=True)
+    components.load_component_from_text(to_yaml(taxi_package))(data_path="gs://rows/*.csv")
+    found = [parameters for _, _, parameters in engine.ran if "data_path" in parameters]
+    assert [parameters["data_path"] for parameters in found] == ["gs://rows/*.csv"]
+    [pusher] = [parameters for _, _, parameters in engine.ran if "keep" in parameters]
+    assert _CASTS["int"](pusher["keep"]) == 3 and pusher["target"] == "/models/taxi"
+
+
+def test_its_subprocess_runner_takes_no_container_at_all(tmp_path):
+    """Why Docker's engine is stood in for: the smallest container is refused before it runs."""
+    from kfp import components, local
+
+    local.init(runner=local.SubprocessRunner(use_venv=False), pipeline_root=str(tmp_path), raise_on_error=True)
+    pipeline = components.load_component_from_text(as_text(toy_package(toy("make", "", outputs=("out",)))))
+    with pytest.raises(RuntimeError, match="only supports running Lightweight Python Components"):
+        pipeline()
+    assert not [file for _, _, files in os.walk(tmp_path) for file in files]
