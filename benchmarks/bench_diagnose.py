@@ -1,6 +1,6 @@
 """Does what `fullpass diagnose` recommends give what it promised? Six trainings, each slow in one planted way.
 
-    python -m benchmarks.bench_diagnose [--cases 'slow disk' 'tiny files'] [--seconds 60]
+    python -m benchmarks.bench_diagnose [--cases 'slow disk' 'tiny files'] [--seconds 40]
 
 Each case is a pipeline of its own, run to Transform. The training of the YAML as written is measured in a process of
 its own; `diagnose --apply` names a stage, promises a gain and writes the setting into the YAML; where that has records
@@ -71,9 +71,9 @@ CASES = {
         "decompress", 20_000, _VECTOR, {"input": _STREAMED, "data": {"records": {"compression": "gzip"}}}
     ),
     "tiny files": Case("open", 30_000, sections={"input": _STREAMED, "data": {"records": {"shard_mb": 1}}}, files=3000),
-    "one reader": Case("read", 20_000, sections={"input": {**_STREAMED, "readers": 1}}, files=8, sleep=250),
-    "slow disk": Case("read", 20_000, sections={"input": _STREAMED}, files=1, sleep=250),
-    "heavy model": Case("model", 20_000, sections={"model": {"kind": "mlp", "hidden": [1500, 1500]}}, batch_size=True),
+    "one reader": Case("read", 8_000, sections={"input": {**_STREAMED, "readers": 1}}, files=8, sleep=250),
+    "slow disk": Case("read", 8_000, sections={"input": _STREAMED}, files=1, sleep=250),
+    "heavy model": Case("model", 10_000, sections={"model": {"kind": "mlp", "hidden": [1500, 1500]}}, batch_size=True),
 }
 
 
@@ -181,7 +181,7 @@ def show(outcomes: list[Outcome], console: Console) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
-    parser.add_argument("--seconds", type=float, default=60.0, help="for each diagnosis")
+    parser.add_argument("--seconds", type=float, default=40.0, help="for each diagnosis")
     parser.add_argument("--repeat", type=int, default=1, help="trainings of which the median counts")
     parser.add_argument("--keep", type=Path, help="folder that keeps what is written")
     arguments = parser.parse_args()
