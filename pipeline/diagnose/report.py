@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trainer.diagnosis.candidates import BATCH_SIZE
-from trainer.diagnosis.diagnosis import Diagnosis, Trial
+from trainer.diagnosis.diagnosis import ROUNDS, Diagnosis, Trial
 from trainer.diagnosis.stages import BATCH, COPY, DECOMPRESS, MODEL, ONCE, OPEN, PARSE, READ, TRANSFORM, Stage
 
 WHAT = {
@@ -162,7 +162,10 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
 
 
 def _gain(d: Diagnosis, trial: Trial) -> str:
-    return f"{d.written.per_second:,.0f} -> {trial.per_second:,.0f} examples/s, {trial.gain:.1f} times, as tried"
+    said = f"{d.written.per_second:,.0f} -> {trial.per_second:,.0f} examples/s, {trial.gain:.1f} times, as tried"
+    if trial.rounds == ROUNDS:
+        return said
+    return f"{said} in {trial.rounds} round{'s' * (trial.rounds != 1)} of {ROUNDS} (more --seconds make it steadier)"
 
 
 def _stage_json(stage: Stage) -> dict[str, Any]:

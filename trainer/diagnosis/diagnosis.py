@@ -24,7 +24,8 @@ INPUT_BOUND, PARTLY = 0.20, 0.05
 input pipelines, https://www.tensorflow.org/guide/profiler."""
 
 _SAMPLE_SHARE, _STAGE_SHARE = 0.1, 0.3
-_ROUNDS = 3
+ROUNDS = 3
+"""In which settings are tried in turn with what is written, if there is time."""
 _PLAIN = 2.0
 _LEAST_SLICE = 1.0
 _TOGETHER_SHARE = 0.25
@@ -156,14 +157,14 @@ def diagnose_training(training: Training, *, seconds: float, say: Callable[[str]
         wanted = candidates(subject, max(alone, key=lambda stage: stage.step_seconds).name)
         left = (1 - _SAMPLE_SHARE - _STAGE_SHARE) * seconds
         # The last of the time is for the settings that helped, all together.
-        most = max(1, int((1 - _TOGETHER_SHARE) * left / (_ROUNDS * _LEAST_SLICE)) - 1)
+        most = max(1, int((1 - _TOGETHER_SHARE) * left / (ROUNDS * _LEAST_SLICE)) - 1)
         tried, untried = wanted[:most], wanted[most:]
-        slice_seconds = (1 - _TOGETHER_SHARE) * left / (_ROUNDS * (len(tried) + 1))
+        slice_seconds = (1 - _TOGETHER_SHARE) * left / (ROUNDS * (len(tried) + 1))
         written, speeds, trials = _try(subject, tried, slice_seconds, deadline, say)
         untried = [*tried[len(trials) :], *untried]
         together = _together(trials)
         if together is not None and time.perf_counter() < deadline:
-            _, _, more = _try(subject, [together], _TOGETHER_SHARE * left / (_ROUNDS * 2), deadline, say)
+            _, _, more = _try(subject, [together], _TOGETHER_SHARE * left / (ROUNDS * 2), deadline, say)
             trials += more
         return Diagnosis(
             rows=training.rows,
@@ -196,14 +197,14 @@ def _try(
     as_written = Candidate({}, "as written")
     settings = [(candidate, setting_of(subject, candidate.changes)) for candidate in (as_written, *tried)]
     speeds: dict[int, list[Speed]] = {}
-    for number in range(_ROUNDS):
+    for number in range(ROUNDS):
         if number and time.perf_counter() > deadline:
             break
         for i, (candidate, setting) in enumerate(settings):
             if not number and i > 1 and time.perf_counter() > deadline:
                 settings = settings[:i]
                 break
-            say(f"round {number + 1} of {_ROUNDS}: {candidate.text}")
+            say(f"round {number + 1} of {ROUNDS}: {candidate.text}")
             speeds.setdefault(i, []).append(measure(subject, setting, seconds))
     found = [
         Trial(

@@ -91,6 +91,17 @@ def test_records_to_be_written_anew_are_said_so():
     assert "Then `fullpass run`: the records are written anew." in table(found)
 
 
+def test_a_gain_of_fewer_rounds_says_so():
+    from dataclasses import replace
+
+    from pipeline.diagnose.report import table
+
+    found = diagnosis(wait=0.5, gains={"input.cache": 2.5}, stages=STAGES)
+    assert "2.5 times, as tried; it helps." in table(found)
+    hasty = replace(found, trials=(replace(found.trials[0], rounds=1),))
+    assert "2.5 times, as tried in 1 round of 3 (more --seconds make it steadier); it helps." in table(hasty)
+
+
 def test_json_and_page_hold_the_same(tmp_path):
     from pipeline.diagnose.report import dumped, write_page
 
