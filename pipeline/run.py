@@ -97,7 +97,7 @@ def _run(loaded: Loaded, root: Path, *, span: str | None, fresh: bool, console: 
 
         pipeline = build(loaded, root=root, cache=not fresh, window=window)
         facts = run_facts(loaded, run_id)
-        record_run(root / METADATA, run_id, facts)
+        record_run(root / METADATA, loaded.config.name, run_id, facts)
         tell_nodes(facts, logs)
     with display(console) as listener:
         result = runner.run(

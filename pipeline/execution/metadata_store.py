@@ -93,13 +93,16 @@ def outputs_in(path: Path, pipeline_name: str, run_id: str, node_id: str) -> dic
     return found
 
 
-def record_run(path: Path, run_id: str, facts: Mapping[str, Any]) -> None:
+def record_run(path: Path, pipeline_name: str, run_id: str, facts: Mapping[str, Any]) -> None:
     """Records what a run says of itself (pipeline/run_facts.py) on its context, before it starts.
 
     `config_hash` and `config`, the YAML, are text, `code` is JSON.
     """
+    register = context_lib.register_context_if_not_exists
     with LockedMetadata(path) as handle:
-        run = context_lib.register_context_if_not_exists(handle, constants.PIPELINE_RUN_CONTEXT_TYPE_NAME, run_id)
+        # TFX makes a run a child of its pipeline only where it makes the context itself.
+        pipeline = register(handle, constants.PIPELINE_CONTEXT_TYPE_NAME, pipeline_name)
+        run = register(handle, constants.PIPELINE_RUN_CONTEXT_TYPE_NAME, run_id, parent_contexts=[pipeline])
         run.custom_properties["config_hash"].string_value = facts["config"]["hash"]
         run.custom_properties["config"].string_value = facts["config"]["yaml"]
         run.custom_properties["code"].string_value = json.dumps(facts["code"])

@@ -46,6 +46,10 @@ def run(tmp_path: Path):
         run_id = new_run_id()
         with locks.run_lock(tmp_path / "artifacts", wait=wait):
             pipeline = toys.pipeline_of(tmp_path, nodes, cache=cache)
+            # As `fullpass run` does, which comes before TFX.
+            store, facts = tmp_path / "metadata" / "metadata.db", {"config": {"hash": "", "yaml": ""}, "code": {}}
+            store.parent.mkdir(exist_ok=True)
+            metadata_store.record_run(store, "toy", run_id, facts)
             return runner.run(pipeline, log_dir=tmp_path / "logs" / run_id, run_id=run_id, **options)
 
     return run_nodes
