@@ -99,6 +99,7 @@ def compare(rows: int, found: dict[str, Figures]) -> list[Ratio]:
             unit,
             "higher",
         ),
+        Ratio("processor time of a first pass", stock["cpu"], memory["cpu"], "s"),
         Ratio("first pass, written to disk", speed("stock", "first"), speed("disk", "first"), unit, "higher"),
         Ratio("later passes, in memory", later, speed("memory", "later"), unit, "higher"),
         Ratio("later passes, from disk", later, speed("disk", "later"), unit, "higher"),
