@@ -15,7 +15,8 @@ def table(freed: Freed, *, dry_run: bool) -> RenderableType:
     verb = "Would free" if dry_run else "Freed"
     runs, models = freed.kept["runs"], freed.kept["models"]
     kept = f"Kept: {runs} run{'s' * (runs != 1)}, {models} model{'s' * (models != 1)}, and the window."
-    taken = ", ".join(f"{count:,} {what}" for what, count in freed.records.items() if count)
+    words = {what: what if count > 1 else what.removesuffix("s") for what, count in freed.records.items()}
+    taken = ", ".join(f"{count:,} {words[what]}" for what, count in freed.records.items() if count)
     if not freed.counts and not taken:
         return Text(f"Nothing to free. {kept}")
     shown = Table(box=box.SIMPLE)
