@@ -75,9 +75,10 @@ class Verdict:
 
     @property
     def worst(self) -> tuple[Compared, ...]:
-        """The series that moved most, each once."""
+        """The series that moved most, by divergence or by any other check, each once."""
+        found = {finding.subject: finding.over for finding in reversed(self.findings)}
         first: dict[str, Compared] = {}
-        for one in self.compared:
+        for one in sorted(self.compared, key=lambda c: -max(c.over, found.get(c.series, 0.0))):
             first.setdefault(one.series, one)
         return tuple(first.values())[:_WORST]
 
@@ -158,16 +159,15 @@ def _echoes(
     """Returns what was found of the span before in the same way, and has not changed since.
 
     A change that lasts is apart from the window until the window consists of it, and is told once. What stops a run
-    stops it until someone has looked.
+    stops it until someone has looked, and what is a reason to train is one while the window is mixed.
     """
-    if not any(f.check in _OF_DISTRIBUTIONS and f.policy != "stop" for f in told):
+    repeatable = [f for f in told if f.check in _OF_DISTRIBUTIONS and f.policy == "warn"]
+    if not repeatable:
         return []
     previous, *others = reversed(window)
     rest = together(others)
     echoes = []
-    for finding in told:
-        if finding.check not in _OF_DISTRIBUTIONS or finding.policy == "stop":
-            continue
+    for finding in repeatable:
         mine = [one for one in series if finding.subject in (one.name, one.column)]
         now, then = (
             any(

@@ -1,5 +1,6 @@
 """The data gate on the report: what was compared with what, what was found, and the series that moved most."""
 
+import math
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -55,7 +56,7 @@ def _bins(one: Compared) -> tuple[list[str], list[float], list[float]]:
     d = one.divergence
     every = range(len(d.bins))
     moved = sorted(every, key=lambda i: (d.bins[i] != MISSING, -abs(d.now[i] - d.before[i])))
-    shown = sorted(moved[:_SHOWN_BINS])
+    shown = sorted(moved[:_SHOWN_BINS], key=lambda i: _place(d.bins[i], i))
     names = [d.bins[i] for i in shown]
     before, now = [d.before[i] for i in shown], [d.now[i] for i in shown]
     rest = [i for i in every if i not in shown]
@@ -64,3 +65,8 @@ def _bins(one: Compared) -> tuple[list[str], list[float], list[float]]:
         before.append(sum(d.before[i] for i in rest))
         now.append(sum(d.now[i] for i in rest))
     return names, before, now
+
+
+def _place(name: str, index: int) -> tuple[float, int]:
+    """Returns what bins are ordered by: days and other numbers by their value, all else as it comes."""
+    return (float(name), index) if name.isdigit() else (math.inf, index)

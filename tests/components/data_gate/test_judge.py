@@ -225,13 +225,14 @@ def test_a_span_without_rows():
     assert subjects(verdict) == {("rows", "2020-03")} and "2020-03 has no rows" in verdict.notes[-1]
 
 
-def test_a_change_that_lasts_is_told_once_and_stops_until_someone_looked():
+def test_a_change_that_lasts_is_told_once_but_stops_until_someone_looked():
     shifted = [summary(n, changed(n, fare=lambda f: [3 * v for v in f])) for n in (4, 5)]
     window = [*months(1, 2, 3), shifted[0]]
     assert ("drift", "fare") in subjects(found(shifted[0], window[:3]))
     verdict = found(shifted[1], window)
     assert verdict.findings == () and "As told of 2020-04 already: fare: moved" in verdict.notes[-1]
     assert found(shifted[1], window, gates={"drift": "stop"}).stopped
+    assert found(shifted[1], window, gates={"drift": "retrain"}).retrain
 
 
 def test_a_slow_drift_shows_against_the_window():
