@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from components.data_gate.distribution import Distribution, Kind, NumberSketch, TokenSketch
 from components.ingest.derived import derived_column
 from components.ingest.split import instant
-from preprocessing.columns import raw_columns
+from preprocessing.columns import derived_behind, raw_columns, with_origins
 from preprocessing.config import PreprocessingConfig
 from preprocessing.feature import CategoryFeature, DateFeature, DurationFeature, TextFeature
 
@@ -152,7 +152,9 @@ class Sketches:
         return {name: sketch.distribution() for name, sketch in self._sketches.items()}
 
     def _derived(self, column: str, flat: Mapping[str, pa.Array]) -> pa.Array:
-        return derived_column(column, flat, self._columns, self.config.derive)
+        needed = with_origins({column}, self.config)
+        columns = [one for one in self._columns if one.name in needed] or self._columns
+        return derived_column(column, flat, columns, derived_behind(column, self.config.derive))
 
 
 def _flat(array: pa.Array | None, rows: int, *, vector: bool) -> pa.Array:
