@@ -78,6 +78,7 @@ class Spans:
     config: PipelineConfig
     series: tuple[Series, ...]
     summaries: tuple[Summary, ...]
+    unit: str | None
 
     def judged(self, window: int) -> list[Verdict]:
         """Returns a verdict per span, each in a window that ends with it."""
@@ -85,7 +86,7 @@ class Spans:
         for i, newest in enumerate(self.summaries):
             begin = max(0, i - window + 1)
             others, earlier = self.summaries[begin:i], self.summaries[:begin]
-            verdicts.append(judge(newest, others, earlier, self.series, self.config.gates))
+            verdicts.append(judge(newest, others, earlier, self.series, self.config.gates, unit=self.unit))
         return verdicts
 
 
@@ -106,7 +107,7 @@ def read_spans(text: str, folder: Path, asked: str) -> Spans:
     request = Request(config.ingest_config, config.data.split_names, columns, gzip=False).with_window(window, ())
     series = series_of(preprocessing, window.unit)
     summaries = tuple(summarize_raw(request, span, preprocessing, series) for span in request.spans)
-    return Spans(config, series, summaries)
+    return Spans(config, series, summaries, window.unit)
 
 
 def told(verdict: Verdict) -> str:

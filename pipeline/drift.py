@@ -64,7 +64,7 @@ def drift(loaded: Loaded, *, root: Path | None = None, span: str | None = None) 
         earlier = store.other_version(newest.number, newest.fingerprint)
     else:
         earlier = store.before(newest.number, most=config.gates.history)
-    return judge(newest, others, earlier, series, config.gates)
+    return judge(newest, others, earlier, series, config.gates, unit=window.unit)
 
 
 def drift_in_a_process(file: Path, *, root: Path | None = None, span: str | None = None) -> "Verdict":

@@ -56,7 +56,7 @@ class SpanComparisonExecutor(base_beam_executor.BaseBeamExecutor):
             else store.before(newest.number, most=gates.history)
         )
         anomalies = read_anomalies(artifact_utils.get_single_instance(input_dict["anomalies"]))
-        verdict = judge(newest, window, earlier, series, gates, anomalies=anomalies)
+        verdict = judge(newest, window, earlier, series, gates, unit=unit, anomalies=anomalies)
         store.keep(2 * max(len(examples), gates.history))
         comparison = artifact_utils.get_single_instance(output_dict["comparison"])
         write_comparison(comparison, verdict, options["name"])

@@ -13,6 +13,9 @@ from components.data_gate.summary import Summary, together
 ALL_DATA = "The data"
 """What is judged where there are no spans."""
 _WORST = 3
+_SEASONS = {"day": 7, "hour": 24}
+"""Unit of spans -> spans after which they are alike again: what differs from the span before, and not from the one a
+season before, is told only if it is apart from the window too."""
 _OF_DISTRIBUTIONS = ("drift", "label", "missing")
 _POISSON = 4.0
 """Standard deviations by which a number of rows fluctuates by chance."""
@@ -107,6 +110,7 @@ def judge(
     series: Sequence[Series],
     config: GatesConfig,
     *,
+    unit: str | None = None,
     anomalies: Sequence[str] = (),
 ) -> Verdict:
     """Returns what is to be said of the newest span.
@@ -117,6 +121,7 @@ def judge(
         earlier: spans before the newest that are known from other runs, the oldest first.
         series: what is looked at.
         config: the section of the YAML.
+        unit: what a span is: days have a week, and hours a day, in which they are unlike each other as a rule.
         anomalies: of TFDV, each in words.
     """
     before = sorted({s.number: s for s in (*earlier, *window)}.values(), key=lambda s: s.number)
@@ -125,18 +130,24 @@ def judge(
     against = [(_named(previous), previous)] if previous else []
     if rest is not None:
         against.append((f"the window ({window[0].label} to {window[-1].label})", rest))
+    season = next((s for s in before if s.number == newest.number - _SEASONS.get(unit or "", 0)), None)
     findings = list(_anomalies(anomalies, config))
     compared = []
     for name, other in against:
         of_other = [_compare(one, newest, name, other, config) for one in series]
         compared += of_other
         for one, c in zip(series, of_other, strict=True):
-            findings += [*_missing(one, newest, name, other, config), *_drift(one, c, config)]
+            moved = [*_missing(one, newest, name, other, config), *_drift(one, c, config)]
             if other is previous:
-                findings += _columns(one, newest, name, other, config)
+                if season is not None:
+                    usual = {f.check for f in moved} - {f.check for f in _of_distribution(one, newest, season, config)}
+                    moved = [f for f in moved if f.check not in usual]
+                moved += _columns(one, newest, name, other, config)
+            findings += moved
     findings += _rows(newest, before[-config.history :], config)
     told = [finding for finding in _once(findings) if finding.policy != "ignore"]
-    echoes = _echoes(told, newest, window, series, config) if rest is not None else []
+    alike = season or previous  # the span that the newest should be like
+    echoes = _echoes(told, newest, alike, window, series, config) if alike is not None and rest is not None else []
     order = ("stop", "retrain", "warn")
     return Verdict(
         span=newest.label or ALL_DATA,
@@ -145,18 +156,19 @@ def judge(
         window=against[1][0] if len(against) > 1 else "",
         findings=tuple(sorted((f for f in told if f not in echoes), key=lambda f: (order.index(f.policy), -f.over))),
         compared=tuple(sorted(compared, key=lambda c: -c.over)),
-        notes=(*_notes(newest, previous), *(f"As told of {window[-1].label} already: {f.text}" for f in echoes)),
+        notes=(*_notes(newest, previous), *(f"As told of {alike.label} already: {f.text}" for f in echoes if alike)),
     )
 
 
 def _echoes(
     told: Sequence[Finding],
     newest: Summary,
+    alike: Summary,
     window: Sequence[Summary],
     series: Sequence[Series],
     config: GatesConfig,
 ) -> list[Finding]:
-    """Returns what was found of the span before in the same way, and has not changed since.
+    """Returns what was found in the same way of the span before, or a season before, and has not changed since.
 
     A change that lasts is apart from the window until the window consists of it, and is told once. What stops a run
     stops it until someone has looked, and what is a reason to train is one while the window is mixed.
@@ -164,8 +176,7 @@ def _echoes(
     repeatable = [f for f in told if f.check in _OF_DISTRIBUTIONS and f.policy == "warn"]
     if not repeatable:
         return []
-    previous, *others = reversed(window)
-    rest = together(others)
+    rest = together([one for one in window if one is not alike])
     echoes = []
     for finding in repeatable:
         mine = [one for one in series if finding.subject in (one.name, one.column)]
@@ -175,7 +186,7 @@ def _echoes(
                 for one in mine
                 for f in _of_distribution(one, newer, older, config)
             )
-            for newer, older in ((newest, previous), (previous, rest))
+            for newer, older in ((newest, alike), (alike, rest))
         )
         if then and not now:
             echoes.append(finding)

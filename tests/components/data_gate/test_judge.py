@@ -235,6 +235,22 @@ def test_a_change_that_lasts_is_told_once_but_stops_until_someone_looked():
     assert found(shifted[1], window, gates={"drift": "retrain"}).retrain
 
 
+def test_days_that_differ_by_their_weekday_are_told_of_only_if_they_differ_from_the_week_before_too():
+    def day(n, zone=None):
+        weekend = n % 7 in (5, 6)
+        table = rows_of_month(1, seed=n, rows=500)
+        table["zone"] = zone or [f"{'park' if weekend and i % 2 else 'office'}{i % 3}" for i in range(500)]
+        return summary(n, table)
+
+    days = [day(n) for n in range(1, 21)]
+    for i in range(8, 20):
+        assert found(days[i], days[:i], unit="day").findings == (), i
+    alternating = [bool(found(days[i], days[:i]).findings) for i in range(8, 20)]
+    assert any(alternating), "without a week they are told of"
+    verdict = found(day(21, zone=["sea"] * 500), days, unit="day")
+    assert ("drift", "zone") in subjects(verdict)
+
+
 def test_a_slow_drift_shows_against_the_window():
     def month(n):
         return summary(n, changed(n, fare=lambda f: [v * 1.3**n for v in f]))
