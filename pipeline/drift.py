@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from components.data_gate.judge import Verdict
 
 _MOST_SECONDS = 3600
+_ERROR = "error"
 
 
 def drift(loaded: Loaded, *, root: Path | None = None, span: str | None = None) -> "Verdict":
@@ -87,9 +88,10 @@ def drift_in_a_process(file: Path, *, root: Path | None = None, span: str | None
         )
     except subprocess.TimeoutExpired as error:
         raise UserError(f"{file}: reading the new span took longer than {_MOST_SECONDS // 60} minutes.") from error
-    if done.returncode:
-        raise UserError(f"{file}: drift could not be told. {done.stderr.strip()[-2000:]}")
-    return read_verdict(json.loads(done.stdout.splitlines()[-1]))
+    told = json.loads(done.stdout.splitlines()[-1]) if done.stdout else {_ERROR: done.stderr.strip()[-2000:]}
+    if _ERROR in told:
+        raise UserError(f"{file}: drift could not be told: {told[_ERROR]}")
+    return read_verdict(told)
 
 
 def _gzip(loaded: Loaded, root: Path) -> bool:
@@ -109,9 +111,10 @@ def main() -> None:
     add_user_modules(loaded)
     try:
         found = drift(loaded, root=Path(told["root"]) if told["root"] else None, span=told["span"])
+        answer = found.to_json()
     except UserError as error:
-        sys.exit(str(error))
-    sys.stdout.write(json.dumps(found.to_json()) + "\n")
+        answer = {_ERROR: str(error)}
+    sys.stdout.write(json.dumps(answer) + "\n")
 
 
 if __name__ == "__main__":

@@ -101,5 +101,5 @@ def test_drift_is_told_before_a_run_of_what_is_known_of_the_spans_before(fullpas
     assert newest_summary(tmp_path)["data_gate"]["findings"][0]["text"] == moved.findings[0].text
 
     shutil.rmtree(tmp_path / "data")
-    with pytest.raises(UserError, match="drift could not be told.*matches no file"):
+    with pytest.raises(UserError, match="drift could not be told: data.source.path: .*matches no file"):
         drift_in_a_process(tmp_path / "pipeline.yaml")
