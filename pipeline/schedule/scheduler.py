@@ -187,7 +187,8 @@ class Scheduler:
         self._keep(due.without(self.state, ended.occasion), ended=(ended,))
         self.last = (ended, status)
         self._looked = None
-        self._world.say(f"{ended.occasion.key}: {ended.outcome.replace('_', ' ')}. {ended.message}".rstrip(". "))
+        words = (f"{ended.occasion.key}: {ended.outcome.replace('_', ' ')}", ended.message)
+        self._world.say(". ".join(part for part in words if part))
         self._world.tell(ended, status, run is not None and run.outcome != "interrupted")
 
     def _keep(self, state: State, *, ended: tuple[Ended, ...] = (), requests: list[int] | None = None) -> None:
