@@ -16,7 +16,7 @@ unexport UV_PYTHON UV_SYSTEM_PYTHON UV_BREAK_SYSTEM_PACKAGES UV_PROJECT_ENVIRONM
 unexport UV_CONSTRAINT UV_OVERRIDE UV_BUILD_CONSTRAINT UV_EXCLUDE_NEWER UV_RESOLUTION UV_PRERELEASE
 unexport UV_NO_VERIFY_HASHES UV_NO_BINARY UV_NO_BUILD UV_VENV_SEED UV_WORKING_DIRECTORY UV_PROJECT
 
-.PHONY: help env demo test test-fast fuzz lint types docs bench bench-taxi bench-input bench-ingest bench-records bench-init bench-window bench-diagnose gate-events lock clean FORCE
+.PHONY: help env demo test test-fast fuzz lint types docs bench bench-taxi bench-input bench-ingest bench-records bench-init bench-window bench-diagnose bench-kubeflow gate-events lock clean FORCE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -50,7 +50,7 @@ types: env  ## mypy
 docs: env  ## writes docs/config.md, transforms.md and expressions.md from the code
 	$(PYTHON) -m pipeline.reference docs
 
-bench: bench-taxi bench-ingest bench-records bench-window bench-input bench-diagnose  ## every benchmark, one after the other
+bench: bench-taxi bench-ingest bench-records bench-window bench-input bench-diagnose bench-kubeflow  ## every benchmark, one after the other
 
 bench-taxi: env  ## stock TFX taxi template against ours, end to end; ARGS="--repeat 1"
 	$(PYTHON) -m benchmarks.bench_taxi $(ARGS)
@@ -69,6 +69,9 @@ bench-window: env  ## windows of small and of large spans moved one by one again
 
 gate-events: env  ## what the data gate tells of 36 months of taxi trips; DATA=folder of the files, ARGS="--days"
 	$(PYTHON) -m benchmarks.gate_events $(DATA) $(ARGS)
+
+bench-kubeflow: env  ## a task on Kubeflow against a node of the local runner; imports against TFX's entry point; ARGS="--imports"
+	$(PYTHON) -m benchmarks.bench_kubeflow $(ARGS)
 
 bench-input: env  ## stock TFX's input function against ours, on the same transformed examples
 	$(PYTHON) -m benchmarks.bench_input $(ARGS)

@@ -59,6 +59,7 @@ def run_node(plan: Json, told: ExecutorInput) -> None:
         UserError: An input has no files, or an output was declared and not written.
     """
     set_environment()
+    import_tensorflow()
     folder = plan["folder"]
     if Path(folder).is_dir():
         # Beam's and Keras's own processes find the user's modules there too.
@@ -89,6 +90,21 @@ def run_node(plan: Json, told: ExecutorInput) -> None:
         for name, artifacts in output_dict.items()
     }
     write_output(told.output_file, described, {})
+
+
+def import_tensorflow() -> None:
+    """Imports TensorFlow, and Keras with it, without scikit-learn.
+
+    Keras looks for it for the sake of wrappers that no pipeline uses, and takes over a second of every container to do
+    so. Whoever imports it later gets it.
+    """
+    if "sklearn" in sys.modules or "keras" in sys.modules:
+        return
+    sys.modules["sklearn"] = None  # type: ignore[assignment]
+    try:
+        import tensorflow  # noqa: F401
+    finally:
+        del sys.modules["sklearn"]
 
 
 def _forget_times(told: ExecutorInput) -> None:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import subprocess
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -36,12 +37,13 @@ class Refused(Exception):
 
 @dataclass
 class Result:
-    """How a run ended: task -> COMPLETE, CACHED or SKIPPED; attempts per task."""
+    """How a run ended: task -> COMPLETE, CACHED or SKIPPED; attempts per task; seconds of its last attempt."""
 
     id: str
     states: dict[str, str] = field(default_factory=dict)
     attempts: dict[str, int] = field(default_factory=dict)
     folders: dict[str, Path] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
 
     def log(self, task: str) -> str:
         """What the container of a task printed."""
@@ -158,6 +160,7 @@ class _Run:
             for output in told["outputs"]["parameters"].values():
                 output["outputFile"] = str(pod.folder / output["outputFile"].lstrip("/"))
                 Path(output["outputFile"]).parent.mkdir(parents=True, exist_ok=True)
+            began = time.monotonic()
             try:
                 backend = self.backend
                 outputs, said = launch(pod, told, component, backend.store, backend._root, newest=backend._newest)
@@ -165,6 +168,8 @@ class _Run:
             except TaskFailed:
                 if attempt + 1 == most:
                     raise
+            finally:
+                self.result.seconds[name] = time.monotonic() - began
         raise AssertionError
 
     def _record(self, name: str, component: dict, said: dict[str, tuple[str, dict]]) -> dict[str, int]:

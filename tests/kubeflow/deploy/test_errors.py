@@ -1,8 +1,14 @@
 """Each refusal of the API, in words that say what to do."""
 
+import datetime
+import ipaddress
 import socket
+import ssl
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from kubeflow.deploy.cluster import Cluster
 from kubeflow.deploy.connection import Connection, client, connected
@@ -17,6 +23,40 @@ def test_nothing_answers():
         address = f"http://127.0.0.1:{unused.getsockname()[1]}"
         with pytest.raises(Unreachable, match=f"nothing answers at {address}.*--port-forward"):
             Cluster(client(address, {})).recurring_runs()
+
+
+@pytest.fixture
+def behind_tls(server, tmp_path):
+    """The server behind a certificate that it signed itself; gives its address and the file of the certificate."""
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
+    now = datetime.datetime.now(datetime.UTC)
+    names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(1).not_valid_before(now).not_valid_after(now + datetime.timedelta(days=1))
+    builder = builder.add_extension(names, critical=True)
+    certificate = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), True).sign(
+        key, hashes.SHA256()
+    )
+    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (tmp_path / "key.pem").write_bytes(key.private_bytes(*form))
+    (tmp_path / "ca.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "ca.pem", tmp_path / "key.pem")
+    server.http.socket = context.wrap_socket(server.http.socket, server_side=True)
+    return server.address.replace("http://", "https://"), tmp_path / "ca.pem"
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused_in_words_and_nothing_is_sent(server, behind_tls):
+    address, _ = behind_tls
+    with pytest.raises(UserError, match="certificate of https://127.0.0.1:.* is not trusted.*FULLPASS_KUBEFLOW_CA"):
+        Cluster(client(address, {"FULLPASS_KUBEFLOW_TOKEN": "t0ken"})).recurring_runs()
+    assert server.requests == []
+
+
+def test_a_certificate_of_a_named_authority_is_trusted(server, behind_tls):
+    address, authority = behind_tls
+    assert Cluster(client(address, {"FULLPASS_KUBEFLOW_CA": str(authority)})).recurring_runs() == []
+    assert server.requests
 
 
 def test_an_unknown_host():
