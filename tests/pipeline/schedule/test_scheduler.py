@@ -1,15 +1,11 @@
 """A scheduler in trouble, and one that is asked by hand."""
 
-import sys
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from simulated import Simulation, utc  # noqa: E402
-
-from pipeline.schedule.config import ScheduleConfig  # noqa: E402
+from pipeline.schedule.config import ScheduleConfig
+from tests.pipeline.schedule.simulated import Simulation, utc
 
 START = utc("2024-07-01T12:00")
 

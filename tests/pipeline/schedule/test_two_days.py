@@ -1,6 +1,5 @@
 """48 hours of a schedule, with late data, crashes and changes of the clock: no overlap, no lost run, no double run."""
 
-import sys
 import tempfile
 from collections import Counter
 from datetime import timedelta
@@ -11,10 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).parent))
-from simulated import Simulation, hour, utc  # noqa: E402
-
-from pipeline.schedule.config import ScheduleConfig  # noqa: E402
+from pipeline.schedule.config import ScheduleConfig
+from tests.pipeline.schedule.simulated import Simulation, hour, utc
 
 ZURICH = ZoneInfo("Europe/Zurich")
 STEP = timedelta(minutes=2)
