@@ -47,9 +47,8 @@ def slow_down(microseconds: int) -> None:
 def spread(training: Training, files: int) -> None:
     """Writes the train split anew, in so many files."""
     folder = Path(training.files[0]).parent
-    records = list(
-        input_fn.read_records(tf.data.Dataset.from_tensor_slices(list(training.files)), 1).as_numpy_iterator()
-    )
+    given = tf.data.Dataset.from_tensor_slices(list(training.files))
+    records = [record for batch in input_fn.read_records(given, 1, 1000) for record in batch.numpy()]
     for file in training.files:
         Path(file).unlink()
     for number in range(files):
