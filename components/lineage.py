@@ -21,6 +21,8 @@ from components.evaluation.verdict import Verdict, read_verdict
 from components.push import DESCRIPTION, LINEAGE
 
 EVALUATOR = "Evaluator"
+GATES = {"comparison": "DataGate", "parity": "Parity", "serving": "ServingCheck"}
+"""Input of the Pusher -> the node that decides by it."""
 
 Json = dict[str, Any]
 
@@ -136,7 +138,7 @@ def _judged(verdict: Verdict | None, blessing: Made | None) -> Json:
     properties = blessing.properties
     against = properties.get("baseline_model")
     baseline = {m.metric: m.baseline for m in verdict.metrics if m.baseline is not None}
-    forced = {name: properties[name] for name in ("by", "why", "at") if name in properties}
+    forced = {name: properties[name] for name in ("by", "why", "at", "refused_for") if name in properties}
     return {
         "metrics": {m.metric: m.value for m in verdict.metrics},
         "examples_evaluated": verdict.examples,

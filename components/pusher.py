@@ -1,7 +1,9 @@
 """The Pusher component: a blessed model becomes the newest version, whole or not at all."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tfx import types
 from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
 from tfx.dsl.component.experimental.decorators import component
 from tfx.types import standard_artifacts
@@ -9,7 +11,7 @@ from tfx.utils import path_utils
 
 from components.artifacts import ParityReport, ServingReport, SpanComparison
 from components.evaluation.config import EvaluationConfig
-from components.lineage import Origins, facts_in_export, lineage_of, made
+from components.lineage import GATES, Origins, facts_in_export, lineage_of, made
 from components.push import push
 
 
@@ -37,15 +39,46 @@ def Pusher(
     if not blessing.get_int_custom_property("blessed"):
         pushed_model.set_int_custom_property("pushed", 0)
         return
+    taken = {
+        "examples": examples,
+        "transform_graph": [transform_graph],
+        "comparison": [comparison],
+        "model": [model],
+        "evaluation": [evaluation],
+        "blessing": [blessing],
+        "parity": [parity],
+        "serving": [serving],
+    }
+    push_model(taken, pushed_model, target, keep=keep, config=EvaluationConfig.model_validate_json(evaluated))
+
+
+def push_model(
+    taken: Mapping[str, Sequence[types.Artifact]],
+    pushed_model: types.Artifact,
+    target: str,
+    *,
+    keep: int,
+    config: EvaluationConfig,
+) -> None:
+    """Pushes a model that was blessed, by the Evaluator or by a person, and describes `pushed_model`.
+
+    Args:
+        taken: the inputs of the Pusher.
+        pushed_model: of the metadata.
+        target: folder that a model server watches.
+        keep: versions to keep.
+        config: says which metrics count.
+    """
+    [model] = taken["model"]
     origins = Origins(
         model=made(model),
-        examples=[made(span) for span in examples],
-        transform_graph=made(transform_graph),
-        evaluation=made(evaluation),
-        blessing=made(blessing),
-        gates={"DataGate": made(comparison), "Parity": made(parity), "ServingCheck": made(serving)},
+        examples=[made(span) for span in taken["examples"]],
+        transform_graph=made(taken["transform_graph"][0]),
+        evaluation=made(taken["evaluation"][0]),
+        blessing=made(taken["blessing"][0]),
+        gates={node: made(taken[name][0]) for name, node in GATES.items() if name in taken},
     )
-    lineage = lineage_of(origins, facts_in_export(model.uri), EvaluationConfig.model_validate_json(evaluated))
+    lineage = lineage_of(origins, facts_in_export(model.uri), config)
     export = Path(path_utils.serving_model_path(model.uri))
     result = push(export, Path(target), keep=keep, origin=model.uri, lineage=lineage)
     pushed_model.set_int_custom_property("pushed", 1)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from pipeline import input_service
+from pipeline.bless.cli import bless
 from pipeline.environment import set_environment
 from pipeline.lineage.cli import lineage
 from pipeline.models.cli import models
@@ -311,6 +312,7 @@ def rollback(
     typer.echo(f"Now served: version {roll_back(pushed_to(target), to)}")
 
 
+app.command()(bless)
 app.command()(models)
 app.command()(lineage)
 app.command()(gc)

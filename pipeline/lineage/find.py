@@ -9,11 +9,8 @@ from ml_metadata import proto
 from tfx.dsl.compiler import constants
 
 from components.evaluation.config import EvaluationConfig
-from components.lineage import Json, Made, Origins, facts_in_export, lineage_of
+from components.lineage import GATES, Json, Made, Origins, facts_in_export, lineage_of
 from pipeline.execution.metadata_store import LockedMetadata, node_of, recorded_facts
-
-# Input of the Pusher -> the node that decides by it.
-_GATES = {"comparison": "DataGate", "parity": "Parity", "serving": "ServingCheck"}
 
 
 def find_lineage(path: Path, model_uri: str) -> Json | None:
@@ -39,7 +36,7 @@ def find_lineage(path: Path, model_uri: str) -> Json | None:
             transform_graph=_one(graph.inputs(training).get("transform_graph")),
             evaluation=_one(judged.get("evaluation")),
             blessing=_one(judged.get("blessing")),
-            gates={node: _made(judged[name][0]) for name, node in _GATES.items() if name in judged},
+            gates={node: _made(judged[name][0]) for name, node in GATES.items() if name in judged},
         )
         facts = graph.facts_of(training) or facts_in_export(model_uri)
         evaluated = push.custom_properties["evaluated"].string_value if push else "{}"

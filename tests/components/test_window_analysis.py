@@ -1,5 +1,7 @@
 """A window that moves by one span: what is known of the other spans is taken over, and the graph is the same."""
 
+import shutil
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -63,10 +65,11 @@ def analyse(tmp_path):
     from components.transform.full_pass import FullPass, finish, run
     from preprocessing.config import PreprocessingConfig
     from preprocessing.schema import raw_schema
+    from preprocessing.stable_ids import Continued
 
     made = []
 
-    def work(spans, cache=None, config=CONFIG):
+    def work(spans, cache=None, config=CONFIG, base=None):
         preprocessing = PreprocessingConfig.model_validate(config)
         folder = tmp_path / f"graph{len(made)}"
         made.append(folder)
@@ -79,9 +82,10 @@ def analyse(tmp_path):
             graph=str(folder),
             transformed=None,
             layout=RecordsConfig().layout(gzip=False),
-            temporary=str(tmp_path / "temporary"),
+            temporary=f"{folder}-temporary",
             spans=tuple(spans),
             cache=cache,
+            continued=Continued(base=base, ledger=str(folder / "stable_ids")),
         )
         with beam.Pipeline() as pipeline:
             analysis = run(full_pass, pipeline)
@@ -138,6 +142,24 @@ def test_a_moved_window_analyses_its_new_span_and_gives_the_graph_of_all(records
     )
     np.testing.assert_allclose(by_moved["fare_xf"], by_scratch["fare_xf"], rtol=1e-6, atol=1e-7)
     np.testing.assert_array_equal(by_moved["tip_xf"], by_scratch["tip_xf"])
+
+
+def test_stable_ids_follow_a_model_while_counts_of_known_spans_come_from_the_cache(records, analyse, tmp_path):
+    cache, config = str(tmp_path / "cache"), {**CONFIG, "stable_ids": True}
+    first, second, third = (records(span) for span in (1, 2, 3))
+    before, _ = analyse([first, second], cache, config)
+    known = [token.decode() for token in before.vocabulary_by_name("vocabulary_zone")]
+    base = tmp_path / "export"
+    shutil.copytree(f"{before.transform_savedmodel_dir}/assets", base / "assets")
+
+    made = [analyse([replace(second, files=()), third], cache, config, str(base)) for _ in range(2)]
+    assert made[0][1].hit == ("day 2",) and list(made[0][1].missed) == ["day 3"]
+    counts = Counter(rows(2)["zone"] + rows(3)["zone"])
+    new = sorted((zone for zone in counts if zone not in known), key=lambda zone: (counts[zone], zone), reverse=True)
+    assert len(new) == 1 and "z1" in known and "z1" not in counts, "z1 is retired"
+    for output, _ in made:
+        assert [token.decode() for token in output.vocabulary_by_name("vocabulary_zone")] == [*known, *new]
+        assert output.num_buckets_for_transformed_feature("zone_xf") == 2 + len(known) + 1
 
 
 def test_a_changed_feature_is_analysed_anew_and_the_others_are_not(records, analyse, tmp_path):

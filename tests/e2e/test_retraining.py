@@ -101,7 +101,7 @@ def test_a_chain_of_models(nightly):
 
     done, summary = nightly(3)
     repeated = {name for name, node in summary["nodes"].items() if node["status"] != "cached"}
-    assert done.returncode == 0 and repeated <= {"LastBlessedModel", "Window"}, "nothing is learned twice"
+    assert done.returncode == 0 and repeated <= {"Ingest", "LastBlessedModel", "Window"}, "nothing is learned twice"
 
     done, summary = nightly(4)
     assert done.returncode == 3, done.stdout + done.stderr
@@ -110,3 +110,27 @@ def test_a_chain_of_models(nightly):
     assert "evaluation.thresholds.auc.newest_span.min" in why
     refused = summary["model"]
     assert "The model is kept in" in done.stdout and (folder / refused / "Format-Serving" / "saved_model.pb").exists()
+
+
+def test_a_person_may_bless_what_was_refused_and_says_who_and_why(nightly):
+    folder = nightly.folder
+    before = served(folder)
+    asked = run_command("fullpass", "bless", folder / "pipeline.yaml")
+    assert asked.returncode != 0 and served(folder) == before
+    assert "was not blessed" in asked.stderr and "newest_span.min" in asked.stderr and "--force" in asked.stderr
+    asked = run_command("fullpass", "bless", folder / "pipeline.yaml", "--force")
+    assert asked.returncode != 0 and "--why is empty" in asked.stderr and served(folder) == before
+
+    done = run_command("fullpass", "bless", folder / "pipeline.yaml", "--force", "--why", "labels are late today")
+    assert done.returncode == 0, done.stdout + done.stderr
+    version = served(folder)
+    assert int(version.name) > int(before.name) and str(version) in done.stdout
+    said = json.loads((version / "assets.extra" / "fullpass.json").read_text())["lineage"]["blessing"]
+    assert "newest_span.min" in said["refused_for"]
+    assert said["why"] == "labels are late today" and "@" in said["by"] and said["at"].startswith("20")
+    assert run_command("fullpass", "bless", folder / "pipeline.yaml").returncode != 0, "there is none to bless any more"
+
+    write_day(folder, 5, "bcd")
+    done, summary = nightly(5)
+    origin = json.loads((version / "assets.extra" / "origin.json").read_text())["model"]
+    assert summary["training"]["warm_start"]["from"] == f"{origin}/Format-Serving", "the next model follows it"

@@ -119,7 +119,7 @@ def test_version_is_the_installed_one(fullpass):
 def test_help_names_every_command_and_the_exit_codes(fullpass):
     code, out, _ = fullpass("--help")
     assert code == 0
-    commands = "init check show schema run predict rollback models lineage gc version input-service"
+    commands = "init check show schema run predict rollback bless models lineage gc version input-service"
     for command in commands.split():
         assert f"\n  {command} " in out
     assert "Exit codes: 0 done, 1 a run failed, 2 the YAML or the command line is wrong" in out

@@ -92,6 +92,24 @@ def test_a_killed_training_goes_on_in_the_middle_of_an_epoch(planted, uninterrup
     assert not any((tmp_path / "cut" / "work").iterdir()), "removed after success"
 
 
+def test_a_warm_start_that_was_killed_goes_on_from_its_checkpoint_not_from_the_base(planted, tmp_path):
+    base = fn_args(planted, tmp_path / "base", training={**TRAINING, "epochs": 1})
+    run_here(base)
+
+    def warm(folder):
+        args = fn_args(planted, folder, training={**TRAINING, "epochs": 2, "warm_start": "blessed"})
+        args.base_model = base.serving_model_dir
+        return args
+
+    whole = run_here(warm(tmp_path / "whole"))
+    args = warm(tmp_path / "cut")
+    code, _ = cut_short(args, tmp_path / "cut", signal.SIGKILL, 600)
+    assert code == -signal.SIGKILL
+    resumed = run_here(args)
+    assert resumed["resumed_at_update"] >= 600 and resumed["warm_start"]["anew"] == 0
+    same_curve(resumed, whole)
+
+
 def test_a_request_to_stop_saves_first_then_has_its_usual_effect(planted, uninterrupted, tmp_path):
     args = fn_args(planted, tmp_path, training={**TRAINING, "checkpoint": {"every_steps": 400, "every_seconds": None}})
     code, _ = cut_short(args, tmp_path, signal.SIGTERM, 400)
