@@ -1,5 +1,6 @@
 """docs/add-a-transform.md, followed to the letter in a copy of the project."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -44,6 +45,7 @@ def test_the_page_works_as_written(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-k", "robust_scale or every_member", *chosen],
         cwd=tmp_path,
+        env={**os.environ, "PYTEST_ADDOPTS": ""},
         capture_output=True,
         text=True,
         check=False,
