@@ -11,6 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.struct_pb2 import Struct
+from ml_metadata.proto import metadata_store_pb2
 from tfx.dsl.io import fileio
 from tfx.types.artifact import Artifact as TfxArtifact
 from tfx.utils import path_utils
@@ -60,7 +63,16 @@ def made(artifact: TfxArtifact) -> Made:
     """Returns an artifact as TFX gives it to a node."""
     record = artifact.mlmd_artifact
     recorded = [*record.properties.items(), *record.custom_properties.items()]
-    return Made(artifact.uri, {name: getattr(value, value.WhichOneof("value")) for name, value in recorded})
+    return Made(artifact.uri, {name: _plain(value) for name, value in recorded})
+
+
+def _plain(value: metadata_store_pb2.Value) -> Any:
+    """Returns what MLMD holds; on Kubeflow properties come as JSON, which TFX keeps in a Struct, zero and False too."""
+    found = getattr(value, value.WhichOneof("value"))
+    if not isinstance(found, Struct):
+        return found
+    given = MessageToDict(found)
+    return given.get("__value__", given)
 
 
 def lineage_of(origins: Origins, facts: Mapping[str, Any], config: EvaluationConfig) -> Json:

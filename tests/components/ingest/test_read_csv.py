@@ -244,4 +244,6 @@ def test_what_reads_raw_text_is_said_once(tmp_path):
         "strip": False,
         "decimal": ",",
         "separator": ";",
+        "encoding": "utf-8",
+        "quoting": True,
     }
