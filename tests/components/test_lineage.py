@@ -1,0 +1,20 @@
+"""What is recorded of an artifact, as Kubeflow's metadata and as local ones hold it."""
+
+import pytest
+
+
+@pytest.mark.parametrize("value", [7, 0, 2.5, "2013-01-02", ""])
+def test_plain_and_json_properties_are_the_same(value):
+    from tfx.types.standard_artifacts import Examples
+
+    from components.lineage import made
+
+    plain, json = Examples(), Examples()
+    if isinstance(value, str):
+        plain.set_string_custom_property("known", value)
+    elif isinstance(value, int):
+        plain.set_int_custom_property("known", value)
+    else:
+        plain.set_float_custom_property("known", value)
+    json.set_json_value_custom_property("known", value)
+    assert made(plain).properties["known"] == made(json).properties["known"] == value
