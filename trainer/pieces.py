@@ -65,10 +65,9 @@ class Preparation:
         return rows if self._complete is None else self._complete(rows)
 
     def _layout_of(self, block: Block) -> Layout:
-        layout = layout_of(block)
-        if all(None not in column.shape for column in layout.columns):
-            return layout
-        # A function of the user's may leave open how wide its feature is; rows tell.
+        if all(isinstance(value, tf.RaggedTensor) or value.shape[1:].is_fully_defined() for value in block.values()):
+            return layout_of(block)
+        # A transform graph may leave open how wide a feature is, or of what rank; rows tell.
         with tf.init_scope():
             records = read_records(tf.data.Dataset.from_tensor_slices(list(self._files)), 1, _SAMPLE_ROWS)
             return layout_of(self._decode(next(iter(records))))
