@@ -10,6 +10,8 @@ from hypothesis import HealthCheck, settings
 os.environ["TF_USE_LEGACY_KERAS"] = "0"
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+# Servers of tests are on the loopback; a proxy of the machine would be asked for them otherwise.
+os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
 
 # A busy machine is no failure: how long a case takes says nothing of whether it is right.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -155,14 +155,10 @@ def test_gc_keeps_what_the_pushed_models_and_the_window_need(owner):
     assert freed == said | {"dry_run": False}
     assert freed["kept"] == {"runs": 1, "models": 2}
     gone = before - {path for path in owner.folder.rglob("*") if path.is_file()}
-    assert {str(path.relative_to(root)).split("/")[0] for path in gone} >= {
-        "Ingest",
-        "Transform",
-        "input_cache",
-        "logs",
-    }
+    assert {str(path.relative_to(root)).split("/")[0] for path in gone} >= {"Ingest", "Transform", "logs"}
     assert not any(path.is_relative_to(owner.serving) for path in gone)
-    assert len(caches) == 2 and len(list(root.glob("input_cache/train-*"))) == 1
+    # The Trainer removed that of the first run when it wrote its own; this one is of the window.
+    assert len(caches) == 1 and {path.name for path in root.glob("input_cache/train-*")} == caches
     assert [owner.lineage(version["version"]) for version in models] == lineages
     assert owner.say("models") == models
     assert "Nothing to free" in owner("gc", "--keep-runs", "1", "--keep-days", "0")
