@@ -104,7 +104,14 @@ def test_hyperband_goes_on_with_the_best_where_they_ended(planted, tmp_path, mon
 
     monkeypatch.setattr(search, "train", train)
     space = {"training.learning_rate": {"min": 0.001, "max": 0.1, "scale": "log"}}
-    args = tuner_args(planted, tmp_path, search=space, algorithm="hyperband", max_trials=6, training={"epochs": 6})
+    args = tuner_args(
+        planted,
+        tmp_path,
+        search=space,
+        algorithm="hyperband",
+        max_trials=6,
+        training={"epochs": 6, "early_stopping": None},
+    )
     searched(args)
     first = {rate: history for rate, _, resumed, history in runs if not resumed}
     further = [(rate, until, resumed, history) for rate, until, resumed, history in runs if resumed]
