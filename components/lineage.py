@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct
-from ml_metadata.proto import metadata_store_pb2
 from tfx.dsl.io import fileio
 from tfx.types.artifact import Artifact as TfxArtifact
 from tfx.utils import path_utils
@@ -66,7 +66,7 @@ def made(artifact: TfxArtifact) -> Made:
     return Made(artifact.uri, {name: _plain(value) for name, value in recorded})
 
 
-def _plain(value: metadata_store_pb2.Value) -> Any:
+def _plain(value: Message) -> Any:
     """Returns what MLMD holds; on Kubeflow properties come as JSON, which TFX keeps in a Struct, zero and False too."""
     found = getattr(value, value.WhichOneof("value"))
     if not isinstance(found, Struct):
