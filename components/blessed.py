@@ -8,7 +8,7 @@ from tfx.dsl.components.common import resolver
 from tfx.dsl.io import fileio
 from tfx.utils import path_utils
 
-from components.push import rolled_back_origins
+from components.push import DESCRIPTION, rolled_back_origins
 
 
 class LastBlessedModel(resolver.ResolverStrategy):
@@ -48,7 +48,7 @@ class LastBlessedModel(resolver.ResolverStrategy):
 
 def description(model_uri: str) -> dict | None:
     """Returns what the export of a model artifact says of itself; None if it is gone."""
-    path = f"{path_utils.serving_model_path(model_uri)}/assets.extra/fullpass.json"
+    path = f"{path_utils.serving_model_path(model_uri)}/{DESCRIPTION}"
     if not fileio.exists(path):
         return None
     with fileio.open(path) as file:

@@ -11,17 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from google.protobuf.json_format import MessageToDict
-from google.protobuf.message import Message
-from google.protobuf.struct_pb2 import Struct
+from ml_metadata import proto
 from tfx.dsl.io import fileio
-from tfx.types.artifact import Artifact as TfxArtifact
-from tfx.utils import path_utils
 
 from components.artifacts import SpanComparison
+from components.blessed import description
 from components.evaluation.config import EvaluationConfig
 from components.evaluation.verdict import Verdict, read_verdict
-from components.push import DESCRIPTION, LINEAGE
+from components.push import LINEAGE
+from components.recorded import properties_of
 
 EVALUATOR = "Evaluator"
 GATES = {"comparison": "DataGate", "parity": "Parity", "serving": "ServingCheck"}
@@ -59,20 +57,9 @@ class Origins:
     gates: Mapping[str, Made] = field(default_factory=dict)
 
 
-def made(artifact: TfxArtifact) -> Made:
-    """Returns an artifact as TFX gives it to a node."""
-    record = artifact.mlmd_artifact
-    recorded = [*record.properties.items(), *record.custom_properties.items()]
-    return Made(artifact.uri, {name: _plain(value) for name, value in recorded})
-
-
-def _plain(value: Message) -> Any:
-    """Returns what MLMD holds; on Kubeflow properties come as JSON, which TFX keeps in a Struct, zero and False too."""
-    found = getattr(value, value.WhichOneof("value"))
-    if not isinstance(found, Struct):
-        return found
-    given = MessageToDict(found)
-    return given.get("__value__", given)
+def made(record: proto.Artifact) -> Made:
+    """Returns an artifact as MLMD has it."""
+    return Made(record.uri, properties_of(record))
 
 
 def lineage_of(origins: Origins, facts: Mapping[str, Any], config: EvaluationConfig) -> Json:
@@ -101,11 +88,7 @@ def lineage_of(origins: Origins, facts: Mapping[str, Any], config: EvaluationCon
 
 def facts_in_export(model_uri: str) -> Json:
     """Returns what the run told the Trainer, as the export of a model has it; nothing where it has not, or is gone."""
-    path = f"{path_utils.serving_model_path(model_uri)}/{DESCRIPTION}"
-    if not fileio.exists(path):
-        return {}
-    with fileio.open(path) as file:
-        return json.loads(file.read()).get(LINEAGE, {})
+    return (description(model_uri) or {}).get(LINEAGE, {})
 
 
 def _number(examples: Made) -> int:

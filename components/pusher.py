@@ -71,12 +71,12 @@ def push_model(
     """
     [model] = taken["model"]
     origins = Origins(
-        model=made(model),
-        examples=[made(span) for span in taken["examples"]],
-        transform_graph=made(taken["transform_graph"][0]),
-        evaluation=made(taken["evaluation"][0]),
-        blessing=made(taken["blessing"][0]),
-        gates={node: made(taken[name][0]) for name, node in GATES.items() if name in taken},
+        model=made(model.mlmd_artifact),
+        examples=[made(span.mlmd_artifact) for span in taken["examples"]],
+        transform_graph=made(taken["transform_graph"][0].mlmd_artifact),
+        evaluation=made(taken["evaluation"][0].mlmd_artifact),
+        blessing=made(taken["blessing"][0].mlmd_artifact),
+        gates={node: made(taken[name][0].mlmd_artifact) for name, node in GATES.items() if name in taken},
     )
     lineage = lineage_of(origins, facts_in_export(model.uri), config)
     export = Path(path_utils.serving_model_path(model.uri))

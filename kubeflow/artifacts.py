@@ -8,6 +8,7 @@ from tfx import types
 from tfx.types import artifact as tfx_artifact
 from tfx.utils import import_utils
 
+from components.recorded import properties_of
 from kubeflow.executor_input import Copy
 from kubeflow.parts import Json
 
@@ -59,20 +60,9 @@ def metadata_of(artifact: types.Artifact, copies: Iterable[Copy]) -> Json:
         artifact: as an executor left it.
         copies: artifacts of the task; where a property names the local copy of one, its address is put instead.
     """
-    message = artifact.mlmd_artifact
-    values = [*message.properties.items(), *message.custom_properties.items()]
-    found = {name: _plain(value) for name, value in values if name not in _OF_BACKEND}
-    return {name: _to_address(value, copies) for name, value in found.items() if value is not None}
-
-
-def _plain(value: Any) -> object:
-    """Returns a value of MLMD as JSON has it, or None."""
-    kind = value.WhichOneof("value")
-    if kind is None:
-        return None
-    if kind == "struct_value":
-        return tfx_artifact._decode_struct_value(value.struct_value)
-    return getattr(value, kind)
+    found = properties_of(artifact.mlmd_artifact)
+    kept = {name: value for name, value in found.items() if value is not None and name not in _OF_BACKEND}
+    return {name: _to_address(value, copies) for name, value in kept.items()}
 
 
 def _to_address(value: object, copies: Iterable[Copy]) -> object:

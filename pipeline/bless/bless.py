@@ -22,6 +22,7 @@ from tfx.utils import path_utils
 
 from components.evaluation.verdict import read_verdict
 from components.pusher import push_model
+from components.recorded import properties_of
 from pipeline.build import METADATA
 from pipeline.execution.locks import run_lock
 from pipeline.execution.metadata_store import LockedMetadata
@@ -154,9 +155,11 @@ class _Refused:
 
     def _properties(self) -> dict[str, str | int]:
         """Returns the parameters of the Pusher that refused it."""
-        recorded = [*self._execution.properties.items(), *self._execution.custom_properties.items()]
-        found = {name: getattr(value, value.WhichOneof("value")) for name, value in recorded}
-        return {name: value for name, value in found.items() if name in ("target", "keep", "evaluated")}
+        return {
+            name: value
+            for name, value in properties_of(self._execution).items()
+            if name in ("target", "keep", "evaluated")
+        }
 
 
 def _number(taken: Artifacts) -> str:

@@ -17,6 +17,7 @@ from tfx.orchestration.portable.mlmd import context_lib, execution_lib
 from components.ingest.component import FINGERPRINT
 from components.ingest.ingest import MANIFEST
 from components.ingest.request import KnownSpan
+from components.recorded import properties_of
 from pipeline.execution import locks
 from pipeline.execution.events import Artifact, RunResult
 
@@ -220,7 +221,4 @@ def _ended_well(handle: metadata.Metadata, pipeline_name: str, run_id: str, node
 
 
 def _artifact(found) -> Artifact:
-    record = found.mlmd_artifact
-    recorded = [*record.properties.items(), *record.custom_properties.items()]
-    properties = {name: getattr(value, value.WhichOneof("value")) for name, value in recorded}
-    return Artifact(type_name=found.type_name, uri=found.uri, properties=properties)
+    return Artifact(type_name=found.type_name, uri=found.uri, properties=properties_of(found.mlmd_artifact))

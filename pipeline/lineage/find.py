@@ -9,7 +9,7 @@ from ml_metadata import proto
 from tfx.dsl.compiler import constants
 
 from components.evaluation.config import EvaluationConfig
-from components.lineage import GATES, Json, Made, Origins, facts_in_export, lineage_of
+from components.lineage import GATES, Json, Made, Origins, facts_in_export, lineage_of, made
 from pipeline.execution.metadata_store import LockedMetadata, node_of, recorded_facts
 
 
@@ -31,12 +31,12 @@ def find_lineage(path: Path, model_uri: str) -> Json | None:
         push = graph.push_of(model)
         judged = graph.inputs(push) if push else {}
         origins = Origins(
-            model=_made(model),
-            examples=[_made(span) for span in graph.raw_examples(training)],
+            model=made(model),
+            examples=[made(span) for span in graph.raw_examples(training)],
             transform_graph=_one(graph.inputs(training).get("transform_graph")),
             evaluation=_one(judged.get("evaluation")),
             blessing=_one(judged.get("blessing")),
-            gates={node: _made(judged[name][0]) for name, node in GATES.items() if name in judged},
+            gates={node: made(judged[name][0]) for name, node in GATES.items() if name in judged},
         )
         facts = graph.facts_of(training) or facts_in_export(model_uri)
         evaluated = push.custom_properties["evaluated"].string_value if push else "{}"
@@ -102,9 +102,4 @@ class _Graph:
 
 
 def _one(artifacts: list[proto.Artifact] | None) -> Made | None:
-    return _made(artifacts[0]) if artifacts else None
-
-
-def _made(artifact: proto.Artifact) -> Made:
-    recorded = [*artifact.properties.items(), *artifact.custom_properties.items()]
-    return Made(artifact.uri, {name: getattr(value, value.WhichOneof("value")) for name, value in recorded})
+    return made(artifacts[0]) if artifacts else None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.push import LINEAGE, description, folder_of, origin_of, served_version
+from components.push import DESCRIPTION, LINEAGE, description, folder_of, origin_of, served_version
 from pipeline.execution.noise import noise_to
 from pipeline.pushed import pushed_to
 from preprocessing.errors import UserError
@@ -48,7 +48,7 @@ def tell(model: str, config: Path) -> Told:
             f"{export} does not say what made it, and no metadata knows it: its pipeline's root is not here, and it "
             "was exported by an earlier version of Fullpass or not by `fullpass run`."
         )
-    return Told(lineage, str(export / "assets.extra" / "fullpass.json"))
+    return Told(lineage, str(export / DESCRIPTION))
 
 
 def _export(model: str, config: Path) -> Path:

@@ -17,4 +17,4 @@ def test_plain_and_json_properties_are_the_same(value):
     else:
         plain.set_float_custom_property("known", value)
     json.set_json_value_custom_property("known", value)
-    assert made(plain).properties["known"] == made(json).properties["known"] == value
+    assert made(plain.mlmd_artifact).properties["known"] == made(json.mlmd_artifact).properties["known"] == value
