@@ -1,7 +1,7 @@
-"""What remains to be done when a run has ended: it is written into the history, and whoever wants to know is told."""
+"""What a run came to, written into the history, and as what receivers are to be told of it."""
 
 import os
-from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import get_args
@@ -12,7 +12,6 @@ from pipeline.history import History, Run, config_digest, data_digest
 from pipeline.loading.load import Loaded
 from pipeline.notify.config import Event
 from pipeline.notify.payload import Payload
-from pipeline.notify.send import notify
 from pipeline.schedule.process import OCCASION_VARIABLE
 from pipeline.summary import Summary
 
@@ -20,38 +19,45 @@ EXIT_SKIPPED = 6
 _OUTCOMES = {0: "success", 3: "not_blessed", 5: "gate_stop"}
 
 
-def end_run(
-    loaded: Loaded,
-    *,
-    root: Path,
-    window: Window,
-    result: RunResult,
-    summary: Summary,
-    exit_code: int,
-    partial: bool,
-    say: Callable[[str], None],
-) -> None:
-    """Records a run and tells of it; of a part (`--to`) that ends before the Evaluator, only if it failed.
+@dataclass(frozen=True)
+class Ending:
+    """How a run ended.
 
-    Args:
-        loaded: what was run.
-        root: of the pipeline.
+    Attributes:
         window: the data that it took.
         result, summary: what came out.
         exit_code: of `fullpass run`.
         partial: whether `--from` or `--to` chose a part.
-        say: prints a line.
     """
-    outcome = "interrupted" if result.interrupted else _OUTCOMES.get(exit_code, "failure")
+
+    window: Window
+    result: RunResult
+    summary: Summary
+    exit_code: int
+    partial: bool
+
+
+def record(loaded: Loaded, root: Path, ending: Ending) -> Payload | None:
+    """Writes a run into the history; returns what receivers are to be told of it, or None.
+
+    Of a part (`--to`) that ends before the Evaluator they are told only if it failed; of an interruption, nothing.
+
+    Args:
+        loaded: what was run.
+        root: of the pipeline.
+        ending: how.
+    """
+    result, summary = ending.result, ending.summary
+    outcome = "interrupted" if result.interrupted else _OUTCOMES.get(ending.exit_code, "failure")
     trained = result.ok and summary.verdict is not None and not _from_elsewhere(result)
-    ended = datetime.now(UTC)
+    window, ended = ending.window, datetime.now(UTC)
     run = Run(
         run_id=result.run_id,
         occasion=os.environ.get(OCCASION_VARIABLE, ""),
         started=(ended - timedelta(seconds=result.seconds)).isoformat(timespec="seconds"),
         ended=ended.isoformat(timespec="seconds"),
         outcome=outcome,
-        exit_code=exit_code,
+        exit_code=ending.exit_code,
         message=_message(result, summary, outcome),
         unit=window.unit,
         first=window.spans[0].number if window.unit else None,
@@ -62,10 +68,8 @@ def end_run(
         pushed_to=summary.pushed_to,
     )
     History(root).record(run)
-    if outcome in get_args(Event) and (trained or not partial or outcome == "failure"):
-        notify(
-            loaded.config.notify, _payload(loaded, root, window, run, result, summary), folder=loaded.folder, say=say
-        )
+    told = outcome in get_args(Event) and (trained or not ending.partial or outcome == "failure")
+    return _payload(loaded, root, run, ending) if told else None
 
 
 def _from_elsewhere(result: RunResult) -> bool:
@@ -82,7 +86,8 @@ def _message(result: RunResult, summary: Summary, outcome: str) -> str:
     return f"pushed to {summary.pushed_to}" if summary.newly_pushed else ""
 
 
-def _payload(loaded: Loaded, root: Path, window: Window, run: Run, result: RunResult, summary: Summary) -> Payload:
+def _payload(loaded: Loaded, root: Path, run: Run, ending: Ending) -> Payload:
+    window, summary = ending.window, ending.summary
     spans = [window.label(number) for number in (run.first, run.last) if number is not None]
     name = loaded.config.name
     of_span = f" on data up to {spans[-1]}" if spans else ""
@@ -97,7 +102,7 @@ def _payload(loaded: Loaded, root: Path, window: Window, run: Run, result: RunRe
         first_span=spans[0] if spans else None,
         occasion=run.occasion or None,
         run_id=run.run_id,
-        seconds=round(result.seconds, 3),
+        seconds=round(ending.result.seconds, 3),
         metrics={m.metric: m.value for m in summary.verdict.metrics} if summary.verdict else {},
         reasons=tuple(summary.verdict.reasons) if summary.verdict else (),
         model=summary.model,

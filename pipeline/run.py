@@ -1,6 +1,7 @@
 """`fullpass run`: from a YAML file to a pushed model on this machine."""
 
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,9 +13,12 @@ from pipeline.execution import locks
 from pipeline.execution.events import new_run_id
 from pipeline.execution.noise import noise_to
 from pipeline.loading.load import Loaded
+from pipeline.notify.send import notify
 from pipeline.run_facts import run_facts, tell_nodes
+from pipeline.schedule.stopping import stop_signals
 
 if TYPE_CHECKING:
+    from pipeline.ending import Ending
     from pipeline.execution.events import RunResult
     from pipeline.summary import Summary
 
@@ -65,21 +69,35 @@ def run(
         loaded = replace(loaded, config=softened)
     root = root.absolute() if root else pipeline_root(loaded)
     add_user_modules(loaded)
-    # Held from here on: what a run does depends on what earlier ones have left.
-    with locks.run_lock(root, wait=wait, tell=lambda line: console.print(line, soft_wrap=True, highlight=False)):
-        return _run(
-            loaded,
-            root,
-            span=span,
-            console=console,
-            from_node=from_node,
-            to_node=to_node,
-            fresh=fresh,
-            parallel=parallel,
-        )
+
+    def say(line: str) -> None:
+        console.print(line, soft_wrap=True, highlight=False)
+
+    with ExitStack() as until_told:
+        # Held from here on: what a run does depends on what earlier ones have left.
+        with locks.run_lock(root, wait=wait, tell=say):
+            ending = _run(
+                loaded,
+                root,
+                span=span,
+                console=console,
+                from_node=from_node,
+                to_node=to_node,
+                fresh=fresh,
+                parallel=parallel,
+            )
+            from pipeline.ending import record
+
+            # What is recorded is told of: from here on a signal ends no more than the waiting between tries.
+            stop = until_told.enter_context(stop_signals())
+            payload = record(loaded, root, ending)
+        # Receivers may take their time; the root is free for the next run.
+        if payload is not None:
+            notify(loaded.config.notify, payload, folder=loaded.folder, say=say, wait=stop.wait)
+    return ending.exit_code
 
 
-def _run(loaded: Loaded, root: Path, *, span: str | None, fresh: bool, console: Console, **options: Any) -> int:
+def _run(loaded: Loaded, root: Path, *, span: str | None, fresh: bool, console: Console, **options: Any) -> "Ending":
     window = find_window(loaded.config.data, loaded.resolve, span, index=root / SPAN_INDEX)
     run_id = new_run_id()
     logs = root / "logs" / run_id
@@ -89,7 +107,7 @@ def _run(loaded: Loaded, root: Path, *, span: str | None, fresh: bool, console: 
     start_log = logs / "start.log"
     with noise_to(start_log):
         from pipeline.build import METADATA, build
-        from pipeline.ending import end_run
+        from pipeline.ending import Ending
         from pipeline.execution import runner
         from pipeline.execution.display import display
         from pipeline.execution.metadata_store import outputs, record_run
@@ -112,18 +130,8 @@ def _run(loaded: Loaded, root: Path, *, span: str | None, fresh: bool, console: 
         summary = summarize(result, lambda node: outputs(result, node), loaded.config)
     print_summary(summary, result, console)
     write_summary(summary, result, logs / "summary.json")
-    code = _exit_code(result, summary)
-    end_run(
-        loaded,
-        root=root,
-        window=window,
-        result=result,
-        summary=summary,
-        exit_code=code,
-        partial=bool(options["from_node"] or options["to_node"]),
-        say=lambda line: console.print(line, soft_wrap=True, highlight=False),
-    )
-    return code
+    partial = bool(options["from_node"] or options["to_node"])
+    return Ending(window, result, summary, _exit_code(result, summary), partial)
 
 
 def _exit_code(result: "RunResult", summary: "Summary") -> int:

@@ -33,7 +33,7 @@ def notify(
     folder: Path,
     say: Say,
     environment: Mapping[str, str] = os.environ,
-    sleep: Callable[[float], None] = time.sleep,
+    wait: Callable[[float], bool] | None = None,
 ) -> int:
     """Tells every hook that wants to hear of the event; returns how many could not be told.
 
@@ -43,14 +43,14 @@ def notify(
         folder: of the YAML, in which commands run.
         say: prints a line for a receiver that could not be told. No address and no token is in it.
         environment: holds addresses and tokens.
-        sleep: waits some seconds between tries.
+        wait: waits some seconds between tries, and returns whether to leave it at that. By default it never does.
     """
     failed = 0
     for number, hook in enumerate(hooks):
         if payload.event not in hook.on:
             continue
         try:
-            _told(hook, payload, folder, environment, sleep)
+            _told(hook, payload, folder, environment, wait or _patiently)
         except _Refused as error:
             failed += 1
             say(f"notify[{number}]: {_name(hook)} could not be told of {payload.event}: {error}")
@@ -58,7 +58,7 @@ def notify(
 
 
 def _told(
-    hook: Hook, payload: Payload, folder: Path, environment: Mapping[str, str], sleep: Callable[[float], None]
+    hook: Hook, payload: Payload, folder: Path, environment: Mapping[str, str], wait: Callable[[float], bool]
 ) -> None:
     for attempt in range(hook.retries + 1):
         try:
@@ -68,9 +68,13 @@ def _told(
                 _post(hook, payload, environment)
             return
         except _Refused as error:
-            if not error.again or attempt == hook.retries:
+            if not error.again or attempt == hook.retries or wait(2.0**attempt):
                 raise
-        sleep(2.0**attempt)
+
+
+def _patiently(seconds: float) -> bool:
+    time.sleep(seconds)
+    return False
 
 
 def _run(hook: Hook, payload: Payload, folder: Path, environment: Mapping[str, str]) -> None:
@@ -84,6 +88,8 @@ def _run(hook: Hook, payload: Payload, folder: Path, environment: Mapping[str, s
             capture_output=True,
             timeout=hook.timeout,
             check=False,
+            # Ctrl-C in a terminal is meant for the run, which has ended.
+            process_group=0,
         )
     except subprocess.TimeoutExpired:
         raise _Refused(f"it took longer than {hook.timeout} s and was stopped.", again=False) from None

@@ -1,5 +1,6 @@
 """`fullpass schedule run`: the scheduler of one pipeline on this machine."""
 
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,7 +38,7 @@ def run(loaded: Loaded, *, root: Path | None = None) -> None:
     config = schedule_of(loaded)
     folder = (root.absolute() if root else pipeline_root(loaded)) / FOLDER
     with run_lock(folder, what="a scheduler"), stop_signals() as stop:
-        scheduler = Scheduler(config, History(folder.parent), _world(loaded, root, folder))
+        scheduler = Scheduler(config, History(folder.parent), _world(loaded, root, folder, stop))
         _say(f"scheduler of {loaded.config.name} started{_next(config)}")
         while not stop.is_set():
             scheduler.beat()
@@ -60,7 +61,7 @@ def run_once(loaded: Loaded, *, root: Path | None = None, poll: float = _BEAT_SE
     with run_lock(folder, what="a scheduler"), stop_signals() as stop:
         now = datetime.now(UTC)
         occasion = Occasion(f"once {now.isoformat(timespec='seconds')}", "cron", now)
-        scheduler = Scheduler(config, History(folder.parent), _world(loaded, root, folder), name=ONCE)
+        scheduler = Scheduler(config, History(folder.parent), _world(loaded, root, folder, stop), name=ONCE)
         scheduler.state = State(seen_until=now, queue=(occasion,))
         while (scheduler.state.queue or scheduler.state.running) and not stop.is_set():
             scheduler.beat()
@@ -90,7 +91,7 @@ def span_label(loaded: Loaded) -> Callable[[int], str]:
     return lambda number: label_of(unit, number)
 
 
-def _world(loaded: Loaded, root: Path | None, folder: Path) -> World:
+def _world(loaded: Loaded, root: Path | None, folder: Path, stop: threading.Event) -> World:
     label = span_label(loaded)
 
     def launch(start: Start, log: str) -> process.RunProcess:
@@ -101,7 +102,8 @@ def _world(loaded: Loaded, root: Path | None, folder: Path) -> World:
 
     def tell(ended: Ended, status: int | None, told: bool) -> None:
         if not told:
-            notify(loaded.config.notify, _payload(loaded, ended, label), folder=loaded.folder, say=_say)
+            payload = _payload(loaded, ended, label)
+            notify(loaded.config.notify, payload, folder=loaded.folder, say=_say, wait=stop.wait)
 
     return World(
         clock=lambda: datetime.now(UTC),

@@ -10,8 +10,11 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 @contextmanager
 def stop_signals() -> Iterator[threading.Event]:
-    """Gives an event that SIGTERM and SIGINT set, instead of ending this process."""
+    """Gives an event that SIGTERM and SIGINT set, instead of ending this process; a main thread hears of them only."""
     stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
     before = {number: signal.signal(number, lambda number, frame: stop.set()) for number in _SIGNALS}
     try:
         yield stop

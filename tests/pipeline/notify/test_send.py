@@ -53,7 +53,7 @@ def tell(tmp_path):
     def run(*hooks, environment=None, payload=PAYLOAD):
         said, waited = [], []
         failed = notify(
-            hooks, payload, folder=tmp_path, say=said.append, environment=environment or {}, sleep=waited.append
+            hooks, payload, folder=tmp_path, say=said.append, environment=environment or {}, wait=waited.append
         )
         assert failed == len(said)
         return said, waited
@@ -88,6 +88,15 @@ def test_trouble_is_tried_again_and_refusal_is_not(tell):
     with receiver(403) as (address, got):
         said, waited = tell(Hook(url_env="A"), environment={"A": address})
         assert "it answered 403" in said[0] and len(got) == 1 and not waited
+
+
+def test_who_waits_no_longer_gives_every_receiver_one_try(tmp_path):
+    said = []
+    with receiver(503) as (address, got):
+        hooks, addresses = (Hook(url_env="A"), Hook(url_env="B")), {"A": address, "B": address}
+        options = {"environment": addresses, "wait": lambda seconds: True}
+        assert notify(hooks, PAYLOAD, folder=tmp_path, say=said.append, **options) == 2
+    assert len(got) == 2 and all("it answered 503" in line for line in said)
 
 
 def test_a_token_is_not_sent_after_a_redirection(tell):
