@@ -19,7 +19,7 @@ from components.blessed import description
 from components.evaluation.config import EvaluationConfig
 from components.evaluation.verdict import Verdict, read_verdict
 from components.push import LINEAGE
-from components.recorded import properties_of
+from components.recorded import ADDRESS, properties_of
 
 EVALUATOR = "Evaluator"
 GATES = {"comparison": "DataGate", "parity": "Parity", "serving": "ServingCheck"}
@@ -30,9 +30,10 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Made:
-    """An artifact: where it lies and what is recorded of it."""
+    """An artifact. uri: where its files are read. address: where it lies for everybody. properties: as recorded."""
 
     uri: str
+    address: str
     properties: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -59,7 +60,8 @@ class Origins:
 
 def made(record: proto.Artifact) -> Made:
     """Returns an artifact as MLMD has it."""
-    return Made(record.uri, properties_of(record))
+    properties = properties_of(record)
+    return Made(record.uri, properties.pop(ADDRESS, record.uri), properties)
 
 
 def lineage_of(origins: Origins, facts: Mapping[str, Any], config: EvaluationConfig) -> Json:
@@ -75,7 +77,7 @@ def lineage_of(origins: Origins, facts: Mapping[str, Any], config: EvaluationCon
         blessed = bool(origins.blessing.properties.get("blessed"))
         verdict = read_verdict(origins.evaluation.uri, config, blessed=blessed)
     return {
-        "model": origins.model.uri,
+        "model": origins.model.address,
         "run": facts.get("run"),
         "config": facts.get("config"),
         "code": facts.get("code"),
@@ -110,7 +112,7 @@ def _span(examples: Made) -> Json:
 
 
 def _graph(graph: Made | None) -> Json | None:
-    return None if graph is None else {"uri": graph.uri, "digest": folder_digest(f"{graph.uri}/transform_fn")}
+    return None if graph is None else {"uri": graph.address, "digest": folder_digest(f"{graph.uri}/transform_fn")}
 
 
 def folder_digest(folder: str) -> str | None:

@@ -80,7 +80,7 @@ def push_model(
     )
     lineage = lineage_of(origins, facts_in_export(model.uri), config)
     export = Path(path_utils.serving_model_path(model.uri))
-    result = push(export, Path(target), keep=keep, origin=model.uri, lineage=lineage)
+    result = push(export, Path(target), keep=keep, origin=origins.model.address, lineage=lineage)
     pushed_model.set_int_custom_property("pushed", 1)
     pushed_model.set_int_custom_property("created", int(result.created))
     pushed_model.set_string_custom_property("pushed_version", str(result.version))

@@ -6,6 +6,8 @@ from google.protobuf.json_format import MessageToDict
 from google.protobuf.struct_pb2 import Struct
 from ml_metadata import proto
 
+ADDRESS = "address"
+"""Custom property of an artifact that is a copy for this process alone: where everybody else finds it."""
 _OF_TFX = "__value__"
 """Under which TFX keeps, in a Struct, JSON that is no object."""
 

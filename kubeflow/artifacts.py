@@ -8,12 +8,12 @@ from tfx import types
 from tfx.types import artifact as tfx_artifact
 from tfx.utils import import_utils
 
-from components.recorded import properties_of
+from components.recorded import ADDRESS, properties_of
 from kubeflow.executor_input import Copy
 from kubeflow.parts import Json
 
-_OF_BACKEND = ("display_name", "store_session_info")
-"""Metadata that the backend adds for itself."""
+_NOT_OURS = ("display_name", "store_session_info", ADDRESS)
+"""Metadata that the backend adds for itself, and what is told to executors only."""
 
 
 def to_tfx(copy: Copy, class_path: str, *, direct: bool) -> types.Artifact:
@@ -27,11 +27,13 @@ def to_tfx(copy: Copy, class_path: str, *, direct: bool) -> types.Artifact:
     result = import_utils.import_class_by_path(class_path)()
     message = result.mlmd_artifact
     message.uri = copy.uri if direct else str(copy.path)
+    if not direct:
+        message.custom_properties[ADDRESS].string_value = copy.uri
     if copy.name:
         message.id = _number(copy.name)
     declared = result.PROPERTIES or {}
     for name, value in copy.metadata.items():
-        if value is None or name in _OF_BACKEND:
+        if value is None or name in _NOT_OURS:
             continue
         if name in declared:
             _set_property(message.properties[name], declared[name].type, value)
@@ -61,7 +63,7 @@ def metadata_of(artifact: types.Artifact, copies: Iterable[Copy]) -> Json:
         copies: artifacts of the task; where a property names the local copy of one, its address is put instead.
     """
     found = properties_of(artifact.mlmd_artifact)
-    kept = {name: value for name, value in found.items() if value is not None and name not in _OF_BACKEND}
+    kept = {name: value for name, value in found.items() if value is not None and name not in _NOT_OURS}
     return {name: _to_address(value, copies) for name, value in kept.items()}
 
 

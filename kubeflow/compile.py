@@ -18,7 +18,7 @@ from components.ingest.component import Ingest, SpansOfWindow
 from components.ingest.spans import LATEST, Window, span_unit
 from components.ingest.storage import is_address
 from components.transform.component import Transform
-from kubeflow import lint, lookups
+from kubeflow import facts, lint, lookups
 from kubeflow.config import EnvironmentConfig, NodeConfig
 from kubeflow.engines import beam_config
 from kubeflow.environment import Environment, require
@@ -113,6 +113,9 @@ class _Assembly:
         if settings.workers:
             command, args = BY_WORKERS, self._for_workers(node, settings, settings.workers.count, args)
             settings = _without_resources(settings)  # its pod only waits
+        if isinstance(node, Trainer):
+            told = {facts.VARIABLE: facts.package_facts(self.loaded)}
+            settings = settings.model_copy(update={"env": settings.env | told})
         for task in tasks:
             self._add_container(task, command, args, settings)
         self.sources |= {(node.id, key): tuple(Output(task.name, key) for task in tasks) for key in node.outputs}

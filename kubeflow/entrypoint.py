@@ -66,6 +66,7 @@ def run_node(plan: Json, told: ExecutorInput) -> None:
         sys.path.insert(0, folder)
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
     from kubeflow.artifacts import to_tfx
+    from kubeflow.facts import tell_node
 
     direct = plan["artifacts"] == "direct"
     _forget_times(told)
@@ -82,6 +83,7 @@ def run_node(plan: Json, told: ExecutorInput) -> None:
     output_dict = {name: [to_tfx(copy, plan["outputs"][name], direct=direct)] for name, copy in told.outputs.items()}
     properties = _properties(plan["parameters"], told.parameters)
     with tempfile.TemporaryDirectory() as scratch:
+        tell_node(os.environ, plan["node"], told, Path(scratch))
         temporary = f"{os.path.dirname(next(iter(told.outputs.values())).uri)}/.temp" if direct else scratch
         _executor(plan, _data_bytes(told, plan), temporary).Do(input_dict, output_dict, properties)
     copies = [*inputs.values(), *told.outputs.values()]

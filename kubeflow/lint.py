@@ -204,7 +204,15 @@ def _texts(package: Package, release: str) -> Iterator[str]:
 
 
 def _sizes(package: Package, release: str) -> Iterator[str]:
-    """driver.go:480 passes the executor input as one argument; Linux, MAX_ARG_STRLEN."""
+    """driver.go:480 passes the executor input as one argument, :465 variables one by one; Linux, MAX_ARG_STRLEN."""
+    for label, executor in package.executors.items():
+        for entry in executor.get("container", {}).get("env", ()):
+            size = len(entry["value"].encode())
+            if size > MOST_BYTES:
+                yield (
+                    f"{label}: variable {entry['name']} is of {size:,} bytes, and a container takes {MOST_BYTES:,}. "
+                    "Where it holds the pipeline YAML: move lists into files beside it; comments count too."
+                )
     for where, name, task in _tasks(package):
         size = len(json.dumps(dict(_given_constants(task))).encode())
         if size > MOST_BYTES:

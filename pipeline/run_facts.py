@@ -28,18 +28,36 @@ def run_facts(loaded: Loaded, run_id: str | None) -> dict[str, Any]:
     the `user`'s functions, and `commit` of the YAML's folder, with `-dirty` where something there is not committed;
     null without any.
     """
-    config = loaded.config
-    functions = transform_functions(config) + model_functions(config)
     return {
         "run": run_id,
-        "config": {"hash": config_hash(config), "yaml": loaded.text},
-        "code": {
-            "fullpass": version("fullpass"),
-            "source": source_digest(),
-            "user": code_digest(functions) or None,
-            "commit": _commit(loaded.folder),
-        },
+        "config": config_facts(loaded),
+        "code": code_facts(user_functions(loaded.config), _commit(loaded.folder)),
     }
+
+
+def config_facts(loaded: Loaded) -> dict[str, str]:
+    """Returns `hash` and `yaml` of a configuration."""
+    return {"hash": config_hash(loaded.config), "yaml": loaded.text}
+
+
+def code_facts(functions: list[str], commit: str | None) -> dict[str, str | None]:
+    """Returns the facts of the code that is here.
+
+    Args:
+        functions: the user's, which are found on `sys.path`.
+        commit: of what lies beside the YAML, if it is known.
+    """
+    return {
+        "fullpass": version("fullpass"),
+        "source": source_digest(),
+        "user": code_digest(functions) or None,
+        "commit": commit,
+    }
+
+
+def user_functions(config: PipelineConfig) -> list[str]:
+    """Returns the `module:function` paths of the user's code."""
+    return transform_functions(config) + model_functions(config)
 
 
 def config_hash(config: PipelineConfig) -> str:

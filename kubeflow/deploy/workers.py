@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from kubeflow import termination
 from kubeflow.config import NodeConfig
 from kubeflow.executor_input import name_values, parse
+from kubeflow.facts import for_workers
 from kubeflow.parts import Json
 from kubeflow.worker import answer_address
 from kubeflow.workers import manifests
@@ -73,6 +74,7 @@ def run(client: "ApiClient", namespace: str, asked: Json, args: Sequence[str], *
     given = parser.parse_args(list(args))
     told = parse(given.executor_input, name_values(given.input), name_values(given.output))
     node = NodeConfig.model_validate(asked["node"])
+    node = node.model_copy(update={"env": {**node.env, **for_workers()}})
     name = job_name(asked["pipeline"], asked["node_id"])
     service, job = manifests(name, node, args, pull_secrets=asked["pull_secrets"], pull_policy=asked["pull_policy"])
     with Job(client, namespace, name).started(service, job) as started:

@@ -9,10 +9,13 @@ import json
 import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+from pipeline.loading.load import load
+from pipeline.run_facts import config_hash, source_digest
 from tests.kubeflow.backend.run import Backend
 
 pytestmark = pytest.mark.e2e
@@ -123,6 +126,24 @@ def test_the_pushed_model_answers(runs):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert len([json.loads(line)["prediction"] for line in done.stdout.splitlines()]) == 3
+
+
+def test_the_pushed_models_tell_run_configuration_code_and_addresses(runs):
+    folder, backend, first, second = runs
+    pushed = sorted(entry for entry in (folder / "models" / "taxi").iterdir() if entry.name.isdigit())
+    told = [json.loads((model / "assets.extra" / "fullpass.json").read_text())["lineage"] for model in pushed]
+    assert [lineage["run"] for lineage in told] == [first.id, second.id]
+    assert [f"training: {{epochs: {n}," in told[n - 1]["config"]["yaml"] for n in (1, 2)] == [True, True]
+    now = load(folder / "pipeline" / "pipeline.yaml")
+    assert told[1]["config"] == {"hash": config_hash(now.config), "yaml": now.text}
+    assert told[0]["config"]["hash"] != told[1]["config"]["hash"]
+    assert told[1]["code"] == {"fullpass": version("fullpass"), "source": source_digest(), "user": None, "commit": None}
+    assert [span["rows_read"] for span in told[1]["spans"]] == [15_002] and told[1]["metrics"]["auc"] > 0.5
+    blessed = [artifact["metadata"]["current_model"] for artifact in backend.metadata.artifacts("tfx.ModelBlessing")]
+    assert [lineage["model"] for lineage in told] == blessed and told[1]["baseline"]["model"] == blessed[0]
+    # Transform was taken from the cache, so both hold one graph.
+    assert told[0]["transform_graph"] == told[1]["transform_graph"]
+    assert backend.store.keys(told[1]["transform_graph"]["uri"])
 
 
 def test_the_secret_is_in_no_package_artifact_metadata_or_log(runs):

@@ -33,6 +33,9 @@ def test_the_taxi_package_is_the_golden_one(taxi_package, golden):
             value = source.get("runtimeValue", {})
             if len(str(value.get("constant", ""))) > 300:
                 value["constant"] = "(a section of the config)"
+    for entry in shown.executors["exec-trainer"]["container"]["env"]:
+        if entry["name"] == "FULLPASS_PACKAGE_FACTS":
+            entry["value"] = "(the pipeline YAML)"
     golden("kubeflow_taxi.yaml", to_yaml(shown))
 
 
@@ -68,9 +71,8 @@ def test_secrets_are_named_and_never_given(taxi_package):
     assert trainer["secretAsEnv"] == [
         {"secretName": "store", "keyToEnv": [{"secretKey": key, "envVar": name} for key, name in pairs]}
     ]
-    assert [entry["name"] for entry in taxi_package.executors["exec-trainer"]["container"]["env"]] == [
-        "AWS_ENDPOINT_URL"
-    ]
+    variables = [entry["name"] for entry in taxi_package.executors["exec-trainer"]["container"]["env"]]
+    assert variables == ["AWS_ENDPOINT_URL", "FULLPASS_PACKAGE_FACTS"]
 
 
 def test_the_trainer_gets_what_the_environment_gives_it(taxi_package):
@@ -117,6 +119,23 @@ def test_of_the_nodes_a_change_of_the_config_changes_the_trainer_alone(compile_t
     assert changed == {"trainer", "find-last-blessed-model", "record-last-blessed-model"}
     config = json.loads(after["trainer"]["inputs"]["parameters"]["custom_config"]["runtimeValue"]["constant"])
     assert config["name"] == "taxi"
+
+
+def test_a_comment_changes_nothing_that_the_cache_goes_by(compile_taxi, taxi_package):
+    taxi_package, other = (
+        copy.deepcopy(taxi_package),
+        compile_taxi(edit={"training: {": "# A comment.\ntraining: {"}).package,
+    )
+    assert other.pipeline["root"] == taxi_package.pipeline["root"]
+    told = {}
+    for package in (taxi_package, other):
+        for executor in package.executors.values():
+            for entry in executor.get("container", {}).pop("env", ()):
+                told.setdefault(entry["name"], []).append(entry["value"])
+    assert other.executors == taxi_package.executors
+    before, after = (json.loads(text)["config"] for text in told["FULLPASS_PACKAGE_FACTS"])
+    assert before["hash"] == after["hash"] and "# A comment." in after["yaml"]
+    assert "# A comment." not in before["yaml"]
 
 
 @pytest.mark.parametrize(

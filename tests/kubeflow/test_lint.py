@@ -80,6 +80,10 @@ BREACHES = {
     "a text that Argo changes": (lambda s: give(s, "{{workflow.name}}"), "parameter 'text' holds '{{'"),
     "a text that Kubernetes changes": (lambda s: give(s, "$(HOME)"), "parameter 'text' holds '$(HOME)'"),
     "too long a text": (lambda s: give(s, "x" * 130_000), "its parameters are 130,0"),
+    "too long a variable": (
+        lambda s: container(s, "use").update(env=[{"name": "YAML", "value": "x" * 130_000}]),
+        "exec-use: variable YAML is of 130,000 bytes",
+    ),
     "an importer of a file": (lambda s: importer(s, {"constant": "/data/x"}), "an importer opens gs://"),
     "an importer of a task's output": (lambda s: importer(s, {"runtimeParameter": "uri"}), "input of the DAG"),
     "iteration over artifacts": (

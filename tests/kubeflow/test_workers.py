@@ -107,19 +107,23 @@ EXECUTOR = """
             if task["index"] == exec_properties["fails"]:
                 raise ValueError("the loss is no number")
             os.makedirs(model.uri, exist_ok=True)
+            run = json.load(open(os.environ["FULLPASS_RUN_FACTS"]))
+            model.set_string_custom_property("run", str(run["run"]))
             open(f"{model.uri}/worker-{task['index']}", "w").close()
             model.set_int_custom_property("by", task["index"])
 """
 
 
 @pytest.fixture
-def trained(tmp_path):
+def trained(tmp_path, monkeypatch):
     """Returns `trained(fails)`: has the stand-in for Kubernetes run two workers; gives the answer and the server."""
     (tmp_path / "pipeline").mkdir()
     (tmp_path / "pipeline" / "counting.py").write_text(textwrap.dedent(EXECUTOR))
 
+    monkeypatch.setenv("FULLPASS_PACKAGE_FACTS", json.dumps({"config": {"yaml": "name: taxi"}, "functions": []}))
+
     def work(fails=-1, **given):
-        store = tmp_path / "store" / "task"
+        store = tmp_path / "store" / "taxi" / "run-7" / "trainer" / "salt"
         plan = {
             "node": "Trainer", "executor": "counting.Counts", "parameters": {"fails": "int"}, "inputs": {},
             "joined": {}, "outputs": {"model": "tfx.types.standard_artifacts.Model"}, "beam": None,
@@ -144,7 +148,7 @@ def trained(tmp_path):
 def test_a_job_does_the_work_of_a_node_and_leaves_nothing_behind(trained):
     answer, server, store = trained()
     [model] = answer["artifacts"]["model"]["artifacts"]
-    assert model["uri"] == f"{store}/model" and model["metadata"] == {"by": 0}
+    assert model["uri"] == f"{store}/model" and model["metadata"] == {"by": 0, "run": "run-7"}
     assert sorted(file.name for file in (store / "model").iterdir()) == ["worker-0", "worker-1"]
     assert server.objects == {} and server.created == ["services", "jobs"]
 

@@ -1,0 +1,76 @@
+"""What the Trainer in a container is told of its run, beside what the backend's cache goes by."""
+
+import hashlib
+import json
+import re
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from kubeflow import facts
+from kubeflow.executor_input import Copy, ExecutorInput
+from pipeline.loading.load import load
+from pipeline.run_facts import config_hash
+from trainer.run_facts import RUN_FACTS_VARIABLE, read_run_facts
+
+YAML = """\
+# Costs 3 $$ a {{ride}}, $(MORE) at night. {{$}} ünïcode
+name: trips
+data: {source: {format: csv, path: trips.csv}}
+label: {name: tip, task: regression}
+features:
+  fare: {type: custom, function: "my_told_functions:scaled", columns: {fare: number}}
+"""
+
+
+def told(*uris: str) -> ExecutorInput:
+    outputs = {uri.rpartition("/")[2]: Copy(uri, Path("/unused"), {}, "") for uri in uris}
+    return ExecutorInput({}, {}, outputs, Path("/unused/answer"))
+
+
+@pytest.fixture
+def loaded(tmp_path):
+    (tmp_path / "pipeline.yaml").write_text(YAML)
+    return load(tmp_path / "pipeline.yaml")
+
+
+def test_neither_kubernetes_nor_argo_changes_what_the_package_says(loaded):
+    text = facts.package_facts(loaded)
+    assert not re.search(r"\$|\{\{", text)
+    said = json.loads(text)
+    assert said["config"] == {"hash": config_hash(loaded.config), "yaml": YAML}
+    assert text == facts.package_facts(loaded)
+
+
+def test_a_node_is_told_its_run_and_the_code_that_is_in_its_image(loaded, tmp_path, monkeypatch):
+    (tmp_path / "image").mkdir()
+    (tmp_path / "image" / "my_told_functions.py").write_text("def scaled(inputs): ...\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "image"))
+    monkeypatch.setenv(RUN_FACTS_VARIABLE, "")
+    given = {facts.VARIABLE: facts.package_facts(loaded), facts.COMMIT_VARIABLE: "4f2a"}
+    facts.tell_node(given, "Trainer", told("gs://bucket/root/trips/run-7/trainer/salt/model"), tmp_path / "pod")
+    said = read_run_facts()
+    assert said["run"] == "run-7" and said["config"]["yaml"] == YAML
+    assert said["code"]["commit"] == "4f2a" and said["code"]["fullpass"] == version("fullpass")
+    source = b"my_told_functions" + (tmp_path / "image" / "my_told_functions.py").read_bytes()
+    assert said["code"]["user"] == hashlib.sha256(source).hexdigest()[:16]
+
+
+def test_a_node_that_is_told_nothing_stays_as_it_is(tmp_path, monkeypatch):
+    monkeypatch.delenv(RUN_FACTS_VARIABLE, raising=False)
+    facts.tell_node({}, "Trainer", told("gs://bucket/root/trips/run-7/trainer/salt/model"), tmp_path)
+    assert read_run_facts() == {} and list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("uri", "run"),
+    [
+        ("minio://mlpipeline/v2/artifacts/trips/run-7/trainer/salt/model", "run-7"),
+        ("s3://bucket/trips/run-7/trainer/salt/model", "run-7"),
+        ("/local/outputs/trips-2026/trainer/model", None),
+        ("model", None),
+    ],
+)
+def test_the_run_is_read_from_the_addresses_that_the_backend_gives(uri, run):
+    assert facts.run_id(told(uri), "trainer") == run
