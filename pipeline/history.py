@@ -134,6 +134,26 @@ class History:
                 database.execute(f"INSERT INTO occasion ({', '.join(names)}) VALUES ({marks})", values)
             database.executemany("DELETE FROM request WHERE number = ?", [[number] for number in requests])
 
+    def forget(self, since: datetime, *, dry_run: bool = False) -> int:
+        """Drops the occasions that ended before a time, and the runs that came to no model; returns how many.
+
+        What was trained on stays known: it is not trained on again.
+
+        Args:
+            since: with time zone.
+            dry_run: only count them.
+        """
+        if not self.exists:
+            return 0
+        moment = since.astimezone(UTC).isoformat()
+        with self._transaction() as database:
+            old = 0
+            for condition in ("occasion WHERE ended < ?", "run WHERE ended < ? AND NOT trained"):
+                old += database.execute(f"SELECT count(*) FROM {condition}", [moment]).fetchone()[0]
+                if not dry_run:
+                    database.execute(f"DELETE FROM {condition}", [moment])
+        return old
+
     def ask(self, span: int | None) -> int:
         """Asks the scheduler for a run; returns the number of the request."""
         with self._transaction() as database:

@@ -3,20 +3,19 @@
 import gzip
 import hashlib
 import json
-import re
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from components.data_gate.distribution import Distribution, merged
+from components.data_gate.entries import Entry, entries
 from components.data_gate.series import Series
 from components.folder import Folder
 from preprocessing.config import PreprocessingConfig
 
 _VERSION = 1
 _VERSIONS = 4
-_NAME = re.compile(r"(?P<number>-?\d+)_(?P<time>\d+)_(?P<fingerprint>[^_]*)_(?P<what>[0-9a-f]{8})\.json\.gz")
 
 
 @dataclass(frozen=True)
@@ -60,20 +59,6 @@ def together(summaries: Sequence[Summary]) -> Summary:
     return joined(newest.number, newest.label, "", rows, [summary.distributions for summary in summaries])
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """A file of the store by its name. what: digest of what is looked at."""
-
-    number: int
-    time: int
-    fingerprint: str
-    what: str
-
-    @property
-    def name(self) -> str:
-        return f"{self.number}_{self.time:016d}_{self.fingerprint}_{self.what}.json.gz"
-
-
 class SummaryStore:
     """Summaries of a pipeline's spans, one file each, beside the runs."""
 
@@ -96,7 +81,7 @@ class SummaryStore:
 
     def write(self, summary: Summary) -> None:
         """Keeps a summary."""
-        entry = _Entry(summary.number, int(summary.time * 1e6), summary.fingerprint, self._what)
+        entry = Entry(summary.number, int(summary.time * 1e6), summary.fingerprint, self._what)
         self._folder.write(entry.name, gzip.compress(json.dumps(summary.to_json()).encode(), mtime=0))
 
     def before(self, number: int, *, most: int) -> list[Summary]:
@@ -113,7 +98,7 @@ class SummaryStore:
 
     def keep(self, most: int) -> None:
         """Drops all but the newest versions of the `most` newest spans."""
-        versions: dict[int, list[_Entry]] = {}
+        versions: dict[int, list[Entry]] = {}
         for entry in self._entries():
             versions.setdefault(entry.number, []).append(entry)
         kept = {e.name for number in sorted(versions)[-most:] for e in versions[number][-_VERSIONS:]}
@@ -121,14 +106,12 @@ class SummaryStore:
             if entry.name not in kept:
                 self._folder.remove(entry.name)
 
-    def _open(self, entry: _Entry) -> Summary | None:
+    def _open(self, entry: Entry) -> Summary | None:
         try:
             return read_summary(json.loads(gzip.decompress(self._folder.read(entry.name) or b"")))
         except (OSError, EOFError, ValueError, KeyError, TypeError):
             return None  # damaged: it is made again
 
-    def _entries(self) -> list[_Entry]:
+    def _entries(self) -> list[Entry]:
         """Returns the files of the store, the oldest first."""
-        found = filter(None, map(_NAME.fullmatch, self._folder.names()))
-        entries = [_Entry(int(m["number"]), int(m["time"]), m["fingerprint"], m["what"]) for m in found]
-        return sorted(entries, key=lambda entry: entry.time)
+        return entries(self._folder.names())

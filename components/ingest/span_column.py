@@ -109,11 +109,17 @@ def split_by_span(
     return {number: tuple(spans[number]) for number in sorted(spans)}
 
 
+def index_name(file: SourceFile, source: Source, span: SpanColumn) -> str:
+    """Returns the name, in the folder `index`, of what was seen in a version of a file."""
+    seen = file, source.model_dump_json(), span.model_dump_json()
+    return f"{hashlib.sha256(repr(seen).encode()).hexdigest()[:16]}.json"
+
+
 def _parts_of(file: SourceFile, source: Source, span: SpanColumn, index: Path | None) -> tuple[PartOfFile, ...]:
     texts = source.model_dump_json(), span.model_dump_json()
     if index is None:
         return _look(file, *texts)
-    path = index / f"{hashlib.sha256(repr((file, *texts)).encode()).hexdigest()[:16]}.json"
+    path = index / index_name(file, source, span)
     if path.exists():
         return tuple(PartOfFile(**part) for part in json.loads(path.read_text()))
     parts = _look(file, *texts)

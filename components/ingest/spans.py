@@ -12,7 +12,7 @@ from typing import Literal
 from components.ingest.config import DataConfig
 from components.ingest.files import Resolve, SourceFile, entries, find_inputs, fingerprint, nearby, reads_folders
 from components.ingest.sources import FileSource
-from components.ingest.span_column import split_by_span
+from components.ingest.span_column import index_name, split_by_span
 from components.ingest.span_pattern import (
     FORMS,
     SpanPattern,
@@ -135,6 +135,17 @@ def find_window(data: DataConfig, resolve: Resolve, asked: str | None = None, *,
         return Window(None, (Span(0, find_inputs(source, resolve)),))
     unit, found = find_spans(source, resolve)
     return select(unit, found, data.window.spans, asked)
+
+
+def index_names(data: DataConfig, resolve: Resolve) -> set[str]:
+    """Returns the names of the files of `index` that `find_window` reads of the source as it is now.
+
+    Raises:
+        UserError: Files are missing.
+    """
+    if data.span is None:
+        return set()
+    return {index_name(file, data.source, data.span) for file in find_inputs(data.source, resolve)}
 
 
 def select(unit: Unit, found: Mapping[int, Span], size: int | Literal["all"], asked: str | None = None) -> Window:

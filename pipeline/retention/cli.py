@@ -9,6 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from pipeline.loading.load import Loaded
+    from pipeline.retention.places import NextRun
 
 
 def gc(
@@ -33,25 +34,27 @@ def gc(
     if not (folder / METADATA).is_file():
         raise UserError(f"{folder}: nothing has been run there. --root names another folder.")
     target = Path(loaded.resolve(loaded.config.push.to))
-    freed = collect(folder, target, Policy(keep_runs, keep_days), _window(loaded, folder), dry_run=dry_run)
+    freed = collect(folder, target, Policy(keep_runs, keep_days), _next_run(loaded, folder), dry_run=dry_run)
     if as_json:
         typer.echo(json.dumps({"dry_run": dry_run, **asdict(freed)}, indent=2))
     else:
         console().print(table(freed, dry_run=dry_run))
 
 
-def _window(loaded: "Loaded", root: Path) -> set[int]:
-    """Returns the numbers of the spans that the next run would train on; none where the source is not there.
-
-    What kept runs trained on is kept in any case.
-    """
-    from components.ingest.spans import find_window
+def _next_run(loaded: "Loaded", root: Path) -> "NextRun":
+    """Returns what the next run would take over; of a source that is not there, no more than kept runs used."""
+    from components.ingest.spans import find_window, has_spans, index_names
+    from pipeline.retention.places import NextRun
     from pipeline.run import SPAN_INDEX
     from preprocessing.errors import UserError
 
+    data, before = loaded.config.data, loaded.config.gates.history
+    # Without spans, data is compared with what it was.
+    versions = 1 if has_spans(data) else 2
     try:
-        window = find_window(loaded.config.data, loaded.resolve, index=root / SPAN_INDEX)
+        window = find_window(data, loaded.resolve, index=root / SPAN_INDEX)
+        index = index_names(data, loaded.resolve)
     except UserError as error:
         typer.echo(f"The window cannot be looked up, so only that of kept runs is kept: {error}", err=True)
-        return set()
-    return {span.number for span in window.spans}
+        return NextRun(before=before, versions=versions)
+    return NextRun({span.number for span in window.spans}, index, before, versions)

@@ -7,12 +7,14 @@ record names, of this call or of one before.
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from components.push import folder_of, origin_of, rolled_back, versions
 from pipeline.execution.locks import run_lock
+from pipeline.history import History
 from pipeline.retention.keep import Kept, Policy, find_kept, kept_models, kept_runs, removal_of
-from pipeline.retention.places import Needed, Unneeded, find_unneeded
+from pipeline.retention.places import Needed, NextRun, Unneeded, find_unneeded
 from pipeline.retention.records import LIVE, Records, Removal, read_records, remove_records
 from preprocessing.errors import UserError
 
@@ -26,7 +28,7 @@ class Freed:
 
     Attributes:
         sizes: bytes by kind.
-        counts: files and folders by kind.
+        counts: files, folders and entries by kind.
         records: how many artifacts, executions and runs are taken out of the metadata, by that word.
         kept: how many runs and models are kept, by that word.
     """
@@ -39,11 +41,13 @@ class Freed:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is removed from a root."""
+    """What is removed from a root. since: older entries of the history are, if they tell of no training."""
 
     kept: Kept
     removal: Removal
     unneeded: list[Unneeded]
+    history: History
+    since: datetime
 
     def freed(self) -> Freed:
         """Returns what carrying it out frees; asks the file system."""
@@ -53,6 +57,8 @@ class Plan:
             counts[one.kind] = counts.get(one.kind, 0) + 1
             for kind, size in one.sizes().items():
                 sizes[kind] = sizes.get(kind, 0) + size
+        old = self.history.forget(self.since, dry_run=True)
+        counts |= {"history": old} if old else {}
         removal = self.removal
         records = {
             "artifacts": len(removal.artifacts),
@@ -62,48 +68,56 @@ class Plan:
         return Freed(sizes, counts, records, {"runs": len(self.kept.runs), "models": len(self.kept.models)})
 
 
-def collect(root: Path, target: Path, policy: Policy, spans: Collection[int], *, dry_run: bool = False) -> Freed:
+def collect(root: Path, target: Path, policy: Policy, next_run: NextRun, *, dry_run: bool = False) -> Freed:
     """Removes what no kept run, model or window needs; returns what that frees.
 
     Args:
         root: of the pipeline.
         target: folder of its pushed models. All that lie there, served or put aside, are kept.
         policy: which runs are kept.
-        spans: numbers of those of the window.
+        next_run: what it takes over.
         dry_run: change nothing.
 
     Raises:
         UserError: A run holds the root; or its metadata is of another version.
     """
     if dry_run:
-        return plan(root, target, policy, spans).freed()
+        return plan(root, target, policy, next_run).freed()
     with run_lock(root, what="fullpass gc"):
-        found = plan(root, target, policy, spans)
+        found = plan(root, target, policy, next_run)
         freed = found.freed()
         if not found.removal.empty:
             remove_records(root / METADATA, found.removal)
         for one in found.unneeded:
             one.remove()
+        found.history.forget(found.since)
     return freed
 
 
-def plan(root: Path, target: Path, policy: Policy, spans: Collection[int]) -> Plan:
+def plan(root: Path, target: Path, policy: Policy, next_run: NextRun) -> Plan:
     """Returns what `collect` removes."""
     now, root = time.time(), root.resolve()
     records = read_records(root / METADATA)
     _refuse_moved(root, records)
     runs = kept_runs(records, policy, now)
     models = kept_models(records, pushed_models(target))
-    kept = find_kept(records, runs, models, spans)
+    kept = find_kept(records, runs, models, next_run.spans)
     needed = Needed(
         folders={records.artifacts[a].folder for a in kept.files if records.artifacts[a].state == LIVE},
         executions=kept.executions,
         runs={run.name for run in runs},
         fingerprints=_fingerprints(records, kept.files),
         since=min([now - policy.days * _DAY, *(run.created for run in runs)]),
+        next_run=next_run,
     )
     nodes = {execution.node for execution in records.executions.values()}
-    return Plan(kept, removal_of(records, kept), find_unneeded(root, nodes, needed))
+    return Plan(
+        kept,
+        removal_of(records, kept),
+        find_unneeded(root, nodes, needed),
+        History(root),
+        datetime.fromtimestamp(needed.since, UTC),
+    )
 
 
 def pushed_models(target: Path) -> set[str]:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from components.data_gate import entries
+
 QUARANTINE = "quarantine.parquet"
 _DAY = 24 * 3600.0
 
@@ -40,6 +42,23 @@ class Unneeded:
 
 
 @dataclass(frozen=True)
+class NextRun:
+    """What a run of the YAML, as it is now, takes over from earlier ones.
+
+    Attributes:
+        spans: numbers of those of the window.
+        index: names of the files that tell which spans are in the files of the source; None: not known.
+        before: spans before the newest that the data gate compares it with.
+        versions: of a span that are compared.
+    """
+
+    spans: Collection[int] = ()
+    index: Collection[str] | None = None
+    before: int = 0
+    versions: int = 1
+
+
+@dataclass(frozen=True)
 class Needed:
     """What is needed of a root.
 
@@ -49,6 +68,7 @@ class Needed:
         runs: ids.
         fingerprints: of spans.
         since: seconds since 1970; logs and unfinished work that changed later are needed.
+        next_run: of the YAML as it is now.
     """
 
     folders: Collection[Path]
@@ -56,6 +76,7 @@ class Needed:
     runs: Collection[str]
     fingerprints: Collection[str]
     since: float
+    next_run: NextRun = NextRun()
 
 
 def find_unneeded(root: Path, nodes: Iterable[str], needed: Needed) -> list[Unneeded]:
@@ -63,15 +84,19 @@ def find_unneeded(root: Path, nodes: Iterable[str], needed: Needed) -> list[Unne
 
     Args:
         root: of a pipeline, held by the caller if anything is to be removed.
-        nodes: ids of all nodes that are recorded.
+        nodes: ids of all nodes that are recorded; those that only their folders tell of are looked at too.
         needed: the rest.
     """
-    found = [one for node in sorted(set(nodes)) for one in _of_node(root / node, needed)]
+    every = {*nodes, *(system.parent.name for system in root.glob("*/.system"))}
+    found = [one for node in sorted(every) for one in _of_node(root / node, needed)]
     found += _accumulators(root / "analyzer_cache", needed.fingerprints)
     found += _input_cache(
         root / "input_cache", lambda file: any(file.resolve().is_relative_to(folder) for folder in needed.folders)
     )
+    found += _span_statistics(root / "span_statistics", needed)
+    found += _span_index(root / "span_index", needed.next_run.index)
     found += _older(root / "work", "*/*", "unfinished work", needed)
+    found += _older(root / "schedule", "*.log", "logs", needed)
     found += [one for one in _older(root / "logs", "*", "logs", needed) if one.path.name not in needed.runs]
     return found
 
@@ -115,6 +140,23 @@ def _input_cache(folder: Path, needed: Callable[[Path], bool]) -> Iterator[Unnee
             files = []
         if not files or not all(needed(Path(path)) for path, *_ in files):
             yield Unneeded("input cache", cache)
+
+
+def _span_statistics(folder: Path, needed: Needed) -> Iterator[Unneeded]:
+    """Yields what the data gate knows of spans that it will not compare, and what writers that died have left."""
+    files = {path.name: path for path in sorted(folder.glob("*"))}
+    after = needed.next_run
+    kept = entries.needed(files, needed.fingerprints, before=after.before, versions=after.versions)
+    for name, path in files.items():
+        if name not in kept:
+            yield Unneeded("span statistics", path)
+
+
+def _span_index(folder: Path, needed: Collection[str] | None) -> Iterator[Unneeded]:
+    """Yields what was seen in files of the source that are gone or have changed since."""
+    if needed is not None:
+        unneeded = (path for path in sorted(folder.glob("*")) if path.name not in needed)
+        yield from (Unneeded("span index", path) for path in unneeded)
 
 
 def _older(folder: Path, pattern: str, kind: str, needed: Needed) -> Iterator[Unneeded]:

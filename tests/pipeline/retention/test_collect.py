@@ -1,22 +1,27 @@
 """Real runs of a pipeline in small, a real metadata file, and what a collection leaves of them."""
 
 import json
+import os
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from ml_metadata import proto
 
+from components.data_gate import entries
 from components.push import rollback, served_version, versions
 from pipeline.execution import locks, metadata_store, runner
 from pipeline.execution.events import new_run_id
+from pipeline.history import Entry, History, Run
 from pipeline.retention import records
 from pipeline.retention.collect import collect
 from pipeline.retention.keep import Policy
+from pipeline.retention.places import NextRun
 from preprocessing.errors import UserError
 from tests.pipeline.retention import nodes
 
@@ -41,8 +46,9 @@ class Place:
         assert result.ok, [node.error for node in result.nodes]
         return {node.id: str(node.status) for node in result.nodes}
 
-    def collect(self, policy=ONE_RUN, spans=(3, 4), **options):
-        return collect(self.root, self.target, policy, spans, **options)
+    def collect(self, policy=ONE_RUN, spans=(3, 4), index=None, **options):
+        next_run = NextRun(spans, index, before=1)
+        return collect(self.root, self.target, policy, next_run, **options)
 
     def artifacts(self) -> dict[str, str]:
         """Returns node/output/n -> state, n counting the artifacts of an output that there were, from 1."""
@@ -150,6 +156,68 @@ def test_the_window_keeps_what_no_kept_run_used(place: Place):
     assert (place.root / "analyzer_cache" / "tft-1" / "f1.accumulators").exists()
 
 
+NOW_STATISTICS = "0a0a0a0a"
+STATISTICS = [(1, "f1"), (2, "f2"), (3, "f3"), (4, "f4x"), (4, "f4"), (5, "f5x"), (5, "f5")]
+
+
+def test_what_the_gate_knows_follows_the_spans_that_it_compares(place: Place):
+    folder = place.root / "span_statistics"
+    nodes.write(folder, f"5_{1:016d}_f5_{'0b' * 4}.json.gz", "of an earlier YAML")
+    for made, (number, fingerprint) in enumerate(STATISTICS, start=2):
+        nodes.write(folder, f"{number}_{made:016d}_{fingerprint}_{NOW_STATISTICS}.json.gz", "of this one")
+    nodes.write(folder, f".5_{9:016d}_f5_{NOW_STATISTICS}.json.gz.4711.part", "half of it")
+    said = place.collect(dry_run=True)
+    assert said == place.collect() and said.counts["span statistics"] == 6
+    # The newest span and the one before it, each as it was last; and of span 3, which the last run was trained on.
+    kept = {path.name.split("_")[2] for path in folder.iterdir()}
+    assert kept == {"f3", "f4", "f5"}
+
+
+def test_data_without_spans_is_compared_with_what_it_was():
+    names = [f"0_{time:016d}_f{time}_{NOW_STATISTICS}.json.gz" for time in (1, 2, 3)]
+    assert entries.needed(names, {"f3"}, before=30, versions=2) == set(names[1:])
+    assert entries.needed([], {"f3"}, before=30, versions=1) == set()
+
+
+def test_what_was_seen_in_files_goes_with_them_and_stays_while_the_source_cannot_be_asked(place: Place):
+    for name in ("aaaa.json", "bbbb.json", "cccc.pending"):
+        nodes.write(place.root / "span_index", name, "[]")
+    assert "span index" not in place.collect(dry_run=True).counts
+    assert place.collect(index={"aaaa.json"}, dry_run=True).counts["span index"] == 2
+    place.collect(index={"aaaa.json"})
+    assert [path.name for path in (place.root / "span_index").iterdir()] == ["aaaa.json"]
+
+
+def test_the_schedule_forgets_what_is_older_than_the_kept_runs_but_not_what_was_trained_on(place: Place):
+    history = History(place.root)
+    long_ago, soon = "2001-01-01T00:00:00+00:00", "2999-01-01T00:00:00+00:00"
+    for ended in (long_ago, soon):
+        for trained in (True, False):
+            name = f"{ended} {trained}"
+            outcome = "success" if trained else "failure"
+            history.record(Run(name, ended, ended, outcome, 0, "data", "config", trained, occasion=name, unit="day"))
+        history.keep("scheduler", "{}", ended=[Entry(ended, "cron", ended, ended, "", "skipped", "")])
+    for name, age in (("old.log", 30 * 365 * 86400), ("new.log", 0)):
+        nodes.write(place.root / "schedule", name, "printed")
+        then = time.time() - age
+        os.utime(place.root / "schedule" / name, (then, then))
+    said = place.collect(dry_run=True)
+    assert said.counts["history"] == 2 and len(history.entries(10)) == 2
+    assert place.collect() == said
+    assert [entry.ended for entry in history.entries(10)] == [soon]
+    known = [history.run_for(f"{ended} {trained}") for ended in (long_ago, soon) for trained in (True, False)]
+    assert [run is not None for run in known] == [True, False, True, True]
+    assert [path.name for path in (place.root / "schedule").iterdir()] == ["new.log"]
+    assert "history" not in place.collect().counts
+
+
+def test_the_folders_of_a_node_that_no_record_names_any_more_go_too(place: Place):
+    nodes.write(place.root / "OfAnEarlierRelease" / "output" / "7", "file", "left")
+    nodes.write(place.root / "OfAnEarlierRelease" / ".system" / "executor_execution" / "7", "file", "left")
+    place.collect()
+    assert not [path for path in (place.root / "OfAnEarlierRelease").rglob("*") if path.is_file()]
+
+
 def test_young_runs_are_kept_whatever_their_number(place: Place):
     before = place.everything()
     freed = place.collect(Policy(runs=1, days=1))
@@ -218,7 +286,7 @@ def test_a_run_that_holds_the_root_is_not_disturbed(place: Place):
 def test_a_root_that_was_moved_is_refused(place: Place, tmp_path: Path):
     moved = shutil.copytree(place.root, tmp_path / "elsewhere")
     with pytest.raises(UserError, match="copied or moved"):
-        collect(moved, place.target, ONE_RUN, ())
+        collect(moved, place.target, ONE_RUN, NextRun())
     assert len(list(moved.glob("Trainer/model/*"))) == 4
 
 
@@ -256,7 +324,7 @@ else:
             die()
         remove(path)
     places.shutil.rmtree = partly
-collect.collect(root, target, Policy(1, 0), (3, 4))
+collect.collect(root, target, Policy(1, 0), places.NextRun((3, 4)))
 """
 
 
