@@ -1,6 +1,6 @@
 """One side of bench_diagnose, alone in a process, on the newest run of a pipeline.
 
-    python -m benchmarks.diagnose_side spread YAML --root FOLDER --files N      # the train split in N files
+    python -m benchmarks.diagnose_side spread YAML --root FOLDER --files N [--gzip]     # the train split in N files
     python -m benchmarks.diagnose_side diagnose YAML --root FOLDER [--sleep MICROSECONDS] [--apply [--batch-size]]
     python -m benchmarks.diagnose_side train YAML --root FOLDER [--sleep MICROSECONDS]
 
@@ -44,15 +44,16 @@ def slow_down(microseconds: int) -> None:
     input_fn.open_records = open_slowly
 
 
-def spread(training: Training, files: int) -> None:
+def spread(training: Training, files: int, *, gzip: bool) -> None:
     """Writes the train split anew, in so many files."""
     folder = Path(training.files[0]).parent
     given = tf.data.Dataset.from_tensor_slices(list(training.files))
     records = [record for batch in input_fn.read_records(given, 1, 1000) for record in batch.numpy()]
     for file in training.files:
         Path(file).unlink()
+    suffix, compression = (".gz", "GZIP") if gzip else ("", "")
     for number in range(files):
-        with tf.io.TFRecordWriter(f"{folder}/planted-{number:05d}-of-{files:05d}") as writer:
+        with tf.io.TFRecordWriter(f"{folder}/planted-{number:05d}-of-{files:05d}{suffix}", compression) as writer:
             for record in records[number::files]:
                 writer.write(record)
 
@@ -102,6 +103,7 @@ def main() -> None:
     parser.add_argument("yaml", type=Path)
     parser.add_argument("--root", type=Path, required=True)
     parser.add_argument("--files", type=int, default=1)
+    parser.add_argument("--gzip", action="store_true")
     parser.add_argument("--sleep", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--apply", action="store_true")
@@ -115,7 +117,7 @@ def main() -> None:
         return
     training = newest_training(loaded, arguments.root).training
     if arguments.what == "spread":
-        spread(training, arguments.files)
+        spread(training, arguments.files, gzip=arguments.gzip)
         print("{}")
     else:
         print(json.dumps(trained(training)))

@@ -75,7 +75,11 @@ class Preparation:
 
 @tf.autograph.experimental.do_not_convert
 def read_pieces(
-    files: Sequence[str], prepare: Preparation, readers: int, memory_budget: int | None = None
+    files: Sequence[str],
+    prepare: Preparation,
+    readers: int,
+    memory_budget: int | None = None,
+    rows: int = BLOCK_ROWS,
 ) -> tf.data.Dataset:
     """Returns all rows in the order of the files, parsed and packed in parallel.
 
@@ -84,7 +88,8 @@ def read_pieces(
         prepare: makes pieces of their records.
         readers: files read at the same time.
         memory_budget: bytes that reading ahead may take; None leaves it to tf.data.
+        rows: parsed together.
     """
-    records = read_records(tf.data.Dataset.from_tensor_slices(list(files)), readers, BLOCK_ROWS)
+    records = read_records(tf.data.Dataset.from_tensor_slices(list(files)), readers, rows)
     pieces = records.map(prepare, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     return pieces.prefetch(tf.data.AUTOTUNE).with_options(data_options(memory_budget=memory_budget))

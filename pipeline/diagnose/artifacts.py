@@ -1,5 +1,6 @@
 """The newest run's train examples and transform graph, as the Trainer would be given them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,23 +47,37 @@ def newest_training(loaded: Loaded, root: Path) -> Newest:
         )
     preprocessing = with_absolute_files(loaded.config.preprocessing_config, loaded.resolve)
     transform = outputs_in(metadata, name, run_id, "Transform")
-    ingest = outputs_in(metadata, name, run_id, "Ingest")
-    if materializes(preprocessing) and not transform.get("transformed_examples"):
+    if not materializes(preprocessing):
+        # Of a source with spans Ingest gives the new ones only, and Window all that are trained on.
+        window = outputs_in(metadata, name, run_id, "Window") or outputs_in(metadata, name, run_id, "Ingest")
+        examples = window["examples"]
+    elif transform.get("transformed_examples"):
+        examples = transform["transformed_examples"]
+    else:
         raise UserError(
             "the newest run wrote no transformed examples, for no feature was computed by Transform then; the YAML "
             f"now has some. Write them: `fullpass run {loaded.file} --to Transform`."
         )
-    examples = (transform["transformed_examples"] if materializes(preprocessing) else ingest["examples"])[-1]
     records = loaded.config.data.records
     training = Training(
-        files=list_files([f"{examples.uri}/Split-{TRAIN}/*"], TRAIN),
-        rows=_rows(examples),
+        files=_files(examples, loaded.file),
+        rows=sum(map(_rows, examples)),
         preprocessing=preprocessing,
         config=loaded.config.trainer_config,
         records=Records(records.shard_mb, records.readers),
         tft_output=tft.TFTransformOutput(transform["transform_graph"][-1].uri),
     )
     return Newest(run_id, root / "logs" / run_id, training)
+
+
+def _files(examples: Sequence[Artifact], file: Path) -> tuple[str, ...]:
+    try:
+        return list_files([f"{each.uri}/Split-{TRAIN}/*" for each in examples], TRAIN)
+    except UserError as error:
+        raise UserError(
+            f"what the newest run wrote is not there any more, or not all of it: {error} Or write the examples anew: "
+            f"`fullpass run {file} --fresh --to Transform`."
+        ) from error
 
 
 def _rows(examples: Artifact) -> int:

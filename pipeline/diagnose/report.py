@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from trainer.diagnosis.candidates import BATCH_SIZE
-from trainer.diagnosis.diagnosis import ROUNDS, Diagnosis, Trial
+from trainer.diagnosis.diagnosis import Diagnosis
 from trainer.diagnosis.stages import BATCH, COPY, DECOMPRESS, MODEL, ONCE, OPEN, PARSE, READ, TRANSFORM, Stage
+from trainer.diagnosis.trials import ROUNDS, Trial
 
 WHAT = {
     OPEN: "opening files",

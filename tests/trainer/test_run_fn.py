@@ -137,15 +137,22 @@ def test_training_json_says_how_it_went(exported):
     assert (record["devices"], record["precision"], record["in_memory"]) == ("CPU", "float32", True)
 
 
-def test_curves_are_written_for_tensorboard(exported):
+@pytest.mark.parametrize(
+    ("folder", "curve", "of"),
+    [
+        ("validation", "log_loss", "val_log_loss"),
+        ("train", "input_wait", "input_wait"),
+        ("train", "step_ms", "step_ms"),
+    ],
+)
+def test_curves_are_written_for_tensorboard(exported, folder, curve, of):
+    import tensorflow as tf
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     record = exported("binary").training
-    events = EventAccumulator(str(exported("binary").model_run / "validation"), size_guidance={"tensors": 0}).Reload()
-    import tensorflow as tf
-
-    curve = [float(tf.make_ndarray(event.tensor_proto)) for event in events.Tensors("log_loss")]
-    assert curve == pytest.approx(record["history"]["val_log_loss"])
+    events = EventAccumulator(str(exported("binary").model_run / folder), size_guidance={"tensors": 0}).Reload()
+    found = [float(tf.make_ndarray(event.tensor_proto)) for event in events.Tensors(curve)]
+    assert found == pytest.approx(record["history"][of])
 
 
 def test_the_kept_scores_are_those_of_the_export(exported):

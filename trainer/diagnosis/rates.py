@@ -15,6 +15,7 @@ _SAMPLE_SECONDS = 0.02
 _CALL_SECONDS = 0.1
 _MOST_STEPS = 1000
 _SETTLE = 0.25
+_LATE = 2.0
 
 
 @dataclass(frozen=True)
@@ -78,22 +79,33 @@ class Meter:
             self._peak = max(self._peak, self._process.memory_info().rss)
 
 
-def drain(dataset: tf.data.Dataset, rows_of: Callable[[Any], int], seconds: float) -> Rate:
+def drain(dataset: tf.data.Dataset, rows_of: Callable[[Any], int], seconds: float, passes_of: int = 0) -> Rate:
     """Takes elements as fast as they come, over and over, for about `seconds`, and at least one.
 
-    The first element is not counted: building an iterator may take seconds where the transform graph is large, and
-    training builds one however many rows there are.
+    What comes in the first quarter of the time is not counted, nor is the first element: building an iterator may take
+    seconds where the transform graph is large, training builds one however many rows there are, and what was prepared
+    meanwhile comes at once.
 
     Args:
         dataset: not empty; may be endless.
         rows_of: examples in an element.
         seconds: after which to stop.
+        passes_of: stop where whole passes of so many examples are done, unless that takes very long; 0 for anywhere.
     """
     elements = iter(dataset.repeat())
     next(elements)
-    rows, deadline = 0, time.perf_counter() + seconds
+    settled = time.perf_counter() + _SETTLE * seconds
+    while time.perf_counter() < settled:
+        next(elements)
+    rows, deadline = 0, time.perf_counter() + (1 - _SETTLE) * seconds
+
+    def done() -> bool:
+        over = time.perf_counter() - deadline
+        whole = not passes_of or rows % passes_of == 0
+        return bool(rows) and over >= 0 and (whole or over > _LATE * seconds)
+
     with Meter() as meter:
-        while not rows or time.perf_counter() < deadline:
+        while not done():
             rows += rows_of(next(elements))
     return meter.rate(rows)
 

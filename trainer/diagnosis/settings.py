@@ -7,18 +7,18 @@ from typing import Any, Literal
 from preprocessing.cores import usable_cores
 from trainer.diagnosis.rates import Rate, drain, train
 from trainer.diagnosis.subject import Source, Subject
-from trainer.input_fn import STREAM_SHUFFLE_ROWS, read_blocks
+from trainer.input_fn import BLOCK_ROWS, STREAM_SHUFFLE_ROWS
 from trainer.input_plan import MOST_READERS
 from trainer.memory import available_memory
 from trainer.optimizer import batch_size_for
 from trainer.order import Order
+from trainer.pieces import Piece, Preparation, read_pieces
 
 Kept = Literal["memory", "disk", "files"]
 """Where rows come from after they were read once."""
 Changes = Mapping[str, Any]
 """Path in the YAML -> value."""
 
-_FIRST_SHARE = 0.4
 _WINDOW_BLOCKS = 2
 
 
@@ -39,6 +39,11 @@ class Setting:
     readers: int
     batch_size: int
     shuffle: int
+
+    @property
+    def first_reading(self) -> tuple[Source, int]:
+        """What decides how fast rows are read before the first epoch."""
+        return self.source, self.readers
 
 
 @dataclass(frozen=True)
@@ -109,23 +114,22 @@ def readers_of(readers: int | Literal["auto"], files: int) -> int:
     return min(files, MOST_READERS, usable_cores()) if readers == "auto" else readers
 
 
-def measure(subject: Subject, setting: Setting, seconds: float) -> Speed:
-    """Returns the speed of a training under a setting, tried for about `seconds`."""
-    return Speed(
-        first=read_once(setting, _FIRST_SHARE * seconds),
-        epochs=run_epochs(subject, setting, (1 - _FIRST_SHARE) * seconds),
-    )
+def read_once(subject: Subject, setting: Setting, seconds: float) -> Rate:
+    """Returns how fast rows are read, parsed, packed and counted before the first epoch, tried for about `seconds`.
 
-
-def read_once(setting: Setting, seconds: float) -> Rate:
-    """Returns how fast rows are read before the first epoch."""
+    What is read in less than that is read as a whole, and as training does: with few blocks, what comes before and
+    behind the middle counts, where nothing is done side by side.
+    """
     source = setting.source
-    blocks = read_blocks(source.files, source.decode, setting.readers, source.block_rows)
-    return drain(blocks, rows_of, seconds)
+    prepare = Preparation(source.decode, subject.in_model.complete if subject.in_model else None, source.files)
+    whole = source.pass_seconds <= seconds
+    block_rows = BLOCK_ROWS if whole else source.block_rows
+    pieces = read_pieces(source.files, prepare, setting.readers, rows=block_rows)
+    return drain(pieces, _rows_of, seconds, passes_of=source.rows if whole else 0)
 
 
 def run_epochs(subject: Subject, setting: Setting, seconds: float) -> Rate:
-    """Returns how fast updates are made on batches of the input."""
+    """Returns how fast updates are made on batches of the input, tried for about `seconds`."""
     order = Order(batch_size=setting.batch_size, shuffle=setting.shuffle, seed=subject.training.config.training.seed)
     return train(subject.update, batches(subject, setting, order), setting.batch_size, seconds)
 
@@ -142,6 +146,5 @@ def batches(subject: Subject, setting: Setting, order: Order) -> Any:
     return split.batches(order)
 
 
-def rows_of(block: Mapping[str, Any]) -> int:
-    first = next(iter(block.values()))
-    return int(first.shape[0] or 0)
+def _rows_of(piece: Piece) -> int:
+    return int(piece["rows"])

@@ -80,12 +80,19 @@ class Source:
         decode: their records.
         sample: uncompressed files of the first records, each once.
         block_rows: records that are decoded in about a twentieth of a second, and so measured at once.
+        rows: in the files.
     """
 
     files: tuple[str, ...]
     decode: Decoder
     sample: tuple[str, ...]
     block_rows: int
+    rows: int
+
+    @property
+    def pass_seconds(self) -> float:
+        """About how long it takes to decode all rows once, with one core; more where blocks are as large as can be."""
+        return self.rows / self.block_rows * _BLOCK_SECONDS
 
 
 class Subject:
@@ -113,13 +120,14 @@ class Subject:
         decode = self._decoder(self.placement)
         block_rows = _rows_in(_BLOCK_SECONDS, decode, training.files)
         self.sampled, sample = self._write_sample(block_rows, seconds)
-        self.source = Source(training.files, decode, sample, block_rows)
+        self.source = Source(training.files, decode, sample, block_rows, training.rows)
         self._splits: dict[tuple[Decoder, str], Split] = {}
 
     @cached_property
     def repacked(self) -> Source:
         """The sample in the place of all files: uncompressed, and in as few files as Ingest and Transform write."""
-        return replace(self.source, files=self._as_long(self.source.sample))
+        times = self._times
+        return replace(self.source, files=self.source.sample * times, rows=self.sampled * times)
 
     @cached_property
     def transformed(self) -> Source:
@@ -128,7 +136,8 @@ class Subject:
         placement = placement_of(config, self._features)
         decode = self._decoder(placement)
         written = self._write_transformed(placement)
-        return Source(self._as_long(written), decode, written, _rows_in(_BLOCK_SECONDS, decode, written))
+        block_rows, times = _rows_in(_BLOCK_SECONDS, decode, written), self._times
+        return Source(written * times, decode, written, block_rows, self.sampled * times)
 
     def split(self, source: Source, kept: str) -> Split:
         """Returns the sample as a split that is read as training would read it.
@@ -223,8 +232,10 @@ class Subject:
             raise UserError("the train split is empty: there is nothing to measure.")
         return rows, tuple(path for path in paths if tf.io.gfile.stat(path).length)
 
-    def _as_long(self, sample: Sequence[str]) -> tuple[str, ...]:
-        return tuple(sample) * max(1, min(_MOST_REPEATS, self.training.rows // self.sampled))
+    @property
+    def _times(self) -> int:
+        """How often the sample is read to be as long as what it stands for."""
+        return max(1, min(_MOST_REPEATS, self.training.rows // self.sampled))
 
     def _write_transformed(self, placement: Placement) -> tuple[str, ...]:
         """Writes the sample with all features in it, as Transform does."""

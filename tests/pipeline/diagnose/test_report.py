@@ -10,9 +10,10 @@ pytestmark = pytest.mark.integration
 
 def diagnosis(*, wait: float, gains: dict[str, float], stages: dict[str, float]):
     from trainer.diagnosis.candidates import Candidate
-    from trainer.diagnosis.diagnosis import Diagnosis, Trial
+    from trainer.diagnosis.diagnosis import Diagnosis
     from trainer.diagnosis.rates import Rate
     from trainer.diagnosis.stages import Stage
+    from trainer.diagnosis.trials import Trial
 
     rate = Rate(rows=1000, seconds=2.0, cpu_seconds=3.0, memory_bytes=5_000_000)
     trials = [
@@ -79,7 +80,7 @@ def test_the_best_setting_is_recommended_and_batch_sizes_apart():
 )
 def test_a_gain_that_may_be_chance_is_none(gain, least, rounds, worth):
     from trainer.diagnosis.candidates import Candidate
-    from trainer.diagnosis.diagnosis import Trial
+    from trainer.diagnosis.trials import Trial
 
     assert Trial(Candidate({}, ""), 1.0, gain, 0.0, least, rounds).worth_it is worth
 

@@ -42,14 +42,20 @@ def tried(tuner) -> list[dict]:
 
 
 @pytest.mark.parametrize("algorithm", ["random", "bayesian"])
-def test_the_better_learning_rate_is_found_and_trained_with(planted, tmp_path, algorithm):
+def test_the_better_learning_rate_is_found_and_trained_with(planted, tmp_path, monkeypatch, algorithm):
+    from trainer import run_fn as reading
     from trainer.run_fn import run_fn
 
+    read, load_split = [], reading.load_split
+    monkeypatch.setattr(
+        reading, "load_split", lambda name, *given, **o: read.append(name) or load_split(name, *given, **o)
+    )
     args = tuner_args(planted, tmp_path, search=RATE, algorithm=algorithm, max_trials=2)
     tuner = searched(args)
     assert sorted(values["training.learning_rate"] for values in tried(tuner)) == [1e-7, 0.03]
     best = tuner.get_best_hyperparameters()[0]
     assert best.values["training.learning_rate"] == 0.03
+    assert sorted(read) == ["eval", "train"], "once, for all trials"
     assert not (tmp_path / "work" / "trials").exists()
     args.hyperparameters = best.get_config()
     run_fn(args)
