@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from time import monotonic
 from typing import IO, Any, cast
 from urllib.parse import unquote, urlsplit
 
@@ -16,6 +17,9 @@ import pyarrow as pa
 from preprocessing.errors import UserError, blame
 
 _HIDDEN = (".", "_")
+_BELIEVED_SECONDS = 1.0
+_listed: dict[Any, float] = {}
+"""File system of an address -> when what it remembers was forgotten last."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ def matches(pattern: str) -> list[str]:
     """Returns the files and folders that a glob names, sorted."""
     if not is_address(pattern):
         return sorted(glob.glob(pattern, recursive=True))
-    file_system, inner = _file_system(pattern)
+    file_system, inner = _as_it_is_now(pattern)
     with blame(pattern):
         return sorted(file_system.unstrip_protocol(path) for path in file_system.glob(inner))
 
@@ -96,7 +100,7 @@ def is_folder(path: str) -> bool:
     """Whether `path` is a folder."""
     if not is_address(path):
         return Path(path).is_dir()
-    file_system, inner = _file_system(path)
+    file_system, inner = _as_it_is_now(path)
     with blame(path):
         return bool(file_system.isdir(inner))
 
@@ -141,7 +145,7 @@ def _local(path: str) -> Found:
 
 
 def _find_remote(pattern: str, endings: Sequence[str]) -> list[Found]:
-    file_system, inner = _file_system(pattern)
+    file_system, inner = _as_it_is_now(pattern)
     with blame(pattern):
         paths = sorted(_remote_paths(file_system, inner, endings))
         return [_remote(file_system, path) for path in paths]
@@ -165,6 +169,20 @@ def _is_data(path: str, folder: str, endings: Sequence[str]) -> bool:
 
 def _remote(file_system: Any, path: str) -> Found:
     return Found(file_system.unstrip_protocol(path), int(file_system.size(path) or 0), file_system.ukey(path))
+
+
+def _as_it_is_now(address: str) -> tuple[Any, str]:
+    """Returns the file system of an address that remembers no listing of more than a second ago.
+
+    Drivers of object stores remember what they listed as long as the process lives, and a scheduler lives for months.
+    Within a look at hundreds of spans, what is remembered saves a request per file.
+    """
+    file_system, inner = _file_system(address)
+    now = monotonic()
+    if now - _listed.get(file_system, float("-inf")) > _BELIEVED_SECONDS:
+        _listed[file_system] = now
+        file_system.invalidate_cache()
+    return file_system, inner
 
 
 def _file_system(address: str) -> tuple[Any, str]:

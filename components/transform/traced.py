@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,9 @@ from preprocessing.preprocessing_fn import preprocessing_fn
 from preprocessing.stable_ids import NOTHING, Continued
 
 Tensors = Mapping[str, tf.Tensor | tf.SparseTensor]
+_ALONE = Lock()
+"""Held while TF Transform traces: it keeps what it traces in variables of its modules, and a worker of Beam on a
+cluster runs a bundle on each of its threads."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +63,14 @@ def adapter_of(schema: schema_pb2.Schema) -> TensorAdapterConfig:
     return records.TensorAdapterConfig()
 
 
-@lru_cache(maxsize=1)
 def trace(function: Function) -> "Traced":
-    """Returns the function traced, once per process."""
+    """Returns the function traced, once per process; any thread may ask."""
+    with _ALONE:
+        return _traced(function)
+
+
+@lru_cache(maxsize=1)
+def _traced(function: Function) -> "Traced":
     return Traced(function)
 
 
@@ -125,9 +134,10 @@ class Traced:
         for tensor, future, _ in self._sinks:
             constants[str(tensor.name)] = tf.constant(traverser.visit_value_node(future), tensor.dtype)
         fingerprint = graph_tools.get_analyzers_fingerprint(self._graph, self._inputs)
-        impl_helper.trace_and_write_v2_saved_model(
-            folder, self._function, self._specs, self._function.temporary, fingerprint, constants, {}, None
-        )
+        with _ALONE:
+            impl_helper.trace_and_write_v2_saved_model(
+                folder, self._function, self._specs, self._function.temporary, fingerprint, constants, {}, None
+            )
 
     def _accumulators(self) -> tuple[Accumulator, ...] | None:
         ready = [(hashable_tensor_or_op(sink.tensor), False) for sink in self._sinks]

@@ -282,3 +282,33 @@ def test_features_that_need_no_analysis(analyse, records, tmp_path):
     expected = [0.0 if fare is None else fare for fare in rows(1)["fare"]]
     for output in (first, again):
         assert np.array_equal(transformed(output, 1)["fare_xf"], np.float32(expected))
+
+
+def test_threads_of_one_worker_may_trace_and_write_at_once(tmp_path):
+    """A worker of Beam on a cluster runs a bundle on each of its threads; TF Transform's tracing is for one alone."""
+    from concurrent.futures import ThreadPoolExecutor
+    from threading import Barrier
+
+    import tensorflow as tf
+
+    from components.transform.traced import Function, trace
+    from preprocessing.config import PreprocessingConfig
+    from preprocessing.schema import raw_schema
+
+    preprocessing = PreprocessingConfig.model_validate(CONFIG)
+    schema = raw_schema(preprocessing).SerializeToString()
+    function = Function(preprocessing.model_dump_json(), schema, str(tmp_path / "threads"))
+    begin = Barrier(4, timeout=60)
+
+    def work(number: int):
+        begin.wait()
+        traced = trace(function)
+        begin.wait()
+        folder = str(tmp_path / f"graph{number}")
+        traced.write({one.key: one.start() for one in traced.accumulators}, folder)
+        return traced, tf.saved_model.contains_saved_model(folder)
+
+    with ThreadPoolExecutor(4) as threads:
+        done = list(threads.map(work, range(4)))
+    assert all(written for _, written in done)
+    assert len({id(traced) for traced, _ in done}) == 1, "traced once per process"

@@ -119,6 +119,45 @@ def test_spans_are_found_at_addresses():
     assert list(names(found)) == ["2013-01", "2013-02"]
 
 
+def test_spans_that_arrive_at_an_address_are_seen_by_a_process_that_looked_before(monkeypatch):
+    """Drivers of object stores remember a listing as long as the process lives; a scheduler's lives for months."""
+    import fsspec
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    from components.ingest import storage
+
+    class Remembering(MemoryFileSystem):
+        protocol = "remembering"
+        listings: dict = {}
+        asked = 0
+
+        @classmethod
+        def _strip_protocol(cls, path):
+            return super()._strip_protocol(path.replace("remembering://", "memory://"))
+
+        def glob(self, path, **more):
+            if path not in self.listings:
+                type(self).asked += 1
+                self.listings[path] = super().glob(path, **more)
+            return self.listings[path]
+
+        def invalidate_cache(self, path=None):
+            self.listings.clear()
+
+    now = 100.0
+    monkeypatch.setattr(storage, "monotonic", lambda: now)
+    fsspec.register_implementation("remembering", Remembering, clobber=True)
+    memory = fsspec.filesystem("memory")
+    look = lambda: list(names(window(Path("/"), "remembering://arrive/{YYYY}-{MM}.csv", spans="all")))  # noqa: E731
+    memory.pipe("/arrive/2013-01.csv", b"a\n1\n")
+    assert look() == ["2013-01"]
+    memory.pipe("/arrive/2013-02.csv", b"a\n1\n")
+    now += 60
+    before = Remembering.asked
+    assert look() == ["2013-01", "2013-02"]
+    assert Remembering.asked == before + 1, "one look lists a folder once, however many spans are in it"
+
+
 def test_hive_folders_are_spans_and_columns(tmp_path):
     from components.ingest.read import columns_of
     from components.ingest.sources import CsvSource
