@@ -1,13 +1,15 @@
 """Opens and finds files, on this machine by path and elsewhere by any address that fsspec knows."""
 
 import bz2
+import fnmatch
 import glob
 import gzip
+import re
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path, PurePath, PurePosixPath
 from time import monotonic
 from typing import IO, Any, cast
 from urllib.parse import unquote, urlsplit
@@ -93,7 +95,7 @@ def matches(pattern: str) -> list[str]:
         return sorted(glob.glob(pattern, recursive=True))
     file_system, inner = _as_it_is_now(pattern)
     with blame(pattern):
-        return sorted(file_system.unstrip_protocol(path) for path in file_system.glob(inner))
+        return sorted(map(file_system.unstrip_protocol, _remote_matches(file_system, inner)))
 
 
 def is_folder(path: str) -> bool:
@@ -152,14 +154,49 @@ def _find_remote(pattern: str, endings: Sequence[str]) -> list[Found]:
 
 
 def _remote_paths(file_system: Any, pattern: str, endings: Sequence[str]) -> set[str]:
-    matches = file_system.glob(pattern, detail=True) if glob.has_magic(pattern) else {pattern: None}
     found: set[str] = set()
-    for match in matches:
-        if file_system.isfile(match):
+    for match, kind in _remote_matches(file_system, pattern).items():
+        if kind == "file":
             found.add(match)
         elif endings and (match == pattern or match.rstrip("/").endswith(tuple(endings))):
             found |= {path for path in file_system.find(match) if _is_data(path, match, endings)}
     return found
+
+
+def _remote_matches(file_system: Any, pattern: str) -> dict[str, str]:
+    """Returns the files and folders that a glob names -> file or directory.
+
+    A driver's own glob leaves out the folders that it could not list, so that a store that fails once would lose rows
+    without a word.
+    """
+    if "**" in pattern:
+        return {path: entry["type"] for path, entry in file_system.glob(pattern, detail=True).items()}
+    parts = pattern.split("/")
+    level = next((n for n, part in enumerate(parts) if glob.has_magic(part)), None)
+    if level is None:
+        return _entry(file_system, pattern)
+    matching = re.compile(fnmatch.translate(parts[level])).match
+    found: dict[str, str] = {}
+    for path, kind in _entries(file_system, "/".join(parts[:level])).items():
+        if matching(PurePosixPath(path).name):
+            deeper = parts[level + 1 :]
+            found |= _remote_matches(file_system, "/".join([glob.escape(path), *deeper])) if deeper else {path: kind}
+    return found
+
+
+def _entry(file_system: Any, path: str) -> dict[str, str]:
+    try:
+        return {path: file_system.info(path)["type"]}
+    except FileNotFoundError:
+        return {}
+
+
+def _entries(file_system: Any, folder: str) -> dict[str, str]:
+    try:
+        listed = file_system.ls(folder, detail=True)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    return {path: entry["type"] for entry in listed if (path := entry["name"].rstrip("/")) != folder}
 
 
 def _is_data(path: str, folder: str, endings: Sequence[str]) -> bool:

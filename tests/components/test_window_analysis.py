@@ -305,7 +305,7 @@ def test_threads_of_one_worker_may_trace_and_write_at_once(tmp_path):
         traced = trace(function)
         begin.wait()
         folder = str(tmp_path / f"graph{number}")
-        traced.write({one.key: one.start() for one in traced.accumulators}, folder)
+        traced.write({one.key: one.merge([one.start()]) for one in traced.accumulators}, folder)
         return traced, tf.saved_model.contains_saved_model(folder)
 
     with ThreadPoolExecutor(4) as threads:

@@ -135,10 +135,10 @@ def test_spans_that_arrive_at_an_address_are_seen_by_a_process_that_looked_befor
         def _strip_protocol(cls, path):
             return super()._strip_protocol(path.replace("remembering://", "memory://"))
 
-        def glob(self, path, **more):
+        def ls(self, path, detail=True, **more):
             if path not in self.listings:
                 type(self).asked += 1
-                self.listings[path] = super().glob(path, **more)
+                self.listings[path] = super().ls(path, detail=True, **more)
             return self.listings[path]
 
         def invalidate_cache(self, path=None):
@@ -156,6 +156,34 @@ def test_spans_that_arrive_at_an_address_are_seen_by_a_process_that_looked_befor
     before = Remembering.asked
     assert look() == ["2013-01", "2013-02"]
     assert Remembering.asked == before + 1, "one look lists a folder once, however many spans are in it"
+
+
+def test_a_folder_that_a_store_could_not_list_is_no_folder_without_files():
+    """Drivers leave such a folder out of a glob, and its span would be taken for one that is not there."""
+    import fsspec
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    class Failing(MemoryFileSystem):
+        protocol = "failing"
+        down = False
+
+        @classmethod
+        def _strip_protocol(cls, path):
+            return super()._strip_protocol(path.replace("failing://", "memory://"))
+
+        def ls(self, path, detail=True, **more):
+            if self.down and path.rstrip("/").endswith("/02"):
+                raise OSError("503 SlowDown")
+            return super().ls(path, detail, **more)
+
+    fsspec.register_implementation("failing", Failing, clobber=True)
+    for month in ("01", "02"):
+        fsspec.filesystem("memory").pipe(f"/fails/2013/{month}/a.csv", b"a\n1\n")
+    path = "failing://fails/{YYYY}/{MM}/*.csv"
+    assert list(names(window(Path("/"), path, spans="all"))) == ["2013-01", "2013-02"]
+    Failing.down = True
+    with pytest.raises(UserError, match="failing://fails/.*503 SlowDown"):
+        window(Path("/"), path, spans="all")
 
 
 def test_hive_folders_are_spans_and_columns(tmp_path):
