@@ -66,7 +66,6 @@ def compile_package(loaded: Loaded, environment: Environment) -> Compiled:
     nodes = Pipeline(
         pipeline_name=loaded.config.name, pipeline_root="unused", components=build_nodes(loaded, place)
     ).components
-    _check_gates(loaded)
     _check_engines(loaded, environment.config, [node.id for node in nodes])
     remembering = _remembering(nodes, spans=place.window.unit is not None)
     warnings = require(environment, [node.id for node in nodes], push_to=place.push_to, remembering=remembering)
@@ -221,7 +220,9 @@ class _Assembly:
                 "`fullpass run`."
             )
         self.made_from = self._made_from(node)
-        found = lookups.find_blessed_model(node.id, self.loaded.config.name, self.made_from, self.environment)
+        nothing = lookups.make_nothing(node.id, self.environment)
+        self._add_lookup("nothing", nothing, node.id)
+        found = lookups.find_blessed_model(node.id, self.loaded.config.name, self.made_from, nothing, self.environment)
         self._add_lookup("blessed-model", found, node.id)
         name = task_name(node.id)
         importer = lookups.import_model(name, found)
@@ -319,16 +320,6 @@ def _check_engines(loaded: Loaded, environment: EnvironmentConfig, nodes: Sequen
         )
 
 
-def _check_gates(loaded: Loaded) -> None:
-    """What asks for the number of the newest span is not known when a package is compiled, and must not pass unseen."""
-    asked = [name for name, bounds in loaded.config.evaluation.thresholds.items() if bounds.newest_span is not None]
-    if asked:
-        raise UserError(
-            f"evaluation.thresholds.{asked[0]}.newest_span: which span is the newest is found when a run begins, after "
-            "Evaluator's thresholds are written into the package. Remove it, or run the pipeline with `fullpass run`."
-        )
-
-
 def _widest_window(loaded: Loaded, window: Window) -> int:
     """Returns the spans of the widest window that the package takes, 0 for a source without spans."""
     if window.unit is None:
@@ -337,7 +328,7 @@ def _widest_window(loaded: Loaded, window: Window) -> int:
     if isinstance(size, str):
         raise UserError(
             f"data.window.spans: {size}: a package has a task per span, so that their number must be known when it is "
-            "compiled. Give a number that the window never exceeds."
+            "compiled. Give a number that the window never exceeds, such as 30, or cut the source into larger spans."
         )
     return size
 

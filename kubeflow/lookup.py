@@ -20,7 +20,7 @@ from components.ingest.spans import LATEST, Span, SpanNotFoundError, Window, fin
 from components.ingest.storage import is_address
 from kubeflow import termination
 from kubeflow.executor_input import Copy, ExecutorInput, name_values, parse, write_absent, write_output
-from kubeflow.lookups import DATA_PATH, NEW, SPAN, WINDOW, requests
+from kubeflow.lookups import DATA_PATH, MODEL_URI, NEW, NOTHING, SPAN, WINDOW, requests
 from kubeflow.parts import Json
 from kubeflow.registry import FolderRegistry, Trained
 from preprocessing.errors import UserError
@@ -127,19 +127,23 @@ def record_window(told: ExecutorInput) -> Outputs:
     return {}, {}
 
 
+def nothing(told: ExecutorInput) -> Outputs:
+    """Makes the artifact that stands for none."""
+    write_absent(told.outputs[NOTHING])
+    return {NOTHING: (told.outputs[NOTHING], {})}, {}
+
+
 def last_blessed_model(told: ExecutorInput) -> Outputs:
     """Finds the newest blessed model that was made from something else than the one about to be made.
 
-    With none, gives an address that stands for nothing.
+    With none, gives the address of what stands for nothing.
     """
     registry = FolderRegistry(told.parameters["registry"])
     found = registry.newest(told.parameters["pipeline"], made_from=_made_from(told))
-    nothing = told.outputs["nothing"]
-    write_absent(nothing)
     logging.info(
         "%s", f"the baseline is {found.model}, blessed {found.time}" if found else "no model was blessed before"
     )
-    return {"nothing": (nothing, {})}, {"model_uri": found.model if found else nothing.uri}
+    return {}, {MODEL_URI: found.model if found else told.inputs[NOTHING].uri}
 
 
 def record_blessing(told: ExecutorInput) -> Outputs:
@@ -165,6 +169,7 @@ def _made_from(told: ExecutorInput) -> str:
 
 LOOKUPS: Mapping[str, Callable[[ExecutorInput], Outputs]] = {
     "inputs": ingest_inputs,
+    "nothing": nothing,
     "blessed-model": last_blessed_model,
     "record": record_blessing,
     "record-window": record_window,

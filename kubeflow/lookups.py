@@ -21,7 +21,7 @@ NEW = "new"
 WINDOW = "window"
 MODEL_URI = "model_uri"
 NOTHING = "nothing"
-"""Output of a look-up that found nothing: a folder whose address is imported in place of an artifact."""
+"""An artifact that stands for none: a folder whose address is imported where a look-up found nothing."""
 MODEL_TITLE = "tfx.Model"
 _URI, _ARTIFACT = "uri", "artifact"
 """Names of an importer's input and output as the SDK of Kubeflow gives them; its local runner knows no others."""
@@ -79,13 +79,30 @@ MadeFrom = Mapping[str, str | Output]
 """What a model follows from: `made_from`, a digest of the parameters, and `request`, the data as a look-up found it."""
 
 
-def find_blessed_model(resolver: str, pipeline: str, made_from: MadeFrom, environment: EnvironmentConfig) -> Task:
-    """Returns the task that finds the newest blessed model that was made from something else."""
+def make_nothing(resolver: str, environment: EnvironmentConfig) -> Task:
+    """Returns the task that makes the artifact which stands for none.
+
+    It asks nothing, so that Kubeflow's cache gives every later run the same artifact: nodes that take it are not
+    repeated while nothing changes. The backend knows no empty inputs, and a look-up, which is never cached, would make
+    one at another address each time.
+    """
+    return Task(
+        name=f"no-{task_name(resolver)}",
+        label=resolver,
+        outputs={NOTHING: "system.Artifact"},
+        cache=environment.node(resolver).cache is not False,
+    )
+
+
+def find_blessed_model(
+    resolver: str, pipeline: str, made_from: MadeFrom, nothing: Task, environment: EnvironmentConfig
+) -> Task:
+    """Returns the task that finds the newest blessed model that was made from something else, or gives `nothing`."""
     return Task(
         name=f"find-{task_name(resolver)}",
         label=resolver,
         parameters={"registry": environment.registry, "pipeline": pipeline, **made_from},
-        outputs={NOTHING: "system.Artifact"},
+        artifacts={NOTHING: (Output(nothing.name, NOTHING), "system.Artifact")},
         output_parameters={MODEL_URI: "STRING"},
         cache=False,
     )

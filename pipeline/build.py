@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow_data_validation as tfdv
 from tfx import types
-from tfx.components import Evaluator, ExampleValidator, Trainer, Tuner
+from tfx.components import ExampleValidator, Trainer, Tuner
 from tfx.dsl.components.base import base_node
 from tfx.dsl.components.common.resolver import Resolver
 from tfx.orchestration import metadata
@@ -18,6 +18,7 @@ from tfx.types import standard_artifacts
 
 from components.blessed import LastBlessedModel
 from components.data_gate.component import DataGate, SpanComparison
+from components.evaluation.component import Evaluator
 from components.evaluation.eval_config import eval_config
 from components.ingest.component import Ingest, SpansOfWindow
 from components.ingest.request import KnownSpan, Request
@@ -242,9 +243,7 @@ def build_nodes(loaded: Loaded, place: Place, *, reuse: bool = True) -> list[bas
         examples=examples,
         model=model,
         baseline_model=last,
-        eval_config=eval_config(
-            config.evaluation, request.spans[-1].number if request.spans and request.spanned else None
-        ),
+        eval_config=eval_config(config.evaluation, spanned=request.spanned),
     )
     serving_check = ServingCheck(model=model)
 

@@ -7,7 +7,6 @@ from google.protobuf import wrappers_pb2
 
 from components.evaluation.config import Bounds, EvaluationConfig, Threshold
 from components.evaluation.metrics import METRICS, Metric
-from preprocessing.columns import span_in_row_ids
 from preprocessing.outputs import EXAMPLE_WEIGHT, LABEL, SPAN
 
 TRANSFORM_SIGNATURE = "transform_features"
@@ -17,16 +16,20 @@ ALWAYS_MEASURED = "example_count"
 """Has a threshold in every config, so that the Evaluator always gives a verdict: stock TFX gives none without."""
 
 
-def eval_config(config: EvaluationConfig, newest_span: int | None = None) -> tfma.EvalConfig:
+NEWEST = "NEWEST_SPAN"
+"""Stands for the newest span until the Evaluator has its examples."""
+
+
+def eval_config(config: EvaluationConfig, *, spanned: bool = False) -> tfma.EvalConfig:
     """Returns what the Evaluator runs: metrics, slices, thresholds, and the last blessed model as baseline.
 
     Labels and weights come from the export's `transform_features`, predictions from `serving_default`.
 
     Args:
         config: the section.
-        newest_span: number of the window's newest span, which is measured for itself too, and by slice; None without.
+        spanned: whether the source has spans; the newest is measured for itself too, and by slice.
     """
-    newest = {} if newest_span is None else {SPAN: str(span_in_row_ids(newest_span))}
+    newest = {SPAN: NEWEST} if spanned else {}
     rows = [{}, newest] if newest else [{}]
     spec = {
         "signature_name": "serving_default",

@@ -49,7 +49,7 @@ def test_kfp_parses_both_documents_strictly(taxi_package):
     pipeline, platform = yaml.safe_load_all(to_yaml(taxi_package))
     spec = json_format.ParseDict(pipeline, pipeline_spec_pb2.PipelineSpec())
     json_format.ParseDict(platform, pipeline_spec_pb2.PlatformSpec())
-    assert spec.schema_version == "2.1.0" and len(spec.root.dag.tasks) == 18
+    assert spec.schema_version == "2.1.0" and len(spec.root.dag.tasks) == 19
 
 
 def test_the_kfp_sdk_loads_it_as_a_component(taxi_package):
@@ -212,10 +212,16 @@ def test_a_window_that_only_grows_is_refused_by_name(compile_taxi):
         compile_taxi(edit={FILES: "    path: trips/{SPAN}.csv\n  window: {spans: all}"})
 
 
-def test_a_gate_that_cannot_be_kept_is_refused_by_name(compile_taxi):
+def test_the_newest_span_is_found_by_the_evaluator_itself(compile_taxi):
     edit = {FILES: "    path: trips/{SPAN}.csv", "auc: {min: 0.85,": "auc: {newest_span: {min: 0.8}, min: 0.85,"}
-    with pytest.raises(UserError, match=r"evaluation\.thresholds\.auc\.newest_span: which span is the newest"):
-        compile_taxi(edit=edit)
+    package = compile_taxi(edit=edit).package
+    given = package.pipeline["root"]["dag"]["tasks"]["evaluator"]["inputs"]["parameters"]["eval_config"]
+    config = json.loads(given["runtimeValue"]["constant"])
+    [auc] = [m for m in config["metrics_specs"][0]["metrics"] if json.loads(m["config"])["name"] == "auc"]
+    judged = [threshold["slicing_specs"] for threshold in auc["per_slice_thresholds"]]
+    assert judged == [[{}], [{"feature_values": {"span": "NEWEST_SPAN"}}]]
+    plan = json.loads(package.executors["exec-evaluator"]["container"]["args"][1])
+    assert plan["executor"] == "components.evaluation.component.Executor"
 
 
 def test_nodes_that_keep_something_of_spans_have_the_volume_of_the_registry(compile_taxi):

@@ -46,7 +46,7 @@ class Engine:
             copy.path.mkdir(parents=True, exist_ok=True)
             (copy.path / "file").write_text("x")
         values = {"model_uri": str(copy.path)} if (copy := told.outputs.get("model")) else {}
-        values |= {"model_uri": "/an/earlier/model"} if "nothing" in told.outputs else {}
+        values |= {"model_uri": "/an/earlier/model"} if "nothing" in told.inputs else {}
         values |= {"request": told.parameters["request"]} if "folder" in told.parameters else {}
         write_output(told.output_file, {name: (copy, {"made": 1}) for name, copy in told.outputs.items()}, values)
         return types.SimpleNamespace(logs=lambda stream: [], wait=lambda: {"StatusCode": 0})

@@ -1,5 +1,6 @@
 """What look-up containers find: files with their fingerprint, and blessed models in a registry."""
 
+import copy
 import json
 import os
 import time
@@ -10,10 +11,12 @@ import pytest
 from components.ingest.config import IngestConfig
 from components.ingest.request import KnownSpan, Request, read_request
 from kubeflow.executor_input import ABSENT, parse
-from kubeflow.lookup import ingest_inputs, last_blessed_model, record_blessing, record_window
+from kubeflow.lookup import ingest_inputs, last_blessed_model, nothing, record_blessing, record_window
 from kubeflow.registry import FolderRegistry
 from preprocessing.columns import RawColumn
 from preprocessing.errors import UserError
+from tests.kubeflow.backend.run import Backend
+from tests.kubeflow.conftest import as_text, toy, toy_package
 
 
 @pytest.fixture(params=["path", "memory://"])
@@ -66,12 +69,49 @@ def test_a_half_written_entry_is_not_read(tmp_path):
     assert FolderRegistry(str(tmp_path)).newest("taxi", made_from="") is None
 
 
+NOTHING = {"nothing": {"artifacts": [{"uri": "minio://b/nothing"}]}}
+
+
 def test_without_a_blessed_model_the_address_of_nothing_is_given(tmp_path):
     parameters = {"registry": str(tmp_path / "registry"), "pipeline": "taxi", "made_from": "a", "request": "{}"}
-    asked = told(parameters, outputs={"nothing": str(tmp_path / "nothing")})
-    _, found = last_blessed_model(asked)
-    assert found == {"model_uri": "minio://b/nothing"}
+    assert last_blessed_model(told(parameters, inputs=NOTHING)) == ({}, {"model_uri": "minio://b/nothing"})
+
+
+def test_what_stands_for_nothing_says_so(tmp_path):
+    nothing(told({}, outputs={"nothing": str(tmp_path / "nothing")}))
     assert [file.name for file in (tmp_path / "nothing").iterdir()] == [ABSENT]
+
+
+@pytest.mark.integration
+def test_while_no_model_was_blessed_an_unchanged_run_repeats_no_node_that_would_follow_one(tmp_path, taxi_package):
+    """The look-ups of the taxi package, and a node that takes what they find, under the backend's rules."""
+    see = "os.makedirs(paths['out']); open(paths['out'] + '/seen', 'w').write(str(os.listdir(paths['model'])))"
+    node = toy("node", see, artifacts={"model": ("last-blessed-model", "model")}, outputs=("out",), cache=True)
+    spec, toys = copy.deepcopy(taxi_package.pipeline), toy_package(node)
+    lookups = ("no-last-blessed-model", "find-last-blessed-model", "last-blessed-model")
+    spec["root"]["dag"]["tasks"] = {name: spec["root"]["dag"]["tasks"][name] for name in lookups}
+    find = spec["root"]["dag"]["tasks"]["find-last-blessed-model"]
+    find["dependentTasks"].remove("find-ingest-inputs")
+    for name, value in (("registry", str(tmp_path / "registry")), ("request", "{}")):
+        find["inputs"]["parameters"][name] = {"runtimeValue": {"constant": value}}
+    spec["root"]["dag"]["tasks"] |= toys["root"]["dag"]["tasks"]
+    spec["components"] |= toys["components"]
+    spec["deploymentSpec"]["executors"] |= toys["deploymentSpec"]["executors"]
+    backend = Backend(tmp_path / "kfp")
+
+    def run() -> dict[str, str]:
+        return backend.run(as_text(spec)).states
+
+    first, again = run(), run()
+    assert set(first.values()) == {"COMPLETE"}
+    assert again == {**first, "no-last-blessed-model": "CACHED", "node": "CACHED"}
+    [seen] = [key for key in backend.store.keys() if key.endswith("/out/seen")]
+    assert backend.store.path(seen).read_text() == str([ABSENT])
+    model = tmp_path / "model"
+    model.write_text("x")
+    backend.store.upload(model, "minio://mlpipeline/earlier/model/file")
+    FolderRegistry(str(tmp_path / "registry")).record("taxi", "minio://mlpipeline/earlier/model", "x", "others")
+    assert run()["node"] == "COMPLETE", "a model to follow is something new"
 
 
 def test_a_blessing_is_recorded_and_found_and_a_refusal_is_not(tmp_path):
@@ -85,7 +125,7 @@ def test_a_blessing_is_recorded_and_found_and_a_refusal_is_not(tmp_path):
 
     def found(made_from: str, request: str) -> str:
         asked = {**parameters, "made_from": made_from, "request": request}
-        return last_blessed_model(told(asked, outputs={"nothing": str(tmp_path / "nothing")}))[1]["model_uri"]
+        return last_blessed_model(told(asked, inputs=NOTHING))[1]["model_uri"]
 
     assert found("parameters", "day 4") == "s3://b/3"
     assert found("parameters", "day 3") == "s3://b/1", (

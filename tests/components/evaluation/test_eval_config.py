@@ -1,5 +1,10 @@
 import json
 
+import tensorflow_model_analysis as tfma
+from google.protobuf import json_format
+from tfx.types import standard_artifacts
+
+from components.evaluation.component import with_newest_span
 from components.evaluation.config import Bounds, EvaluationConfig, Threshold
 from components.evaluation.eval_config import eval_config
 
@@ -42,14 +47,24 @@ def test_the_newest_span_is_measured_and_judged_for_itself():
     bounds = Bounds(not_worse_than="blessed", tolerance=0.02)
     threshold = Threshold(not_worse_than="blessed", newest_span=bounds)
     config = EvaluationConfig(slices=(("hour",),), thresholds={"auc": threshold})
-    # 2026-03-04 is day 20,516; row ids have it modulo 4,096.
-    made = eval_config(config, 20516)
+    made = eval_config(config, spanned=True)
     slices = [(list(s.feature_keys), dict(s.feature_values)) for s in made.slicing_specs]
-    assert slices == [([], {}), ([], {"span": "36"}), (["hour"], {}), (["hour"], {"span": "36"})]
+    assert slices == [([], {}), ([], {"span": "NEWEST_SPAN"}), (["hour"], {}), (["hour"], {"span": "NEWEST_SPAN"})]
     [(whole,), (newest,)] = [t.slicing_specs for t in made.metrics_specs[0].metrics[1].per_slice_thresholds]
-    assert not whole.feature_values and dict(newest.feature_values) == {"span": "36"}
+    assert not whole.feature_values and dict(newest.feature_values) == {"span": "NEWEST_SPAN"}
     changes = [t.threshold.change_threshold for t in made.metrics_specs[0].metrics[1].per_slice_thresholds]
     assert [change.absolute.value for change in changes] == [0.0, -0.02]
+
+
+def test_the_newest_span_is_that_of_the_examples_by_its_number_in_row_ids():
+    examples = []
+    for span in (20515, 20516, 20514):
+        examples.append(standard_artifacts.Examples())
+        examples[-1].span = span
+    config = json_format.MessageToJson(eval_config(EvaluationConfig(metrics=("auc",)), spanned=True))
+    told = json_format.Parse(with_newest_span(config, examples), tfma.EvalConfig())
+    # 2026-03-04 is day 20,516; row ids have it modulo 4,096.
+    assert [dict(specs.feature_values) for specs in told.slicing_specs] == [{}, {"span": "36"}]
 
 
 def test_without_spans_a_threshold_on_the_newest_judges_nothing():

@@ -149,10 +149,12 @@ class _Run:
         return "COMPLETE"
 
     def _attempts(self, name: str, task: dict, component: dict, container: dict, message: dict, salt: str):
-        """Every retry is a new pod with an empty file system and the same addresses."""
+        """Every retry is a new pod: an empty file system, the same addresses, at the same paths."""
         most = 1 + task.get("retryPolicy", {}).get("maxRetryCount", 0)
         for attempt in range(most):
             self.result.attempts[name] = attempt + 1
+            if attempt:
+                self.result.folders[name].rename(f"{self.result.folders[name]}-{attempt - 1}")
             pod = self._pod(name, container, component["executorLabel"], attempt)
             self.result.folders[name] = pod.folder
             told = json.loads(json.dumps(message))
@@ -183,7 +185,7 @@ class _Run:
             raise TaskFailed(name, str(error)) from error
 
     def _pod(self, name: str, container: dict, label: str, attempt: int) -> Pod:
-        folder = self.backend._folder / "pods" / self.result.id / f"{name}-{attempt}"
+        folder = self.backend._folder / "pods" / self.result.id / name
         folder.mkdir(parents=True)
         secrets = {}
         for secret in self.platform.get(label, {}).get("secretAsEnv", []):

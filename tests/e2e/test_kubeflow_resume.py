@@ -1,0 +1,153 @@
+"""A Trainer that is killed while it trains and tried again as a new pod, under the rules of Kubeflow."""
+
+import importlib.util
+import itertools
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from tests.kubeflow.backend.run import Backend
+
+pytestmark = pytest.mark.e2e
+
+ROWS = 3_000
+UPDATES = 1_500
+PIPELINE = """\
+name: taxi
+data:
+  source: {format: csv, path: trips.csv}
+  derive: {big_tipper: tips > 0.2 * fare}
+label: {name: big_tipper, task: binary}
+features:
+  fare: {type: number, transforms: [{clip: {min: 0, max: 500}}, z_score]}
+  payment_type: category
+model: {kind: mlp, hidden: [16], dropout: 0.3, batch_norm: true}
+training:
+  {epochs: 3, batch_size: 2, steps_per_execution: 50, checkpoint: {every_steps: 100, every_seconds: null}}
+"""
+ENVIRONMENT = """\
+image: registry.example/taxi:1.4.2
+kubeflow: "2.5"
+folder: {folder}/pipeline
+registry: {folder}/models/registry
+push_to: {folder}/models/taxi
+defaults: {{volumes: [{{claim: models, mount: {folder}/models}}]}}
+nodes: {{Trainer: {{cache: false, retries: {{count: 1, backoff: 1s}}}}}}
+"""
+
+
+def compiled(folder: Path) -> str:
+    """Returns the package with the Trainer and all that it waits for."""
+    (folder / "pipeline").mkdir()
+    tfx = importlib.util.find_spec("tfx").submodule_search_locations[0]
+    with open(f"{tfx}/examples/chicago_taxi_pipeline/data/simple/data.csv") as file:
+        (folder / "pipeline" / "trips.csv").write_text("".join(itertools.islice(file, 1 + ROWS)))
+    (folder / "pipeline" / "pipeline.yaml").write_text(PIPELINE)
+    (folder / "env.yaml").write_text(ENVIRONMENT.format(folder=folder))
+    command = ["compile", folder / "pipeline/pipeline.yaml", "--env", folder / "env.yaml", "-o", folder / "p.yaml"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pipeline.cli", *map(str, command)],
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    spec, platform = yaml.safe_load_all((folder / "p.yaml").read_text())
+    tasks, kept = spec["root"]["dag"]["tasks"], ["trainer"]
+    for name in kept:
+        kept += [other for other in tasks[name].get("dependentTasks", ()) if other not in kept]
+    spec["root"]["dag"]["tasks"] = {name: tasks[name] for name in kept}
+    return yaml.safe_dump_all([spec, platform])
+
+
+class Killer:
+    """Ends the first attempt at the Trainer with kill -9 once so many updates are saved; it looks from outside."""
+
+    def __init__(self, work: Path):
+        self._work, self.threads = work, []
+
+    def __call__(self, task: str, attempt: int, process: subprocess.Popen) -> None:
+        if (task, attempt) == ("trainer", 0):
+            self.threads.append(threading.Thread(target=self._kill, args=(process,)))
+            self.threads[-1].start()
+
+    def _kill(self, process: subprocess.Popen) -> None:
+        deadline = time.monotonic() + 300
+        while self.saved() < UPDATES and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+
+    def saved(self) -> int:
+        """Returns the updates before the newest checkpoint."""
+        found = self._work.glob("*/ckpt-*.index")
+        return max((int(path.stem.split("-")[-1]) for path in found), default=0)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Returns the installation, a run that nothing disturbs, and one of the same package whose Trainer is killed."""
+    folder = tmp_path_factory.mktemp("resume")
+    package = compiled(folder)
+    backend = Backend(folder / "kfp")
+    undisturbed = backend.run(package, parallel=2)
+    backend.started = Killer(folder / "models" / "registry" / "taxi" / "work" / "Trainer")
+    killed = backend.run(package, parallel=2)
+    for thread in backend.started.threads:
+        thread.join(timeout=60)
+    return folder, backend, undisturbed, killed
+
+
+def outputs(backend: Backend, run: str, name: str) -> Path:
+    """Returns a file, or the files with a prefix, among what the Trainer of a run made."""
+    [key] = [key for key in backend.store.keys() if f"/{run}/trainer/" in key and key.endswith(name)]
+    return backend.store.path(key)
+
+
+def training(backend: Backend, run: str) -> dict:
+    return json.loads(outputs(backend, run, "/training.json").read_text())
+
+
+def test_the_second_attempt_goes_on_in_the_middle_of_an_epoch(runs):
+    _, backend, undisturbed, killed = runs
+    assert (undisturbed.attempts["trainer"], killed.attempts["trainer"]) == (1, 2)
+    assert {task for task, state in killed.states.items() if state == "COMPLETE"} == {"find-ingest-inputs", "trainer"}
+    whole, resumed = training(backend, undisturbed.id), training(backend, killed.id)
+    per_epoch = -(-whole["rows"]["train"] // 2)
+    assert whole["resumed_at_update"] == 0 and resumed["resumed_at_update"] >= UPDATES
+    assert resumed["resumed_at_update"] % per_epoch != 0
+    assert resumed["history"]["loss"] == pytest.approx(whole["history"]["loss"], rel=1e-12)
+
+
+def test_it_ends_with_the_weights_of_a_training_that_nothing_disturbed(runs):
+    import tensorflow as tf
+
+    _, backend, undisturbed, killed = runs
+    weights = []
+    for run in (undisturbed, killed):
+        index = outputs(backend, run.id, "/Format-Serving/variables/variables.index")
+        reader = tf.train.load_checkpoint(str(index.with_suffix("")))
+        names = reader.get_variable_to_dtype_map()
+        weights.append({n: reader.get_tensor(n) for n, kind in names.items() if kind.is_floating})
+    assert weights[0].keys() == weights[1].keys() and sum(value.size for value in weights[0].values()) > 100
+    for name, value in weights[0].items():
+        np.testing.assert_array_equal(weights[1][name], value, err_msg=name)
+
+
+def test_each_attempt_had_data_of_its_own_at_the_same_path(runs):
+    folder, _, _, killed = runs
+    pods = folder / "kfp" / "pods" / killed.id
+    found = [
+        sorted(path.relative_to(pods / pod) for path in (pods / pod).rglob("*.gz")) for pod in ("trainer-0", "trainer")
+    ]
+    assert found[0] == found[1] != []
+
+
+def test_nothing_of_the_training_is_left_in_the_registry(runs):
+    folder, _, _, _ = runs
+    assert list((folder / "models" / "registry" / "taxi" / "work" / "Trainer").iterdir()) == []
