@@ -16,10 +16,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from components.data_gate.judge import Verdict, judge
+from components.data_gate.judge import judge
 from components.data_gate.read import summarize_raw
 from components.data_gate.series import Series, series_of
 from components.data_gate.summary import Summary
+from components.data_gate.verdict import Verdict
 from components.ingest.request import Request
 from components.ingest.spans import find_window
 from pipeline.config import PipelineConfig

@@ -15,6 +15,7 @@ from typing import Any
 
 from kubeflow import termination
 from kubeflow.executor_input import Copy, ExecutorInput, name_values, parse, write_absent, write_output
+from kubeflow.imports import libraries_for
 from kubeflow.parts import Json
 from pipeline.environment import set_environment
 from preprocessing.errors import UserError
@@ -59,16 +60,12 @@ def run_node(plan: Json, told: ExecutorInput) -> None:
         UserError: An input has no files, or an output was declared and not written.
     """
     set_environment()
-    import_tensorflow()
-    folder = plan["folder"]
-    if Path(folder).is_dir():
-        # Beam's and Keras's own processes find the user's modules there too.
-        sys.path.insert(0, folder)
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
+    direct = plan["artifacts"] == "direct"
+    with libraries_for(plan["executor"], direct=direct):
+        executor_class = _import_executor(plan["executor"], plan["folder"])
     from kubeflow.artifacts import to_tfx
     from kubeflow.facts import tell_node
 
-    direct = plan["artifacts"] == "direct"
     _forget_times(told)
     inputs = {name: copy for name, copy in told.inputs.items() if not copy.is_absent}
     if not direct:
@@ -85,7 +82,7 @@ def run_node(plan: Json, told: ExecutorInput) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         tell_node(os.environ, plan["node"], told, Path(scratch))
         temporary = f"{os.path.dirname(next(iter(told.outputs.values())).uri)}/.temp" if direct else scratch
-        _executor(plan, _data_bytes(told, plan), temporary).Do(input_dict, output_dict, properties)
+        _executor(executor_class, plan, _data_bytes(told, plan), temporary).Do(input_dict, output_dict, properties)
     copies = [*inputs.values(), *told.outputs.values()]
     described = {
         name: (told.outputs[name], _described(told.outputs[name], artifacts, copies, direct=direct))
@@ -94,19 +91,15 @@ def run_node(plan: Json, told: ExecutorInput) -> None:
     write_output(told.output_file, described, {})
 
 
-def import_tensorflow() -> None:
-    """Imports TensorFlow, and Keras with it, without scikit-learn.
+def _import_executor(class_path: str, folder: str) -> Any:
+    """Returns the class of an executor, and lets Python find the user's modules from now on."""
+    if Path(folder).is_dir():
+        # Beam's and Keras's own processes find the user's modules there too.
+        sys.path.insert(0, folder)
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
+    from tfx.utils import import_utils
 
-    Keras looks for it for the sake of wrappers that no pipeline uses, and takes over a second of every container to do
-    so. Whoever imports it later gets it.
-    """
-    if "sklearn" in sys.modules or "keras" in sys.modules:
-        return
-    sys.modules["sklearn"] = None  # type: ignore[assignment]
-    try:
-        import tensorflow  # noqa: F401
-    finally:
-        del sys.modules["sklearn"]
+    return import_utils.import_class_by_path(class_path)
 
 
 def _forget_times(told: ExecutorInput) -> None:
@@ -123,14 +116,14 @@ def _properties(types: Mapping[str, str], values: Json) -> dict[str, Any]:
     return {name: _CASTS[kind](values[name]) for name, kind in types.items() if name in values}
 
 
-def _executor(plan: Json, data_bytes: int, temporary: str) -> Any:
-    from tfx.dsl.components.base import base_beam_executor, base_executor
-    from tfx.utils import import_utils
+def _executor(executor_class: Any, plan: Json, data_bytes: int, temporary: str) -> Any:
+    from tfx.dsl.components.base import base_executor
 
-    executor_class = import_utils.import_class_by_path(plan["executor"])
     if not plan["beam"]:
         context = base_executor.BaseExecutor.Context(tmp_dir=temporary, unique_id="node")
         return executor_class(context)
+    from tfx.dsl.components.base import base_beam_executor
+
     from pipeline.beam_args import beam_args
     from pipeline.config import BeamConfig
 

@@ -17,7 +17,8 @@ from tfx.orchestration.pipeline import Pipeline
 from tfx.types import standard_artifacts
 
 from components.blessed import LastBlessedModel
-from components.data_gate.component import DataGate, SpanComparison
+from components.data_gate.component import SpanComparison
+from components.data_gate.gate import DataGate
 from components.evaluation.component import Evaluator
 from components.evaluation.eval_config import eval_config
 from components.ingest.component import Ingest, SpansOfWindow

@@ -17,7 +17,7 @@ from preprocessing.columns import raw_columns
 from preprocessing.errors import UserError
 
 if TYPE_CHECKING:
-    from components.data_gate.judge import Verdict
+    from components.data_gate.verdict import Verdict
 
 _MOST_SECONDS = 3600
 _ERROR = "error"
@@ -74,7 +74,7 @@ def drift_in_a_process(file: Path, *, root: Path | None = None, span: str | None
     Raises:
         UserError: What `drift` raises, or the process was killed or took longer than an hour.
     """
-    from components.data_gate.judge import read_verdict
+    from components.data_gate.verdict import read_verdict
 
     arguments = json.dumps({"file": str(file), "root": root and str(root), "span": span})
     try:

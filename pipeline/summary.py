@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from components.artifacts import Report, SpanComparison
-from components.data_gate.component import read_comparison
-from components.data_gate.judge import Verdict as DataVerdict
+from components.data_gate.gate import read_comparison
+from components.data_gate.verdict import Verdict as DataVerdict
 from components.evaluation.verdict import Verdict, read_verdict
 from components.ingest.overlap import Overlap
 from components.transform.analysis import Analysis, read_analysis

@@ -1,7 +1,4 @@
-"""SpanComparison, which looks at the newest span and tells what moved; and DataGate, which stops the run for it.
-
-They are two nodes, so that what was found is published, and shown, also where it stops the run.
-"""
+"""SpanComparison, which looks at the newest span and tells what moved."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,24 +7,21 @@ from typing import Any
 import apache_beam as beam
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 from tfx import types
-from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
-from tfx.dsl.component.experimental.decorators import component
 from tfx.dsl.components.base import base_beam_component, base_beam_executor, executor_spec
 from tfx.dsl.io import fileio
 from tfx.types import artifact_utils, component_spec, standard_artifacts
 
-from components.artifacts import DataVerdict
 from components.artifacts import SpanComparison as SpanComparisonArtifact
 from components.data_gate.config import GatesConfig
 from components.data_gate.distribution import Distribution
-from components.data_gate.judge import Verdict, judge, read_verdict
+from components.data_gate.judge import judge
 from components.data_gate.read import sketch_records
 from components.data_gate.series import Series, series_of
 from components.data_gate.summary import Summary, SummaryStore, joined
+from components.data_gate.verdict import Verdict
 from components.ingest.component import FINGERPRINT, LABEL, by_span
 from components.report.gate_page import render_gate
 from preprocessing.config import PreprocessingConfig
-from preprocessing.errors import UserError
 
 _ANOMALIES = "SchemaDiff.pb"
 
@@ -151,12 +145,6 @@ def write_comparison(comparison: types.Artifact, verdict: Verdict, name: str) ->
     comparison.set_int_custom_property("retrain", int(verdict.retrain))
 
 
-def read_comparison(uri: str) -> Verdict:
-    """Returns the verdict of a SpanComparison artifact."""
-    with fileio.open(f"{uri}/{SpanComparisonArtifact.FILE}") as file:
-        return read_verdict(json.loads(file.read()))
-
-
 class SpanComparisonSpec(component_spec.ComponentSpec):
     """Parameters, inputs and outputs of SpanComparison."""
 
@@ -212,35 +200,3 @@ class SpanComparison(base_beam_component.BaseBeamComponent):
                 comparison=types.Channel(type=SpanComparisonArtifact),
             )
         )
-
-
-@component
-def DataGate(
-    comparison: InputArtifact[SpanComparisonArtifact],
-    verdict: OutputArtifact[DataVerdict],
-    serving: Parameter[str],
-) -> None:
-    """Fails if a finding's policy is `stop`.
-
-    Args:
-        serving: where models are pushed to, for the message.
-    """
-    found = read_comparison(comparison.uri)
-    if found.stopped:
-        raise UserError(stop_message(found, serving))
-    verdict.set_string_custom_property("span", found.span)
-    verdict.set_int_custom_property("warnings", len(found.findings))
-    verdict.set_int_custom_property("retrain", int(found.retrain))
-
-
-def stop_message(found: Verdict, serving: str) -> str:
-    """Returns what moved, by how much, and what to do, of a verdict that stops."""
-    stops = [finding for finding in found.findings if finding.policy == "stop"]
-    return "\n".join(
-        [
-            f"{found.span} has changed, and nothing was trained; what is served from {serving} stays.",
-            *(f"  {finding.text} (gates.{finding.check})" for finding in stops),
-            "If the data is wrong, mend it and run again. If this is how it is now, `fullpass run FILE --gate warn` "
-            "trains on it once; to be told only, from now on, write `warn` for the check.",
-        ]
-    )

@@ -2,105 +2,22 @@
 
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import replace
 
-from components.data_gate.config import Check, Divergences, GatesConfig, Policy
+from components.data_gate.config import Check, Divergences, GatesConfig
 from components.data_gate.divergence import Divergence, divergence, share_by_chance
 from components.data_gate.series import Series
 from components.data_gate.summary import Summary, together
+from components.data_gate.verdict import Compared, Finding, Verdict
 
 ALL_DATA = "The data"
 """What is judged where there are no spans."""
-_WORST = 3
 _SEASONS = {"day": 7, "hour": 24}
 """Unit of spans -> spans after which they are alike again: what differs from the span before, and not from the one a
 season before, is told only if it is apart from the window too."""
 _OF_DISTRIBUTIONS = ("drift", "label", "missing")
 _POISSON = 4.0
 """Standard deviations by which a number of rows fluctuates by chance."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something that moved further than it may. over: measure / limit, to rank by. text: for people, in full."""
-
-    check: str
-    subject: str
-    policy: Policy
-    text: str
-    over: float
-
-
-@dataclass(frozen=True)
-class Compared:
-    """One series of the newest span against other data. against: what that is. js_limit, linf_limit: without chance."""
-
-    series: str
-    against: str
-    divergence: Divergence
-    js_limit: float
-    linf_limit: float
-
-    @property
-    def over(self) -> float:
-        """By how many times its limit it diverges, beyond chance; 1 is the limit."""
-        d = self.divergence
-        return max((d.js - d.js_chance) / self.js_limit, (d.linf - d.linf_chance) / self.linf_limit, 0.0)
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What was looked at and what was found.
-
-    span: the newest. rows: of it. previous, window: what it was compared with; empty where there was nothing. findings:
-    the most serious first. compared: every series against each of both, the furthest first. notes: what could not be
-    looked at, and why.
-    """
-
-    span: str
-    rows: int
-    previous: str
-    window: str
-    findings: tuple[Finding, ...]
-    compared: tuple[Compared, ...]
-    notes: tuple[str, ...]
-
-    @property
-    def stopped(self) -> bool:
-        """Whether nothing may be trained on this data."""
-        return any(finding.policy == "stop" for finding in self.findings)
-
-    @property
-    def retrain(self) -> bool:
-        """Whether something is a reason to train."""
-        return any(finding.policy == "retrain" for finding in self.findings)
-
-    @property
-    def worst(self) -> tuple[Compared, ...]:
-        """The series that moved most, by divergence or by any other check, each once."""
-        found = {finding.subject: finding.over for finding in reversed(self.findings)}
-        first: dict[str, Compared] = {}
-        for one in sorted(self.compared, key=lambda c: -max(c.over, found.get(c.series, 0.0))):
-            first.setdefault(one.series, one)
-        return tuple(first.values())[:_WORST]
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns it as JSON has it."""
-        return asdict(self) | {"stopped": self.stopped, "retrain": self.retrain}
-
-
-def read_verdict(fields: dict[str, Any]) -> Verdict:
-    """Returns what `to_json` wrote."""
-    known = {name: value for name, value in fields.items() if name not in ("stopped", "retrain")}
-    findings = tuple(Finding(**one) for one in fields["findings"])
-    compared = tuple(Compared(**{**one, "divergence": _read(one["divergence"])}) for one in fields["compared"])
-    return Verdict(**{**known, "findings": findings, "compared": compared, "notes": tuple(fields["notes"])})
-
-
-def _read(fields: dict[str, Any]) -> Divergence:
-    shares = {name: tuple(fields[name]) for name in ("bins", "before", "now")}
-    return Divergence(**{**fields, **shares})
 
 
 def judge(

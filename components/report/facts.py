@@ -10,7 +10,7 @@ from tfx import types
 from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
 
-from components.data_gate.judge import read_verdict as read_verdict_of_data
+from components.data_gate.verdict import read_verdict as read_verdict_of_data
 from components.evaluation.config import EvaluationConfig
 from components.evaluation.verdict import Slice, Verdict, read_slices, read_verdict
 from components.ingest.ingest import QUARANTINE, read_manifest

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from components.data_gate.divergence import MISSING
-from components.data_gate.judge import Compared, Verdict
+from components.data_gate.verdict import Compared, Verdict
 from components.report.charts import paired_bars
 
 _SHOWN_BINS = 12

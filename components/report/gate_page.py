@@ -1,6 +1,6 @@
 """The page of a run that the data gate looked at, before anything is trained: why it goes on, or stops."""
 
-from components.data_gate.judge import Verdict
+from components.data_gate.verdict import Verdict
 from components.report.gate import gate_section
 from components.report.pages import render_page
 

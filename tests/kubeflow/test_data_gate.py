@@ -16,7 +16,7 @@ def run_gate(tmp_path, policy):
     """Runs the container of DataGate on a comparison with one finding."""
     from components.artifacts import SpanComparison
     from components.data_gate.component import write_comparison
-    from components.data_gate.judge import Finding, Verdict
+    from components.data_gate.verdict import Finding, Verdict
 
     finding = Finding("missing", "vendor_id", policy, "vendor_id: 8.0% of values missing, 0.3% in 2020-03.", 1.5)
     comparison = SpanComparison()
@@ -24,7 +24,7 @@ def run_gate(tmp_path, policy):
     (tmp_path / "comparison").mkdir()
     write_comparison(comparison, Verdict("2020-04", 10_000, "2020-03", "", (finding,), (), ()), "taxi")
     plan = {
-        "node": "DataGate", "executor": "components.data_gate.component.DataGate_Executor",
+        "node": "DataGate", "executor": "components.data_gate.gate.DataGate_Executor",
         "parameters": {"serving": "str"}, "inputs": {"comparison": "components.artifacts.SpanComparison"},
         "outputs": {"verdict": "components.artifacts.DataVerdict"}, "beam": None, "folder": str(tmp_path),
         "artifacts": "copied", "joined": {"comparison": ["comparison"]},

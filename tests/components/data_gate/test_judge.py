@@ -8,9 +8,10 @@ import pyarrow as pa
 import pytest
 
 from components.data_gate.config import GatesConfig
-from components.data_gate.judge import judge, read_verdict
+from components.data_gate.judge import judge
 from components.data_gate.series import Sketches, series_of
 from components.data_gate.summary import Summary, SummaryStore, joined, together
+from components.data_gate.verdict import read_verdict
 from preprocessing.config import PreprocessingConfig
 
 CONFIG = {

@@ -6,8 +6,8 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from components.data_gate.distribution import Distribution
 from components.data_gate.divergence import divergence
-from components.data_gate.judge import Compared, Finding
-from components.data_gate.judge import Verdict as DataVerdict
+from components.data_gate.verdict import Compared, Finding
+from components.data_gate.verdict import Verdict as DataVerdict
 from components.evaluation.verdict import Measured, Slice, Verdict
 from components.report.charts import histogram
 from components.report.columns import Column, read_columns
