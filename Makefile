@@ -16,12 +16,12 @@ unexport UV_PYTHON UV_SYSTEM_PYTHON UV_BREAK_SYSTEM_PACKAGES UV_PROJECT_ENVIRONM
 unexport UV_CONSTRAINT UV_OVERRIDE UV_BUILD_CONSTRAINT UV_EXCLUDE_NEWER UV_RESOLUTION UV_PRERELEASE
 unexport UV_NO_VERIFY_HASHES UV_NO_BINARY UV_NO_BUILD UV_VENV_SEED UV_WORKING_DIRECTORY UV_PROJECT
 
-.PHONY: help env demo test test-fast fuzz lint types docs bench bench-taxi bench-input bench-ingest bench-records bench-init bench-window bench-diagnose bench-kubeflow gate-events lock clean FORCE
+.PHONY: help env demo test test-fast fuzz lint types docs bench bench-taxi bench-input bench-ingest bench-records bench-init bench-window bench-diagnose bench-kubeflow gate-events check-serving lock clean FORCE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
 help:  ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
 
 demo: env  ## trains on the Chicago taxi sample, then predicts three raw trips
 	$(BIN)/fullpass run examples/taxi/pipeline.yaml
@@ -78,6 +78,22 @@ bench-input: env  ## stock TFX's input function against ours, on the same transf
 
 bench-diagnose: env  ## does what diagnose recommends give what it promised? ARGS="--cases 'slow disk'"
 	$(PYTHON) -m benchmarks.bench_diagnose $(ARGS)
+
+# --- checks against real servers on loopback: they need more than make and Python, and `make test` runs none ----
+
+EXPORT ?= examples/taxi/serving/current
+
+check-serving: env .tools/tensorflow $(filter examples/taxi/serving/current,$(EXPORT))  ## an export answers in Java as fullpass predict does; needs Java and Maven; EXPORT=FOLDER for another than taxi's
+	EXPORT="$(abspath $(EXPORT))" TENSORFLOW_JAVA="$(CURDIR)/.tools/tensorflow" $(BIN)/pytest tests/live/serving.py $(ARGS)
+
+examples/taxi/serving/current: | $(PROJECT)
+	$(BIN)/fullpass run examples/taxi/pipeline.yaml
+
+.tools/tensorflow: tests/live/tensorflow.xml
+	@command -v java >/dev/null && command -v mvn >/dev/null || { echo "check-serving needs Java (11 or later), and Maven to fetch TensorFlow for Java with." >&2; exit 1; }
+	@rm -rf $@ $@.part
+	mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/$@.part"
+	@mv $@.part $@
 
 clean:  ## removes caches and the outputs of the examples; the environment stays
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist examples/*/runs examples/*/serving
