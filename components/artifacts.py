@@ -2,6 +2,8 @@
 
 from tfx.types import artifact
 
+from components.data_gate.config import COMPARISON_FILE
+
 
 class SchemaComparison(artifact.Artifact):
     """`comparison.txt`: how the declared schema and the one inferred from the data differ."""
@@ -32,7 +34,7 @@ class SpanComparison(artifact.Artifact):
     """`comparison.json`: the newest span against those before, and what the gate makes of it; `report.html`, a page."""
 
     TYPE_NAME = "components.artifacts.SpanComparison"
-    FILE = "comparison.json"
+    FILE = COMPARISON_FILE
     PAGE = "report.html"
 
 

@@ -1,14 +1,12 @@
 """Which model a new one follows: its ids, its weights and what it is compared with."""
 
-import json
 from pathlib import Path
 
 from tfx import types
 from tfx.dsl.components.common import resolver
-from tfx.dsl.io import fileio
-from tfx.utils import path_utils
 
-from components.push import DESCRIPTION, rolled_back_origins
+from components.described import description
+from components.push import rolled_back_origins
 
 
 class LastBlessedModel(resolver.ResolverStrategy):
@@ -44,12 +42,3 @@ class LastBlessedModel(resolver.ResolverStrategy):
             if said is not None and said.get("made_from") != self._made_from:
                 return {"model": [model], "model_blessing": [blessing]}
         return {"model": [], "model_blessing": []}
-
-
-def description(model_uri: str) -> dict | None:
-    """Returns what the export of a model artifact says of itself; None if it is gone."""
-    path = f"{path_utils.serving_model_path(model_uri)}/{DESCRIPTION}"
-    if not fileio.exists(path):
-        return None
-    with fileio.open(path) as file:
-        return json.loads(file.read())

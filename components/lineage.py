@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ml_metadata import proto
-from tfx.dsl.io import fileio
 
-from components.artifacts import SpanComparison
-from components.blessed import description
+from components.data_gate.config import COMPARISON_FILE
+from components.described import description
 from components.evaluation.config import EvaluationConfig
 from components.evaluation.verdict import Verdict, read_verdict
+from components.files import names_under, read_bytes
 from components.push import LINEAGE
 from components.recorded import ADDRESS, properties_of
 
@@ -117,16 +117,13 @@ def _graph(graph: Made | None) -> Json | None:
 
 def folder_digest(folder: str) -> str | None:
     """Returns 16 hex digits of all files of a folder, names and content; None if it is gone."""
-    if not fileio.isdir(folder):
-        return None
     digest = hashlib.sha256()
-    paths = sorted(os.path.join(place, file) for place, _, files in fileio.walk(folder) for file in files)
-    for path in paths:
-        with fileio.open(path, "rb") as opened:
-            content = opened.read()
-        digest.update(f"{os.path.relpath(path, folder)}\0{len(content)}\0".encode())
+    names = names_under(folder)
+    for name in names:
+        content = read_bytes(os.path.join(folder, name)) or b""
+        digest.update(f"{name}\0{len(content)}\0".encode())
         digest.update(content)
-    return digest.hexdigest()[:16]
+    return digest.hexdigest()[:16] if names else None
 
 
 def _judged(verdict: Verdict | None, blessing: Made | None) -> Json:
@@ -147,11 +144,10 @@ def _judged(verdict: Verdict | None, blessing: Made | None) -> Json:
 def _decision(gate: Made) -> Json:
     """Returns what a gate recorded of itself, without what is TFX's own, and what the data gate found, in words."""
     recorded = {name: value for name, value in sorted(gate.properties.items()) if name not in _OF_TFX}
-    comparison = f"{gate.uri}/{SpanComparison.FILE}"
-    if not fileio.exists(comparison):
+    comparison = read_bytes(f"{gate.uri}/{COMPARISON_FILE}")
+    if comparison is None:
         return recorded
-    with fileio.open(comparison) as file:
-        findings = json.loads(file.read())["findings"]
+    findings = json.loads(comparison)["findings"]
     return recorded | {"found": [f"{finding['policy']}: {finding['text']}" for finding in findings]}
 
 

@@ -20,7 +20,6 @@ from components.blessed import LastBlessedModel
 from components.data_gate.component import SpanComparison
 from components.data_gate.gate import DataGate
 from components.evaluation.component import Evaluator
-from components.evaluation.eval_config import eval_config
 from components.ingest.component import Ingest, SpansOfWindow
 from components.ingest.request import KnownSpan, Request
 from components.ingest.spans import Window, find_window
@@ -241,10 +240,11 @@ def build_nodes(loaded: Loaded, place: Place, *, reuse: bool = True) -> list[bas
         options=config.parity.model_dump_json(),
     )
     evaluator = Evaluator(
+        config.evaluation,
         examples=examples,
         model=model,
         baseline_model=last,
-        eval_config=eval_config(config.evaluation, spanned=request.spanned),
+        spanned=request.spanned,
     )
     serving_check = ServingCheck(model=model)
 

@@ -1,7 +1,7 @@
 """What a run ends with: rows, metrics against thresholds, blessed or not and why, where the model is, time per node."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from rich.text import Text
 from components.artifacts import Report, SpanComparison
 from components.data_gate.gate import read_comparison
 from components.data_gate.verdict import Verdict as DataVerdict
-from components.evaluation.verdict import Verdict, read_verdict
+from components.evaluation.verdict import Measured, Verdict, read_verdict
 from components.ingest.overlap import Overlap
 from components.transform.analysis import Analysis, read_analysis
 from pipeline.config import PipelineConfig
@@ -127,7 +127,7 @@ def render(summary: Summary, result: RunResult) -> RenderableType:
     if summary.trials is not None:
         parts.append(trials_table(summary.trials))
     if summary.verdict is not None:
-        parts.append(_metrics(summary.verdict))
+        parts += [_metrics(summary.verdict), *(Text(f"  {note}") for note in summary.verdict.notes)]
     parts += [_times(result), _ending(summary, result)]
     return Group(*parts)
 
@@ -248,11 +248,20 @@ def _metrics(verdict: Verdict) -> Table:
     for heading in ("metric", "value", "last blessed", "required", ""):
         table.add_column(heading, justify="right" if heading in ("value", "last blessed") else "left")
     of_newest = [replace(m, metric=f"{m.metric}, newest span") for m in verdict.newest]
-    for m in (*verdict.metrics, *of_newest):
+    for m in (*verdict.metrics, *of_newest, *_on_slices(verdict)):
         baseline = "" if m.baseline is None else f"{m.baseline:.4f}"
         mark = "" if not m.required else "held" if m.held else "not held"
         table.add_row(m.metric, f"{m.value:.4f}", baseline, m.required, Text(mark, style="green" if m.held else "red"))
     return table
+
+
+def _on_slices(verdict: Verdict) -> Iterator[Measured]:
+    """Yields the slices on which a metric does not hold, or else the worst, named for the table."""
+    for metric, newest, judged in verdict.judged_on_slices():
+        missed = [(f"{metric}, {one.name}", m) for one, m in judged if not m.held]
+        counted = "1 slice" if len(judged) == 1 else f"worst of {len(judged)} slices"
+        for name, m in missed[:_SHOWN] or [(f"{metric}, {counted}", judged[0][1])]:
+            yield replace(m, metric=f"{name}, newest span" if newest else name)
 
 
 def _times(result: RunResult) -> Table:

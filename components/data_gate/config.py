@@ -7,6 +7,9 @@ from pydantic import Field, model_validator
 
 from preprocessing.spec import Count, Fraction, Name, Spec
 
+COMPARISON_FILE = "comparison.json"
+"""Of a SpanComparison artifact: what was found."""
+
 Policy = Literal["ignore", "warn", "stop", "retrain"]
 Divergence = Annotated[float, Field(strict=True, gt=0, le=1)]
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from preprocessing.spec import Name, Real, Spec
+from preprocessing.spec import Count, Name, Real, Spec
 
 
 class Bounds(Spec):
@@ -35,21 +35,40 @@ class Bounds(Spec):
         return self.min is None and self.max is None and self.not_worse_than is None
 
 
-class Threshold(Bounds):
-    """What a metric must reach for a model to be blessed: on all rows of the eval split together, and on the newest."""
+class SliceBounds(Bounds):
+    """What a metric must reach on every slice of `evaluation.slices`, each for itself."""
 
-    newest_span: Bounds | None = None
+    min_examples: Count = 100
+    """Slices of fewer rows, by their weights, are shown and not judged: chance alone moves them."""
+
+
+class SlicedBounds(Bounds):
+    """What a metric must reach on some rows together, and on each slice of them."""
+
+    slices: SliceBounds | None = None
+    """What it must reach on every slice of `evaluation.slices` that has rows enough."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is asked for."""
+        return not self.bounds_rows and self.slices is None
+
+    @property
+    def bounds_rows(self) -> bool:
+        """Whether anything is asked of the rows together."""
+        return not super().is_empty
+
+
+class Threshold(SlicedBounds):
+    """What a metric must reach for a model to be blessed: on all rows of the eval split, and on the newest."""
+
+    newest_span: SlicedBounds | None = None
     """What it must reach on the rows of the window's newest span alone, where the source has spans."""
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is asked for."""
-        return not self.bounds_all_rows and self.newest_span is None
-
-    @property
-    def bounds_all_rows(self) -> bool:
-        """Whether anything is asked of all rows together."""
-        return not super().is_empty
+        return super().is_empty and self.newest_span is None
 
 
 class EvaluationConfig(Spec):
@@ -60,5 +79,5 @@ class EvaluationConfig(Spec):
     slices: tuple[tuple[Name, ...], ...] = ()
     """Each entry is a list of raw columns; metrics are also given per combination of their values."""
     thresholds: dict[Name, Threshold] = Field(default_factory=dict)
-    """Metric -> what it must reach, and what on the newest span; without any, a model is blessed when evaluation
-    succeeds."""
+    """Metric -> what it must reach, on all rows, on each slice, and on the newest span; without any, a model is blessed
+    when evaluation succeeds."""

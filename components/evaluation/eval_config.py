@@ -6,14 +6,11 @@ import tensorflow_model_analysis as tfma
 from google.protobuf import wrappers_pb2
 
 from components.evaluation.config import Bounds, EvaluationConfig, Threshold
+from components.evaluation.measured import ALWAYS_MEASURED, BASELINE, CANDIDATE
 from components.evaluation.metrics import METRICS, Metric
 from preprocessing.outputs import EXAMPLE_WEIGHT, LABEL, SPAN
 
 TRANSFORM_SIGNATURE = "transform_features"
-BASELINE = "baseline"
-CANDIDATE = "candidate"
-ALWAYS_MEASURED = "example_count"
-"""Has a threshold in every config, so that the Evaluator always gives a verdict: stock TFX gives none without."""
 
 
 NEWEST = "NEWEST_SPAN"
@@ -21,7 +18,7 @@ NEWEST = "NEWEST_SPAN"
 
 
 def eval_config(config: EvaluationConfig, *, spanned: bool = False) -> tfma.EvalConfig:
-    """Returns what the Evaluator runs: metrics, slices, thresholds, and the last blessed model as baseline.
+    """Returns what TFMA runs: metrics, slices, thresholds but those on slices, the last blessed model as baseline.
 
     Labels and weights come from the export's `transform_features`, predictions from `serving_default`.
 
@@ -68,9 +65,9 @@ def _metric(metric: Metric, name: str, threshold: Threshold | None, newest: dict
         class_name=metric.tfma, config=json.dumps({"name": name, **dict(metric.options)}, sort_keys=True)
     )
     if threshold is not None:
-        if threshold.bounds_all_rows:
+        if threshold.bounds_rows:
             config.per_slice_thresholds.append(_on({}, _threshold(metric, threshold)))
-        if threshold.newest_span is not None and newest:
+        if threshold.newest_span is not None and threshold.newest_span.bounds_rows and newest:
             config.per_slice_thresholds.append(_on(newest, _threshold(metric, threshold.newest_span)))
     return config
 

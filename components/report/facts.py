@@ -12,7 +12,7 @@ from tfx.types import artifact_utils
 
 from components.data_gate.verdict import read_verdict as read_verdict_of_data
 from components.evaluation.config import EvaluationConfig
-from components.evaluation.verdict import Slice, Verdict, read_slices, read_verdict
+from components.evaluation.verdict import Verdict, read_verdict
 from components.ingest.ingest import QUARANTINE, read_manifest
 from components.report.charts import bar_chart, histogram, line_chart
 from components.report.columns import Column, read_columns
@@ -65,7 +65,6 @@ class Run:
 
     name: str
     verdict: Verdict
-    slices: tuple[Slice, ...]
     training: Training
     parity: Parity
     serving: str
@@ -94,7 +93,6 @@ def read_run(
     return Run(
         name=name,
         verdict=read_verdict(evaluation.uri, config, blessed=blessed),
-        slices=read_slices(evaluation.uri, config),
         training=training(_read_json(f"{model_run.uri}/{TRAINING_FILE}")),
         parity=_parity(_read_json(f"{parity.uri}/parity.json")),
         serving=_serving(_read_json(f"{serving.uri}/serving.json")),

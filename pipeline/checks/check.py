@@ -38,6 +38,7 @@ CHECKS: tuple[Check, ...] = (
     label.check_class_weights,
     evaluation.check_metrics,
     evaluation.check_thresholds,
+    evaluation.check_slice_bounds,
     evaluation.check_slices,
     gates.check_gate_columns,
     gates.check_retrain,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from components.evaluation.config import Bounds
+from components.evaluation.config import Bounds, SlicedBounds
 from components.evaluation.metrics import METRICS
 from pipeline.checks.findings import Finding
 from pipeline.loading.load import Loaded
@@ -31,7 +31,9 @@ def check_thresholds(loaded: Loaded) -> Iterator[Finding]:
 
 
 def bound_problems(keys: Keys, name: str, bounds: Bounds) -> Iterator[Finding]:
-    """Yields what is wrong with the bounds of a metric, which stand at `keys`."""
+    """Yields what is wrong with the bounds of a metric, which stand at `keys`, and with those on slices."""
+    if isinstance(bounds, SlicedBounds) and bounds.slices is not None:
+        yield from bound_problems((*keys, "slices"), name, bounds.slices)
     better = METRICS[name].higher_is_better if name in METRICS else True
     if better is False and bounds.min is not None:
         yield Finding(
@@ -45,6 +47,22 @@ def bound_problems(keys: Keys, name: str, bounds: Bounds) -> Iterator[Finding]:
             f"{name} is best in between, so no value is worse for being smaller or larger. "
             f"Write bounds, such as {name}: {{min: 0.9, max: 1.1}}.",
         )
+
+
+def check_slice_bounds(loaded: Loaded) -> Iterator[Finding]:
+    """Where a metric must reach something on slices, there are some."""
+    evaluation = loaded.config.evaluation
+    if evaluation.slices:
+        return
+    for name, threshold in evaluation.thresholds.items():
+        places: list[tuple[Keys, SlicedBounds | None]] = [((), threshold), (("newest_span",), threshold.newest_span)]
+        for below, bounds in places:
+            if bounds is not None and bounds.slices is not None:
+                yield Finding(
+                    ("evaluation", "thresholds", name, *below, "slices"),
+                    "evaluation.slices is empty, so there is nothing to hold it on. Name columns, such as "
+                    "slices: [[company]] under evaluation, or remove it.",
+                )
 
 
 def check_slices(loaded: Loaded) -> Iterator[Finding]:

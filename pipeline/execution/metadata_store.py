@@ -20,6 +20,7 @@ from components.ingest.request import KnownSpan
 from components.recorded import properties_of
 from pipeline.execution import locks
 from pipeline.execution.events import Artifact, RunResult
+from pipeline.execution.recorded import node_of
 
 INGEST = "Ingest"
 
@@ -110,15 +111,6 @@ def record_run(path: Path, pipeline_name: str, run_id: str, facts: Mapping[str, 
         handle.store.put_contexts([run])
 
 
-def recorded_facts(run: proto.Context) -> dict[str, Any]:
-    """Returns what `record_run` recorded on the context of a run; nothing where it did not."""
-    said = {name: value.string_value for name, value in run.custom_properties.items()}
-    if "config" not in said:
-        return {}
-    config = {"hash": said["config_hash"], "yaml": said["config"]}
-    return {"run": run.name, "config": config, "code": json.loads(said["code"])}
-
-
 def newest_run_with(path: Path, pipeline_name: str, node_ids: Collection[str]) -> str | None:
     """Returns the id of the newest run in which all of `node_ids` ended well, or None."""
     with LockedMetadata(path) as handle:
@@ -195,13 +187,6 @@ def execution_folders(root: str, node_id: str, execution_id: int) -> list[str]:
     outputs = [name.rstrip("/") for name in fileio.listdir(node)] if fileio.isdir(node) else []
     folders = [f"{node}/{name}/{execution_id}" for name in outputs if not name.startswith(".")]
     return [path for path in [*folders, f"{node}/.system/executor_execution/{execution_id}"] if fileio.exists(path)]
-
-
-def node_of(store: Any, execution: proto.Execution) -> str:
-    """Returns the id of the node of an execution, asking a metadata store."""
-    contexts = store.get_contexts_by_execution(execution.id)
-    [node] = [context.name for context in contexts if context.type == constants.NODE_CONTEXT_TYPE_NAME]
-    return str(node.partition(".")[2])
 
 
 def _executions(handle: metadata.Metadata, pipeline_name: str, run_id: str, node_id: str) -> Sequence[proto.Execution]:

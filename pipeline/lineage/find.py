@@ -1,16 +1,19 @@
 """Finds, in the metadata, what a model comes from and what was found out about it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ml_metadata import proto
+from ml_metadata.metadata_store.metadata_store import MetadataStore
 from tfx.dsl.compiler import constants
 
 from components.evaluation.config import EvaluationConfig
 from components.lineage import GATES, Json, Made, Origins, facts_in_export, lineage_of, made
-from pipeline.execution.metadata_store import LockedMetadata, node_of, recorded_facts
+from pipeline.execution.locks import exclusive
+from pipeline.execution.recorded import node_of, recorded_facts
 
 
 def find_lineage(path: Path, model_uri: str) -> Json | None:
@@ -22,8 +25,8 @@ def find_lineage(path: Path, model_uri: str) -> Json | None:
         path: of the metadata, a SQLite file.
         model_uri: of the artifact.
     """
-    with LockedMetadata(path) as handle:
-        graph = _Graph(handle.store)
+    with _opened(path) as store:
+        graph = _Graph(store)
         model = graph.model_at(model_uri)
         if model is None:
             return None
@@ -41,6 +44,16 @@ def find_lineage(path: Path, model_uri: str) -> Json | None:
         facts = graph.facts_of(training) or facts_in_export(model_uri)
         evaluated = push.custom_properties["evaluated"].string_value if push else "{}"
     return lineage_of(origins, facts, EvaluationConfig.model_validate_json(evaluated or "{}"))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[MetadataStore]:
+    """Gives the store of a SQLite file, to be read, while no run writes."""
+    config = proto.ConnectionConfig()
+    config.sqlite.filename_uri = str(path)
+    config.sqlite.connection_mode = proto.SqliteMetadataSourceConfig.READONLY
+    with exclusive(path.with_name(f"{path.name}.lock")):
+        yield MetadataStore(config)
 
 
 @dataclass(frozen=True)

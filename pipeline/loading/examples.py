@@ -53,6 +53,8 @@ PLACES: Mapping[str, str] = {
     "evaluation.slices[*]": "[trip_start_hour]",
     "evaluation.thresholds": "{auc: {min: 0.8, not_worse_than: blessed}}",
     "evaluation.thresholds.*": "{min: 0.8, not_worse_than: blessed}",
+    "evaluation.thresholds.*.slices": "{min: 0.6, not_worse_than: blessed, tolerance: 0.05, min_examples: 200}",
+    "evaluation.thresholds.*.newest_span.slices": "{min: 0.5, min_examples: 200}",
     "evaluation.thresholds.*.newest_span": "{not_worse_than: blessed, tolerance: 0.02}",
     "stable_ids": "{keep_models: 30}",
     "gates": "{drift: stop, rows: {policy: stop, min_ratio: 0.8}}",

@@ -3,6 +3,8 @@
 import json
 import shutil
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -124,6 +126,25 @@ def test_an_export_in_the_root_is_found_in_the_metadata(owner):
     model = owner.lineage("latest")["model"]
     assert owner.lineage(model) == owner.lineage(f"{model}/Format-Serving")
     assert owner.lineage(model)["model"] == model
+
+
+WITHOUT_TENSORFLOW = """
+import sys
+sys.modules["tensorflow"] = None
+from pipeline.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "words", [("lineage",), ("models",), ("gc", "--dry-run"), ("schedule", "list", "scheduled.yaml")]
+)
+def test_what_only_tells_does_without_tensorflow_and_so_answers_at_once(owner, words):
+    (owner.folder / "scheduled.yaml").write_text(owner.config.read_text() + 'schedule: {cron: "0 3 * * *"}\n')
+    command = [sys.executable, "-c", WITHOUT_TENSORFLOW, *words]
+    done = subprocess.run(command, cwd=owner.folder, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == owner(*words)
 
 
 def test_back_and_forward_again_and_what_is_served_is_said(owner):

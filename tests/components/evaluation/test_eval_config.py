@@ -5,7 +5,7 @@ from google.protobuf import json_format
 from tfx.types import standard_artifacts
 
 from components.evaluation.component import with_newest_span
-from components.evaluation.config import Bounds, EvaluationConfig, Threshold
+from components.evaluation.config import EvaluationConfig, SliceBounds, SlicedBounds, Threshold
 from components.evaluation.eval_config import eval_config
 
 
@@ -44,7 +44,7 @@ def test_a_metric_that_should_rise_may_fall_by_the_tolerance_only():
 
 
 def test_the_newest_span_is_measured_and_judged_for_itself():
-    bounds = Bounds(not_worse_than="blessed", tolerance=0.02)
+    bounds = SlicedBounds(not_worse_than="blessed", tolerance=0.02)
     threshold = Threshold(not_worse_than="blessed", newest_span=bounds)
     config = EvaluationConfig(slices=(("hour",),), thresholds={"auc": threshold})
     made = eval_config(config, spanned=True)
@@ -68,8 +68,15 @@ def test_the_newest_span_is_that_of_the_examples_by_its_number_in_row_ids():
 
 
 def test_without_spans_a_threshold_on_the_newest_judges_nothing():
-    config = EvaluationConfig(thresholds={"auc": Threshold(newest_span=Bounds(min=0.8))})
+    config = EvaluationConfig(thresholds={"auc": Threshold(newest_span=SlicedBounds(min=0.8))})
     assert not by_name(config)["auc"].per_slice_thresholds
+
+
+def test_what_holds_on_slices_is_no_threshold_of_tfma_which_knows_no_small_ones():
+    on_slices = SliceBounds(min=0.8)
+    threshold = Threshold(slices=on_slices, newest_span=SlicedBounds(slices=on_slices))
+    made = eval_config(EvaluationConfig(slices=(("hour",),), thresholds={"auc": threshold}), spanned=True)
+    assert not made.metrics_specs[0].metrics[1].per_slice_thresholds
 
 
 def test_slices_and_the_last_blessed_model():

@@ -2,15 +2,13 @@ import math
 
 import pytest
 
-from components.evaluation.config import Threshold
-from components.evaluation.verdict import measure, reason
+from components.evaluation.config import EvaluationConfig, Threshold
+from components.evaluation.measured import Rows
+from components.evaluation.verdict import judge, measure, reason
 
 
 def judged(name, value, baseline, threshold):
-    values = {("candidate", name): value}
-    if baseline is not None:
-        values["baseline", name] = baseline
-    return measure(name, values, threshold)
+    return measure(name, Rows((), {name: value}, {} if baseline is None else {name: baseline}), threshold)
 
 
 @pytest.mark.parametrize(
@@ -39,8 +37,92 @@ def test_held(name, value, baseline, threshold, held):
         ("auc", 0.79, None, Threshold(min=0.8), "auc is 0.7900, below the minimum 0.8 (evaluation.thresholds.auc.min)"),
         ("log_loss", 0.5, None, Threshold(max=0.4), "log_loss is 0.5000, above the maximum 0.4"),
         ("auc", 0.8, 0.81, Threshold(not_worse_than="blessed"), "the last blessed model has 0.8100"),
+        (
+            "auc",
+            0.8,
+            0.81,
+            Threshold(not_worse_than="blessed", tolerance=0.005),
+            "over 0.005 (evaluation.thresholds.auc",
+        ),
         ("auc", math.nan, None, Threshold(min=0.8), "auc is not a number"),
     ],
 )
 def test_the_reason_is_in_words(name, value, baseline, threshold, says):
     assert says in reason(judged(name, value, baseline, threshold), threshold)
+
+
+def measured(auc, *, examples=1000, of=None, newest=False, baseline=None):
+    keys = () if of is None else (("zone", of),)
+    values = {"auc": auc, "example_count": float(examples)}
+    return Rows(keys, values, {} if baseline is None else {"auc": baseline}, newest)
+
+
+ON_SLICES = {"min": 0.7, "not_worse_than": "blessed", "tolerance": 0.05, "min_examples": 100}
+
+
+def config(**threshold):
+    return EvaluationConfig.model_validate({"slices": [["zone"]], "thresholds": {"auc": threshold}})
+
+
+def test_a_slice_must_hold_for_itself_and_the_reason_names_it_its_value_and_the_bound():
+    rows = [
+        measured(0.9, baseline=0.9),
+        measured(0.65, of="a", examples=1234, baseline=0.6),
+        measured(0.80, of="b", baseline=0.86),
+        measured(0.82, of="c", baseline=0.86),
+    ]
+    verdict = judge(rows, config(min=0.8, slices=ON_SLICES), blessed=False)
+    assert not verdict.slices_hold and [(one.name, set(one.missed)) for one in verdict.slices] == [
+        ("zone a", {"auc"}),
+        ("zone b", {"auc"}),
+        ("zone c", set()),
+    ]
+    assert verdict.reasons == (
+        "on the slice zone a (1,234 examples) auc is 0.6500, below the minimum 0.7 "
+        "(evaluation.thresholds.auc.slices.min)",
+        "on the slice zone b (1,000 examples) auc is 0.8000, the last blessed model has 0.8600 on the same rows: worse "
+        "by over 0.05 (evaluation.thresholds.auc.slices.tolerance)",
+    )
+    assert judge(rows, config(min=0.8, slices=ON_SLICES), blessed=True).reasons == ()
+
+
+def test_small_slices_and_those_of_one_class_are_shown_and_not_judged():
+    rows = [
+        measured(0.9),
+        measured(0.1, of="a", examples=99),
+        measured(math.nan, of="b"),
+        measured(0.9, of="c", examples=100),
+    ]
+    verdict = judge(rows, config(slices=ON_SLICES), blessed=True)
+    assert verdict.slices_hold and [one.name for one in verdict.slices if one.judged] == ["zone c"]
+    assert [one.values["auc"] for one in verdict.slices if one.name == "zone a"] == [0.1]
+    assert verdict.notes == (
+        "auc: of 3 slices, 1 have fewer than 100 examples and 1 have no value of it, as rows of one class; those are "
+        "not judged",
+    )
+
+
+def test_a_model_that_has_no_value_where_the_last_one_had_does_not_hold():
+    verdict = judge([measured(0.9), measured(math.nan, of="b", baseline=0.9)], config(slices=ON_SLICES), blessed=False)
+    assert not verdict.slices_hold and "zone b" in verdict.reasons[0] and "not a number" in verdict.reasons[0]
+
+
+def test_slices_of_the_newest_span_are_judged_by_what_stands_under_newest_span_and_by_nothing_else():
+    rows = [
+        measured(0.9),
+        measured(0.9, newest=True),
+        measured(0.65, of="a"),
+        measured(0.65, of="a", newest=True),
+    ]
+    of_all = judge(rows, config(slices={"min": 0.7}), blessed=False)
+    [why] = of_all.reasons
+    assert "slice zone a (" in why and "evaluation.thresholds.auc.slices.min" in why
+    of_newest = judge(rows, config(newest_span={"slices": {"min": 0.7}}), blessed=False)
+    [why] = of_newest.reasons
+    assert "slice zone a of the newest span" in why and "evaluation.thresholds.auc.newest_span.slices.min" in why
+
+
+def test_of_many_slices_the_worst_are_named():
+    rows = [measured(0.9), *(measured(0.5 + i / 1000, of=str(i)) for i in range(20))]
+    reasons = judge(rows, config(slices={"min": 0.7}), blessed=False).reasons
+    assert len(reasons) == 7 and "zone 0 " in reasons[0] and reasons[-1].startswith("and auc on 14 more slices")

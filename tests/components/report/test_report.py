@@ -95,11 +95,13 @@ def data_verdict(policy="stop"):
 
 def run(*, blessed):
     metrics = (Measured("auc", 0.91234, 0.9, ">= 0.95", blessed),)
+    reasons = () if blessed else ("auc is too low",)
+    missed = (Measured("auc", 0.7, 0.8, ">= 0.75", False),)
+    slices = (Slice("hour 7", 100, {"auc": 0.8}), Slice("hour 8", 90, {"auc": 0.7}, {"auc": 0.8}, judged=missed))
     shown = ShownColumn(Column(HOSTILE, "text", 0.25, HOSTILE, (1.0, 2.0)), histogram([1], label=HOSTILE))
     return Run(
         name="taxi",
-        verdict=Verdict(blessed, () if blessed else ("auc is too low",), metrics, 1234),
-        slices=(Slice("hour 7", 100, {"auc": 0.8}),),
+        verdict=Verdict(blessed, reasons, metrics, 1234, slices=slices, notes=(HOSTILE,)),
         training=Training(
             (("epochs", "3"),), histogram([1], label="x"), histogram([2], label="y"), histogram([3], label="z")
         ),
@@ -135,7 +137,7 @@ def test_the_page_says_what_happened():
         "Blessed, served from /models/1",
         "1,234 examples",
         "auc 0.9123 0.9000 >= 0.95 held",
-        "hour 7 100 0.8000",
+        "hour 7 100 0.8000 hour 8 90 0.7000 (0.8000), not held",
     ):
         assert fact in text
     _, text = read(render(run(blessed=False)))

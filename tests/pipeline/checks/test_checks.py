@@ -348,6 +348,24 @@ MISTAKES = {
         20,
         ["log_loss: {max: 0.4}"],
     ),
+    "thresholds on slices where there are none": (
+        {20: "    auc: {slices: {min: 0.8}}"},
+        "evaluation.thresholds.auc.slices",
+        20,
+        ["evaluation.slices is empty", "slices: [[company]]"],
+    ),
+    "thresholds on slices of the newest span where there are none": (
+        {5: "    path: span-{SPAN}.csv", 20: "    auc: {newest_span: {slices: {min: 0.8}}}"},
+        "evaluation.thresholds.auc.newest_span.slices",
+        20,
+        ["evaluation.slices is empty"],
+    ),
+    "a lower bound of a loss on slices": (
+        {20: "    log_loss: {slices: {min: 0.4}}\n  slices: [[company]]"},
+        "evaluation.thresholds.log_loss.slices.min",
+        20,
+        ["log_loss: {max: 0.4}"],
+    ),
     "slots kept by spans where there are none": (
         {16: "  company: {type: category, vocabulary: {stable_ids: {keep_spans: 9}}}"},
         "features.company.vocabulary.stable_ids.keep_spans",

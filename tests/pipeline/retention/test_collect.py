@@ -15,7 +15,7 @@ from ml_metadata import proto
 
 from components.data_gate import entries
 from components.push import rollback, served_version, versions
-from pipeline.execution import locks, metadata_store, runner
+from pipeline.execution import locks, metadata_store, recorded, runner
 from pipeline.execution.events import new_run_id
 from pipeline.history import Entry, History, Run
 from pipeline.retention import records
@@ -346,7 +346,7 @@ def test_records_are_read_as_ml_metadata_reads_them(four_runs: Place):
     with metadata_store.LockedMetadata(four_runs.root / "metadata.sqlite") as handle:
         artifacts, executions = handle.store.get_artifacts(), handle.store.get_executions()
         runs = handle.store.get_contexts_by_type("pipeline_run")
-        nodes_of = {e.id: metadata_store.node_of(handle.store, e) for e in executions}
+        nodes_of = {e.id: recorded.node_of(handle.store, e) for e in executions}
     assert {a.id: (a.type, a.uri, a.state) for a in artifacts} == {
         a.id: (a.type, a.uri, a.state) for a in found.artifacts.values()
     }
