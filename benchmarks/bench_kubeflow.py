@@ -3,9 +3,9 @@
     python -m benchmarks.bench_kubeflow [--imports] [--repeat N]
 
 First, what each container imports before its executor: stock TFX's entry point against ours, fresh interpreters one
-after the other. Then (not with --imports) the taxi example, task by task in containers of the test harness, whose rules
-are those of Kubeflow's backend, against the same nodes of `fullpass run --parallel 1`. Pods, images and a network come
-on top on a cluster, and are the same for both.
+after the other, for a node that needs TensorFlow and for one that does not. Then (not with --imports) the taxi example,
+task by task in containers of the test harness, whose rules are those of Kubeflow's backend, against the same nodes of
+`fullpass run --parallel 1`. Pods, images and a network come on top on a cluster, and are the same for both.
 """
 
 import argparse
@@ -17,13 +17,24 @@ import sys
 import tempfile
 from pathlib import Path
 
+from rich.console import Console
+from rich.table import Table
+
 from benchmarks.common import ROOT, Ratio, median_timing, print_ratios, time_command
 
 _STOCK = "import tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor"
-_OURS = (
-    "from kubeflow import entrypoint; from pipeline.environment import set_environment; set_environment(); "
-    "entrypoint.import_tensorflow(); import kubeflow.artifacts; from tfx.dsl.components.base import base_beam_executor"
-)
+_OURS = """
+from kubeflow import entrypoint, imports
+from pipeline.environment import set_environment
+set_environment()
+with imports.libraries_for({executor!r}, direct=False):
+    from tfx.dsl.components.base import base_executor
+import kubeflow.artifacts
+"""
+_EXECUTORS = {
+    "a node with TensorFlow": "components.ingest.component.IngestExecutor",
+    "a node without": "components.data_gate.gate.DataGate_Executor",
+}
 _ENVIRONMENT = """\
 image: registry.example/taxi:1
 kubeflow: "2.17"
@@ -41,23 +52,23 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=3, help="runs of each import")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-kubeflow-") as scratch:
-        print_ratios("imports of a container", [_imports(Path(scratch), arguments.repeat)])
+        print_ratios("imports of a container, before the executor", _imports(Path(scratch), arguments.repeat))
         if not arguments.imports:
-            rows = _tasks(Path(scratch))
-            print_ratios("taxi, node by node", rows, headings=("in a container", "local runner"))
+            _print_tasks(*_tasks(Path(scratch)))
 
 
-def _imports(scratch: Path, repeat: int) -> Ratio:
-    timings: dict[str, list] = {_STOCK: [], _OURS: []}
+def _imports(scratch: Path, repeat: int) -> list[Ratio]:
+    programs = {_STOCK: "", **{_OURS.format(executor=executor): what for what, executor in _EXECUTORS.items()}}
+    timings: dict[str, list] = {code: [] for code in programs}
     for _ in range(repeat):
         for code, found in timings.items():
             found.append(time_command([sys.executable, "-c", code], log=scratch / "import.log"))
-    stock, ours = (median_timing(found).seconds for found in timings.values())
-    return Ratio("before the executor", stock, ours)
+    stock, *ours = (median_timing(found).seconds for found in timings.values())
+    return [Ratio(what, stock, seconds) for what, seconds in zip(_EXECUTORS, ours, strict=True)]
 
 
-def _tasks(scratch: Path) -> list[Ratio]:
-    """Returns seconds of each node in a container and in the local runner, then of all of them."""
+def _tasks(scratch: Path) -> tuple[dict[str, tuple[float, float]], dict[str, float]]:
+    """Returns seconds of each node in a container and in the local runner, and those of the look-ups."""
     from kubeflow.parts import task_name
 
     harness = importlib.import_module("tests.kubeflow.backend.run")
@@ -76,15 +87,24 @@ def _tasks(scratch: Path) -> list[Ratio]:
     time_command([*command, "run", file, "--parallel", "1"], log=scratch / "run.log")
     [summary] = (scratch / "runs" / "taxi" / "logs").glob("*/summary.json")
     nodes = json.loads(summary.read_text())["nodes"]
-    rows = [
-        Ratio(node, result.seconds[task_name(node)], found["seconds"])
+    of_nodes = {
+        node: (result.seconds[task_name(node)], found["seconds"])
         for node, found in nodes.items()
         if task_name(node) in result.seconds
-    ]
-    local = sum(row.ours for row in rows)
-    looked_up = [seconds for name, seconds in result.seconds.items() if name.startswith(("find-", "record-"))]
-    total = Ratio("all nodes", sum(row.stock for row in rows), local)
-    return [*rows, total, Ratio("look-ups", sum(looked_up), 0.0, better="none")]
+    }
+    return of_nodes, {n: seconds for n, seconds in result.seconds.items() if n.startswith(("find-", "record-"))}
+
+
+def _print_tasks(nodes: dict[str, tuple[float, float]], look_ups: dict[str, float]) -> None:
+    table = Table(title="taxi, task by task, seconds")
+    for heading in ("", "in a container", "local runner", "beside its work"):
+        table.add_column(heading, justify="right" if heading else "left")
+    totals = sum(there for there, _ in nodes.values()), sum(here for _, here in nodes.values())
+    for name, (there, here) in {**nodes, f"{len(nodes)} nodes": totals}.items():
+        table.add_row(name, f"{there:.1f}", f"{here:.1f}", f"{there - here:.1f}")
+    for name, seconds in look_ups.items():
+        table.add_row(name, f"{seconds:.1f}", "", f"{seconds:.1f}")
+    Console().print(table)
 
 
 if __name__ == "__main__":

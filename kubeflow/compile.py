@@ -67,7 +67,7 @@ def compile_package(loaded: Loaded, environment: Environment) -> Compiled:
         pipeline_name=loaded.config.name, pipeline_root="unused", components=build_nodes(loaded, place)
     ).components
     _check_engines(loaded, environment.config, [node.id for node in nodes])
-    remembering = _remembering(nodes, spans=place.window.unit is not None)
+    remembering = _remembering(nodes, config, spans=place.window.unit is not None)
     warnings = require(environment, [node.id for node in nodes], push_to=place.push_to, remembering=remembering)
     assembly = _Assembly(loaded, config, _widest_window(loaded, place.window))
     for node in nodes:
@@ -223,17 +223,18 @@ class _Assembly:
         nothing = lookups.make_nothing(node.id, self.environment)
         self._add_lookup("nothing", nothing, node.id)
         found = lookups.find_blessed_model(node.id, self.loaded.config.name, self.made_from, nothing, self.environment)
-        self._add_lookup("blessed-model", found, node.id)
+        by_metadata = self.environment.blessed_models == "mlmd"
+        self._add_lookup("blessed-model-of-metadata" if by_metadata else "blessed-model", found, node.id)
         name = task_name(node.id)
         importer = lookups.import_model(name, found)
         self.tasks[name] = importer.dag_task
         self.components |= {f"comp-{name}": importer.dag, f"comp-{importer.name}": importer.component}
         self.executors[f"exec-{importer.name}"] = importer.executor
         self.sources[node.id, "model"] = (Output(name, "model"),)
-        self.resolvers.append(node.id)
-        self.stand_ins.append(
-            f"{node.id}: {found.name} asks the registry {self.environment.registry}, {importer.name} imports the model."
-        )
+        if not by_metadata:
+            self.resolvers.append(node.id)
+        asked = "Kubeflow's metadata" if by_metadata else f"the registry {self.environment.registry}"
+        self.stand_ins.append(f"{node.id}: {found.name} asks {asked}, {importer.name} imports the model.")
 
     def _made_from(self, node: Resolver) -> dict[str, str | Output]:
         """Returns what tells a look-up what a model follows from: the parameters, and the data found by the run."""
@@ -333,9 +334,10 @@ def _widest_window(loaded: Loaded, window: Window) -> int:
     return size
 
 
-def _remembering(nodes: Sequence[base_node.BaseNode], *, spans: bool) -> list[str]:
+def _remembering(nodes: Sequence[base_node.BaseNode], environment: EnvironmentConfig, *, spans: bool) -> list[str]:
     """Returns the nodes whose containers, or those of their look-ups, open the registry."""
-    ids = [node.id for node in nodes if isinstance(node, Resolver) and _strategy(node) is LastBlessedModel]
+    resolvers = [node.id for node in nodes if isinstance(node, Resolver) and _strategy(node) is LastBlessedModel]
+    ids = resolvers if environment.blessed_models == "registry" else []
     keeping = (SpanComparison, Ingest, Transform, Trainer) if spans else (SpanComparison,)
     return ids + [node.id for node in nodes if isinstance(node, keeping)]
 

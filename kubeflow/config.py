@@ -210,6 +210,9 @@ class EnvironmentConfig(Spec):
     registry: Name
     """Folder that remembers blessed models, spans and what analyzers made of them between runs: a path on a volume, or
     an address such as s3://bucket/folder whose credentials `defaults` brings."""
+    blessed_models: Literal["registry", "mlmd"] = "registry"
+    """Where the last blessed model is looked up. registry: what runs recorded there. mlmd: the artifacts that Kubeflow
+    itself recorded, by gRPC; all else stays in the registry."""
     push_to: MountPath | None = None
     """Folder that a model server watches, on a volume of Pusher; by default `push.to` of the YAML, under `folder`."""
     image_pull_secrets: tuple[Name, ...] = ()
@@ -227,6 +230,16 @@ class EnvironmentConfig(Spec):
         if root is not None and not re.match(r"(gs|s3|minio)://[^/]+", root):
             raise ValueError(f"Kubeflow keeps artifacts under gs://, s3:// or minio://. Received: {root!r}.")
         return root
+
+    @field_validator("registry")
+    @classmethod
+    def _a_place(cls, registry: str) -> str:
+        if registry == "mlmd":
+            raise ValueError(
+                "Kubeflow's metadata keep no statistics of spans, windows and analyzer caches. Give a folder on a "
+                "volume or an address, and blessed_models: mlmd to look blessed models up there."
+            )
+        return registry
 
     @model_validator(mode="after")
     def _clusters_need_direct_artifacts(self) -> "EnvironmentConfig":

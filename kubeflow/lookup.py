@@ -22,7 +22,7 @@ from kubeflow import termination
 from kubeflow.executor_input import Copy, ExecutorInput, name_values, parse, write_absent, write_output
 from kubeflow.lookups import DATA_PATH, MODEL_URI, NEW, NOTHING, SPAN, WINDOW, requests
 from kubeflow.parts import Json
-from kubeflow.registry import FolderRegistry, Trained
+from kubeflow.registry import Blessed, FolderRegistry, Trained
 from preprocessing.errors import UserError
 
 Outputs = tuple[Mapping[str, tuple[Copy, Json]], Mapping[str, Any]]
@@ -139,7 +139,19 @@ def last_blessed_model(told: ExecutorInput) -> Outputs:
     With none, gives the address of what stands for nothing.
     """
     registry = FolderRegistry(told.parameters["registry"])
-    found = registry.newest(told.parameters["pipeline"], made_from=_made_from(told))
+    return _model(told, registry.newest(told.parameters["pipeline"], made_from=_made_from(told.parameters)))
+
+
+def last_blessed_model_of_metadata(told: ExecutorInput) -> Outputs:
+    """Finds the same as `last_blessed_model` in Kubeflow's own metadata."""
+    from kubeflow import mlmd
+
+    known, task = told.inputs[NOTHING].uri, told.parameters["task"]
+    with mlmd.metadata() as store:
+        return _model(told, mlmd.last_blessed(store, known, task, _made_from(told.parameters), _made_from))
+
+
+def _model(told: ExecutorInput, found: Blessed | None) -> Outputs:
     logging.info(
         "%s", f"the baseline is {found.model}, blessed {found.time}" if found else "no model was blessed before"
     )
@@ -156,14 +168,18 @@ def record_blessing(told: ExecutorInput) -> Outputs:
     if not isinstance(model, str):
         raise UserError(f"the blessing at {blessing.uri} names no model. Received: {sorted(blessing.metadata)}.")
     registry = FolderRegistry(told.parameters["registry"])
-    new = registry.record(told.parameters["pipeline"], model, blessing.uri, _made_from(told))
+    new = registry.record(told.parameters["pipeline"], model, blessing.uri, _made_from(told.parameters))
     logging.info("%s %s", "recorded" if new else "known already:", model)
     return {}, {}
 
 
-def _made_from(told: ExecutorInput) -> str:
-    """Returns a digest of all that a model follows from: the parameters of its nodes, and the data of this run."""
-    parts = [told.parameters["made_from"], told.parameters["request"]]
+def _made_from(given: Mapping[str, Any]) -> str:
+    """Returns a digest of all that a model follows from: the parameters of its nodes, and the data of its run.
+
+    Args:
+        given: parameters of the look-up of a run.
+    """
+    parts = [given.get("made_from"), given.get("request")]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
@@ -171,6 +187,7 @@ LOOKUPS: Mapping[str, Callable[[ExecutorInput], Outputs]] = {
     "inputs": ingest_inputs,
     "nothing": nothing,
     "blessed-model": last_blessed_model,
+    "blessed-model-of-metadata": last_blessed_model_of_metadata,
     "record": record_blessing,
     "record-window": record_window,
 }

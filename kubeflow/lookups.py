@@ -98,10 +98,12 @@ def find_blessed_model(
     resolver: str, pipeline: str, made_from: MadeFrom, nothing: Task, environment: EnvironmentConfig
 ) -> Task:
     """Returns the task that finds the newest blessed model that was made from something else, or gives `nothing`."""
+    name = f"find-{task_name(resolver)}"
+    asked = {"registry": environment.registry, "pipeline": pipeline}
     return Task(
-        name=f"find-{task_name(resolver)}",
+        name=name,
         label=resolver,
-        parameters={"registry": environment.registry, "pipeline": pipeline, **made_from},
+        parameters={**({"task": name} if environment.blessed_models == "mlmd" else asked), **made_from},
         artifacts={NOTHING: (Output(nothing.name, NOTHING), "system.Artifact")},
         output_parameters={MODEL_URI: "STRING"},
         cache=False,

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,29 @@ class Metadata:
         config.sqlite.connection_mode = pb.SqliteMetadataSourceConfig.READWRITE_OPENCREATE
         self._store = metadata_store.MetadataStore(config)
         self._lock = threading.RLock()
+        self._contexts: dict[str, list[pb.Context]] = {}
+
+    def begin(self, pipeline: str, run: str, namespace: str, root: str) -> None:
+        """client.go:316 GetPipeline: a context of the pipeline, whose child is one of the run."""
+        with self._lock:
+            above = self._context("system.Pipeline", pipeline, {})
+            own = self._context("system.PipelineRun", run, {"namespace": namespace, "pipeline_root": root})
+            self._store.put_parent_contexts([pb.ParentContext(child_id=own.id, parent_id=above.id)])
+            self._contexts[run] = [above, own]
+
+    def _context(self, kind: str, name: str, properties: dict[str, str]) -> pb.Context:
+        found = self._store.get_context_by_type_and_name(kind, name)
+        if found is None:
+            context = pb.Context(type_id=self._store.put_context_type(pb.ContextType(name=kind)), name=name)
+            for key, value in properties.items():
+                context.custom_properties[key].string_value = value
+            [found] = self._store.get_contexts_by_id(self._store.put_contexts([context]))
+        return found
+
+    def answer(self, call: Callable[..., Any], request: bytes) -> Any:
+        """What a function of ML Metadata's library, which takes a store and a message, says of this one."""
+        with self._lock:
+            return call(self._store._metadata_store, request)
 
     def start(self, kind: str, run: str, task: str, parent: int, inputs: dict[str, Any], **more: Any) -> int:
         """Creates an execution; `inputs` are the resolved parameters."""
@@ -35,22 +59,21 @@ class Metadata:
                 **more,
             }.items():
                 _set(execution.custom_properties[name], value)
-            return self._store.put_executions([execution])[0]
+            return self._store.put_execution(execution, [], self._contexts[run])[0]  # client.go:626
 
     def finish(self, execution: int, state: str, outputs: dict[str, Any], artifacts: dict[str, int]) -> None:
-        """Publishes how an execution ended and what it gave."""
+        """Publishes how an execution ended and what it gave (client.go:462 PublishExecution)."""
         with self._lock:
             [found] = self._store.get_executions_by_id([execution])
             found.last_known_state = pb.Execution.State.Value(state)
             _set(found.custom_properties["outputs"], outputs)
-            events = []
+            pairs: list[tuple[Any, pb.Event]] = []
             for name, artifact in artifacts.items():
                 event = pb.Event(artifact_id=artifact, type=pb.Event.OUTPUT)
                 event.path.steps.add().key = name
-                event.execution_id = execution
-                events.append(event)
-            self._store.put_executions([found])
-            self._store.put_events(events)
+                pairs.append((None, event))
+            run = found.custom_properties["run"].string_value
+            self._store.put_execution(found, pairs, self._contexts[run])
 
     def record_artifact(self, title: str, name: str, uri: str, metadata: dict[str, Any]) -> int:
         """client.go:1018 RecordArtifact; converter.go:110: null metadata fails, truth values become 0 or 1."""

@@ -53,17 +53,25 @@ class Result:
 class Backend:
     """One installation: metadata, an object store and a cache that outlive runs."""
 
-    def __init__(self, folder: Path, *, release: str = "2.5", root: str = "minio://mlpipeline/v2/artifacts") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        release: str = "2.5",
+        root: str = "minio://mlpipeline/v2/artifacts",
+        namespace: str = "kubeflow",
+    ) -> None:
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.store = ObjectStore(folder / "store")
         self.metadata = Metadata(folder / "metadata.sqlite")
         self.secrets: dict[str, dict[str, str]] = {}
+        self.variables: dict[str, str] = {}  # of every container: the map metadata-grpc-configmap, common.go:23
         self.started: Callable[[str, int, subprocess.Popen], None] = lambda task, attempt, process: None
         self._cache: dict[str, int] = {}
         version = tuple(map(int, release.split(".")))
         self._presets, self._newest = version >= (2, 15), version >= (2, 17)
-        self._root = root
+        self._root, self._namespace = root, namespace
 
     def run(
         self, package: str, parameters: Mapping[str, Any] | None = None, *, parallel: int = 1, timeout: float = 300
@@ -89,6 +97,8 @@ class _Run:
         return self.backend.metadata
 
     def root(self, parameters: dict[str, Any]) -> None:
+        backend, name = self.backend, self.spec["pipelineInfo"]["name"]
+        self.metadata.begin(name, self.result.id, backend._namespace, f"{backend._root}/{name}/{self.result.id}")
         execution = self.metadata.start(DAG, self.result.id, "", 0, parameters)
         self._dag(self.spec["root"]["dag"], execution)
 
@@ -135,7 +145,9 @@ class _Run:
             return "SKIPPED"
         salt = uuid.uuid4().hex
         self._provision(message, name, component, salt)
-        key = _fingerprint(message, component, container)
+        # driver.go:2535 GetExecutionCache: of the same pipeline and namespace.
+        pipeline = f"{self.backend._namespace}/{self.spec['pipelineInfo']['name']}"
+        key = f"{pipeline}/{_fingerprint(message, component, container)}"
         execution = self.metadata.start(CONTAINER, self.result.id, name, parent, message["inputs"]["parameterValues"])
         cached = self.backend._cache.get(key)
         if task.get("cachingOptions", {}).get("enableCache") and cached is not None:
@@ -187,7 +199,7 @@ class _Run:
     def _pod(self, name: str, container: dict, label: str, attempt: int) -> Pod:
         folder = self.backend._folder / "pods" / self.result.id / name
         folder.mkdir(parents=True)
-        secrets = {}
+        secrets = dict(self.backend.variables)
         for secret in self.platform.get(label, {}).get("secretAsEnv", []):
             values = self.backend.secrets.get(secret["secretName"])
             if values is None:

@@ -1,0 +1,137 @@
+"""The last blessed model by Kubeflow's own metadata: containers of the package ask ML Metadata over gRPC."""
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from kubeflow import mlmd
+from kubeflow.environment import load_environment
+from kubeflow.package import Package
+from pipeline.loading.problems import ConfigError
+from preprocessing.errors import UserError
+from tests.kubeflow.backend.metadata_service import metadata_service
+from tests.kubeflow.backend.run import Backend
+from tests.kubeflow.conftest import ENVIRONMENT, as_text, toy, toy_package
+
+pytestmark = pytest.mark.integration
+ASKING = ENVIRONMENT.replace("registry: /models/registry\n", "registry: /models/registry\nblessed_models: mlmd\n")
+BLESS = (
+    """
+os.makedirs(paths['model'], exist_ok=True); open(paths['model'] + '/weights', 'w').write(given['data'])
+os.makedirs(paths['blessing'], exist_ok=True)
+said = {'blessed': int(given['good']), 'current_model': m['outputs']['artifacts']['model']['artifacts'][0]['uri']}
+artifacts['blessing'] = {'artifacts': [{'metadata': said}]}
+open('baseline', 'w').write(m['inputs']['artifacts']['baseline']['artifacts'][0]['uri'])
+""".strip()
+    .replace("\n", "; ")
+    .replace("given[", "m['inputs']['parameterValues'][")
+)
+
+
+@pytest.fixture(scope="module")
+def asking(compile_taxi) -> Package:
+    return compile_taxi(ASKING).package
+
+
+@pytest.fixture
+def package(asking) -> str:
+    """Returns the look-up and the importer of the taxi package, around a toy that trains, judges and blesses.
+
+    Parameters of a run: data, which a model follows from, and good, whether it is blessed.
+    """
+    root = {"data": {"parameterType": "STRING"}, "good": {"parameterType": "BOOLEAN", "defaultValue": True}}
+    given = {"data": ("STRING", "$data"), "good": ("BOOLEAN", "$good")}
+    bless = toy(
+        "evaluator", BLESS, parameters=given, artifacts={"baseline": ("last-blessed-model", "model")},
+        outputs=("model", "blessing"), cache=True,
+    )  # fmt: skip
+    toys = toy_package(bless, root=root)
+    for name, title in (("model", "tfx.Model"), ("blessing", "tfx.ModelBlessing")):
+        definitions = toys["components"]["comp-evaluator"]["outputDefinitions"]["artifacts"]
+        definitions[name] = {"artifactType": {"schemaTitle": title, "schemaVersion": "0.0.1"}}
+    names = ("no-last-blessed-model", "find-last-blessed-model", "last-blessed-model", "import-last-blessed-model")
+    taxi = json.loads(json.dumps(asking.pipeline))
+    for name in names:
+        toys["components"][f"comp-{name}"] = taxi["components"][f"comp-{name}"]
+        if f"exec-{name}" in asking.executors:
+            toys["deploymentSpec"]["executors"][f"exec-{name}"] = asking.executors[f"exec-{name}"]
+    for name in names[:3]:
+        toys["root"]["dag"]["tasks"][name] = taxi["root"]["dag"]["tasks"][name]
+    find = toys["root"]["dag"]["tasks"]["find-last-blessed-model"]
+    find["inputs"]["parameters"]["request"] = {"componentInputParameter": "data"}
+    find["dependentTasks"] = ["no-last-blessed-model"]
+    toys["pipelineInfo"]["name"] = "taxi"
+    return as_text(toys)
+
+
+def baseline(result) -> str:
+    """Returns the id of the run whose model a run compared with, or "nothing"."""
+    if result.states["evaluator"] == "CACHED":
+        return "cached"
+    address = (result.folders["evaluator"] / "baseline").read_text()
+    return "nothing" if address.endswith("/nothing") else address.split("/")[-4]
+
+
+@pytest.mark.parametrize("release", ["2.4", "2.17"])
+def test_a_run_follows_the_newest_model_that_was_blessed_and_made_from_something_else(package, tmp_path, release):
+    backend = Backend(tmp_path, release=release)
+    with metadata_service(backend.metadata) as backend.variables:
+        first = backend.run(package, {"data": "day 1"})
+        second = backend.run(package, {"data": "day 2"})
+        again = backend.run(package, {"data": "day 2"})
+        third = backend.run(package, {"data": "day 3", "good": False})
+        fourth = backend.run(package, {"data": "day 4"})
+        back = backend.run(package, {"data": "day 1"})
+    assert baseline(first) == "nothing" and "no model was blessed before" in first.log("find-last-blessed-model")
+    assert baseline(second) == first.id
+    assert baseline(again) == "cached", "it follows what the run followed that it repeats"
+    assert baseline(third) == second.id
+    assert baseline(fourth) == second.id, "a model that was refused is followed by none"
+    assert baseline(back) == fourth.id
+
+
+def test_models_of_other_pipelines_and_namespaces_are_not_taken(package, tmp_path):
+    backend, stranger = Backend(tmp_path / "a"), Backend(tmp_path / "b", namespace="team-b")
+    stranger.metadata, stranger.store = backend.metadata, backend.store
+    with metadata_service(backend.metadata) as variables:
+        backend.variables = stranger.variables = variables
+        backend.run(package, {"data": "day 1"})
+        assert baseline(stranger.run(package, {"data": "day 2"})) == "nothing"
+        other = package.replace("name: taxi", "name: flights")
+        assert baseline(backend.run(other, {"data": "day 3"})) == "nothing"
+
+
+def test_where_no_metadata_are_to_be_had_the_cause_is_told(tmp_path):
+    unset = "METADATA_GRPC_SERVICE_HOST.*not set.*blessed_models: registry"
+    with pytest.raises(UserError, match=unset), mlmd.metadata({}):
+        pass
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with (
+        pytest.raises(UserError, match=f"127.0.0.1:{port} answers UnavailableError.*blessed_models: registry"),
+        mlmd.metadata({mlmd.HOST: "127.0.0.1", mlmd.PORT: str(port)}) as store,
+    ):
+        mlmd.last_blessed(store, "minio://a", "task", "a", str)
+    backend = Backend(tmp_path)
+    with (
+        metadata_service(backend.metadata) as variables,
+        pytest.raises(UserError, match="know no run with minio://gone"),
+        mlmd.metadata(variables) as store,
+    ):
+        mlmd.last_blessed(store, "minio://gone", "task", "a", str)
+
+
+def test_the_package_records_no_blessing_and_the_look_up_needs_no_registry(asking, taxi_package):
+    tasks, usual = (p.pipeline["root"]["dag"]["tasks"] for p in (asking, taxi_package))
+    assert set(usual) - set(tasks) == {"record-last-blessed-model"}
+    assert set(tasks["find-last-blessed-model"]["inputs"]["parameters"]) == {"made_from", "request", "task"}
+
+
+def test_a_registry_in_the_metadata_is_refused_with_what_to_use_instead(tmp_path):
+    file: Path = tmp_path / "env.yaml"
+    file.write_text(ENVIRONMENT.replace("registry: /models/registry", "registry: mlmd"))
+    with pytest.raises(ConfigError, match=r"registry.*metadata keep no.*blessed_models: mlmd"):
+        load_environment(file)
