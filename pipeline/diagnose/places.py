@@ -5,11 +5,9 @@ function, or in the model, measured on a sample of the data, and which of these 
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
-from typing import Any
 
 import apache_beam as beam
 import tensorflow as tf
@@ -18,40 +16,28 @@ import tensorflow_transform as tft
 from components.ingest.spans import find_window
 from components.transform.full_pass import FullPass, finish, run, transform
 from pipeline.build import with_absolute_files
-from pipeline.diagnose.cost import LATENCY_BATCH, MIXTURE, NOWHERE, Comparison, Cost, Measured, compare
+from pipeline.diagnose.cost import MIXTURE, NOWHERE, Comparison, Measured, compare
+from pipeline.diagnose.ready import Flow, Ready, measure_in_turn, requests, train_step
 from pipeline.loading.load import Loaded
 from pipeline.profile.records import to_records
 from pipeline.profile.sample import read_sample
 from pipeline.run import add_user_modules
-from preprocessing.columns import RawColumn, raw_columns, serving_columns
+from preprocessing.columns import raw_columns
 from preprocessing.config import PreprocessingConfig
 from preprocessing.errors import UserError
 from preprocessing.feature import Place
 from preprocessing.places import PLACES, materializes, places
-from preprocessing.raw_text import RawText
 from preprocessing.schema import raw_schema
 from trainer.blocks import memory_bytes
 from trainer.config import TrainerConfig
-from trainer.export import export_model
-from trainer.inputs import apply_model, feature_names, model_inputs, transformed_outputs
 from trainer.memory import available_memory
-from trainer.models.build import build_model
-from trainer.optimizer import batch_size_for, make_optimizer
-from trainer.order import Order
-from trainer.placement import with_preprocessing
-from trainer.raw_columns import DTYPES
-from trainer.run_fn import Data, load_data
-from trainer.samples import Row, read_samples, to_columns, to_row
-from trainer.signatures import SERVING_RAW, Served, column_keys
-from trainer.strategy import precision
-from trainer.tasks import logit_columns, loss_of, with_head
+from trainer.optimizer import batch_size_for
+from trainer.run_fn import load_data
 from trainer.workers import Workers
 
 ROWS = 20_000
 """Rows of the sample, if the user asks for no other number."""
 _EVAL_EVERY = 5
-_SECONDS = 2.0
-_REQUESTS = 100
 
 
 def compare_places(loaded: Loaded, *, rows: int = ROWS, say: Callable[[str], None] = lambda _: None) -> Comparison:
@@ -75,11 +61,13 @@ def compare_places(loaded: Loaded, *, rows: int = ROWS, say: Callable[[str], Non
         finish(full_pass)
         rows_read = sum(full_pass.rows.values())
         trainer = _with_batch_size(config.trainer_config, round(full_pass.rows["train"] * total / rows_read))
-        costs = []
+        choices = []
         for name, placed in _choices(preprocessing).items():
             say(f"places: {name}")
             here = replace(full_pass, preprocessing=placed, transformed=f"{folder}/{name}")
-            costs.append(_cost(name, here, trainer, scale=total / rows_read))
+            choices.append(_made_ready(name, here, trainer, scale=total / rows_read))
+        say("all of them in turn")
+        costs = measure_in_turn(choices)
     measured = Measured(
         rows=rows_read,
         train_rows=full_pass.rows["train"],
@@ -145,14 +133,14 @@ def _with_batch_size(config: TrainerConfig, train_rows: int) -> TrainerConfig:
     return config.model_copy(update={"training": config.training.model_copy(update={"batch_size": size})})
 
 
-def _cost(name: str, full_pass: FullPass, config: TrainerConfig, *, scale: float) -> Cost:
-    """Returns what one choice costs; all of the data is `scale` times the sample."""
+def _made_ready(name: str, full_pass: FullPass, config: TrainerConfig, *, scale: float) -> Ready:
+    """Returns one choice, written and read once; all of the data is `scale` times the sample."""
     start, rate, written = 0.0, 0.0, 0
     if materializes(full_pass.preprocessing):
         start, rate = _write_times(full_pass)
         written = sum(file.stat().st_size for file in Path(str(full_pass.transformed)).rglob("*.tfrecord"))
     files = _files(full_pass)
-    tft_output, alone = _output(full_pass), Workers(tf.distribute.get_strategy())
+    tft_output, alone = tft.TFTransformOutput(full_pass.graph), Workers(tf.distribute.get_strategy())
     streamed, cached = (
         load_data(*files, full_pass.preprocessing, _cached(config, cache), tft_output, alone)
         for cache in ("none", "memory")
@@ -163,21 +151,21 @@ def _cost(name: str, full_pass: FullPass, config: TrainerConfig, *, scale: float
     if kept == "disk":
         on_disk = _cached(config, "disk", folder=f"{full_pass.transformed}-cache")
         later["disk"] = load_data(*files, full_pass.preprocessing, on_disk, tft_output, alone)
-    step_ms, served = _train_step(cached, full_pass.preprocessing, config, tft_output)
-    row_ms, batch_ms = _latencies(served, full_pass)
-    return Cost(
+    update, served = train_step(cached, full_pass.preprocessing, config, tft_output)
+    one, many = requests(served, full_pass.graph)
+    return Ready(
         place=name,
         written_bytes=written,
         start_seconds=start,
         seconds_per_row=rate,
         read_bytes=sum(os.path.getsize(file) for file in files[0]),
-        streamed=_examples_per_second(streamed),
         kept=kept,
-        later=_examples_per_second(later[kept]),
         memory_bytes=taken,
-        step_ms=step_ms,
-        row_ms=row_ms,
-        batch_ms=batch_ms,
+        streamed=Flow(streamed),
+        later=Flow(later[kept]),
+        update=update,
+        one=one,
+        many=many,
     )
 
 
@@ -213,84 +201,7 @@ def _files(full_pass: FullPass) -> tuple[list[str], list[str]]:
     return found[0], found[1]
 
 
-def _output(full_pass: FullPass) -> tft.TFTransformOutput:
-    return tft.TFTransformOutput(full_pass.graph)
-
-
-def _examples_per_second(data: Data) -> float:
-    """Returns how fast batches come, after a first epoch that warms up."""
-    steps = data.train.steps(data.batch_size)
-    batches = iter(data.train.split.batches(Order(batch_size=data.batch_size, shuffle=data.train.counts.rows)))
-    for _ in range(steps):
-        next(batches)
-    taken, started = 0, time.perf_counter()
-    while time.perf_counter() - started < _SECONDS:
-        for _ in range(steps):
-            taken += int(next(batches)[2].shape[0])
-    return taken / (time.perf_counter() - started)
-
-
-def _train_step(
-    data: Data, preprocessing: PreprocessingConfig, config: TrainerConfig, tft_output: tft.TFTransformOutput
-) -> tuple[float, Served]:
-    """Returns the median milliseconds of an update, and the model to serve, trained by some updates."""
-    task, counts, training = preprocessing.label.task, data.train.counts, config.training
-    features = transformed_outputs(preprocessing, tft_output)
-    with precision(training) as policy:
-        inputs = model_inputs(features, tft_output)
-        network = build_model(inputs, task=task, classes=logit_columns(task, len(data.names)), config=config.model)
-        network = with_head(network, task, counts, data.factors)
-        model = with_preprocessing(network, data.in_model)
-        optimizer = make_optimizer(training, 1000, policy)
-        optimizer.build(model.trainable_variables)
-    deviation = counts.label_deviation if task == "regression" else 1.0
-    loss = loss_of(task, label_smoothing=training.label_smoothing, label_deviation=deviation)
-
-    @tf.function(autograph=False, reduce_retracing=True)
-    def update(batch: dict[str, tf.Tensor], label: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
-        with tf.GradientTape() as tape:
-            value = tf.reduce_sum(weight * loss(label, apply_model(model, batch, training=True)))
-            scaled = optimizer.scale_loss(value)
-        optimizer.apply(tape.gradient(scaled, model.trainable_variables), model.trainable_variables)
-        return value
-
-    batch = next(iter(data.train.split.batches(Order(batch_size=data.batch_size))))
-    served = Served(
-        model=network,
-        tft_output=tft_output,
-        columns=serving_columns(preprocessing),
-        features=feature_names(features),
-        label=preprocessing.label,
-        names=data.names,
-    )
-    return _median_ms(lambda: update(*batch).numpy()), served
-
-
-def _latencies(served: Served, full_pass: FullPass) -> tuple[float, float]:
-    """Returns the median milliseconds of requests of one row, and of many, to the export."""
-    with tempfile.TemporaryDirectory() as folder:
-        samples = read_samples(full_pass.graph)
-        export_model(served, f"{folder}/export", name="places", text=RawText(), samples=samples)
-        loaded = tf.saved_model.load(f"{folder}/export")
-    rows = [to_row(example, served.columns) for example in samples]
-    one = _request(rows[:1], served.columns)
-    many = _request([rows[i % len(rows)] for i in range(LATENCY_BATCH)], served.columns)
-    answer = loaded.signatures[SERVING_RAW]
-    return tuple(_median_ms(lambda given=given: answer(**given)["prediction"].numpy()) for given in (one, many))  # type: ignore[return-value, misc]
-
-
-def _request(rows: Sequence[Row], columns: Mapping[str, RawColumn]) -> dict[str, tf.Tensor]:
-    keys, values = column_keys(tuple(columns)), to_columns(rows, columns)
-    return {keys[name]: tf.constant(values[name], DTYPES[column.type]) for name, column in columns.items()}
-
-
-def _median_ms(call: Callable[[], Any]) -> float:
-    for _ in range(5):
-        call()
-    return 1000 * median(_timed(call) for _ in range(_REQUESTS))
-
-
-def _timed(call: Callable[[], Any]) -> float:
+def _timed(call: Callable[[], object]) -> float:
     started = time.perf_counter()
     call()
     return time.perf_counter() - started

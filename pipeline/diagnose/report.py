@@ -8,7 +8,7 @@ from typing import Any
 
 from trainer.diagnosis.candidates import BATCH_SIZE
 from trainer.diagnosis.diagnosis import Diagnosis
-from trainer.diagnosis.stages import BATCH, COPY, DECOMPRESS, MODEL, ONCE, OPEN, PARSE, READ, TRANSFORM, Stage
+from trainer.diagnosis.stages import BATCH, COPY, DECOMPRESS, MODEL, NOTHING, ONCE, OPEN, PARSE, READ, TRANSFORM, Stage
 from trainer.diagnosis.trials import ROUNDS, Trial
 
 WHAT = {
@@ -76,6 +76,7 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "batch_size": d.setting.batch_size,
         "readers": d.setting.readers,
         "kept": d.setting.kept,
+        "service_left_out": d.served,
         "epochs": d.epochs,
         "data": {"rows": d.rows, "files": d.files, "bytes": d.bytes, "sampled": d.sampled},
         "machine": {"device": d.devices, "cores": d.cores},
@@ -118,6 +119,8 @@ def _about(d: Diagnosis) -> Iterator[str]:
     )
     spread = "" if d.setting.kept == "files" else f": what reading them costs is spread over {d.epochs} epochs"
     yield f"{_KEPT[d.setting.kept].capitalize()}{spread}."
+    if d.served:
+        yield "input.service is left out: what its workers do for the trainer is measured here, on this machine."
 
 
 def _stages(d: Diagnosis) -> Iterator[str]:
@@ -135,6 +138,8 @@ def _stages(d: Diagnosis) -> Iterator[str]:
 
 def _figures(stage: Stage, share: float) -> tuple[str, ...]:
     rate = stage.rate
+    if rate.seconds <= NOTHING:
+        return "", "0", "0%", "", ""
     return (
         f"{rate.per_second:,.0f}",
         f"{1000 * stage.step_seconds:.3g}",

@@ -42,6 +42,7 @@ class Diagnosis:
         epoch_rate: of it, the updates alone, without the first reading.
         trials: settings tried, the fastest first.
         untried: settings for which there was no time.
+        served: whether `input.service` lets other machines read and parse, which is not measured.
     """
 
     rows: int
@@ -57,6 +58,7 @@ class Diagnosis:
     epoch_rate: Rate
     trials: tuple[Trial, ...]
     untried: tuple[Candidate, ...]
+    served: bool = False
 
     @property
     def step_seconds(self) -> float:
@@ -136,6 +138,7 @@ def diagnose_training(training: Training, *, seconds: float, say: Callable[[str]
             epoch_rate=found.epoch_rate,
             trials=tuple(sorted(found.trials, key=lambda trial: -trial.gain)),
             untried=tuple(found.untried),
+            served=training.config.input.service is not None,
         )
 
 

@@ -20,6 +20,8 @@ OPEN, READ, DECOMPRESS, PARSE = "open", "read", "decompress", "parse"
 TRANSFORM, BATCH, COPY, MODEL = "transform", "batch", "copy", "model"
 ONCE = (OPEN, READ, DECOMPRESS, PARSE, TRANSFORM)
 """Stages that rows pass when they are read from files: once, or in every epoch where they are not kept."""
+NOTHING = 1e-9
+"""Seconds of a stage of which nothing remains without what comes before it."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ def _raw(files: list[str], seconds: float, rows_per_byte: float) -> Rate:
 
 def _less(rate: Rate, part: Rate) -> Rate:
     """Returns what remains of a rate without a part of its work, which is measured by itself."""
-    seconds = max(1e-9, rate.seconds - part.seconds_per_row * rate.rows)
+    seconds = max(NOTHING, rate.seconds - part.seconds_per_row * rate.rows)
     cpu = max(0.0, rate.cpu_seconds - part.cpu_seconds / part.rows * rate.rows)
     return Rate(rate.rows, seconds, min(cpu, seconds * rate.cores * 2), rate.memory_bytes)
 
@@ -124,7 +126,7 @@ def _scaled(rate: Rate, rows: float) -> Rate:
 def _sampled_blocks(subject: Subject, setting: Setting) -> tf.data.Dataset:
     """Returns some blocks of serialized records, from memory."""
     files = tf.data.Dataset.from_tensor_slices(list(setting.source.sample))
-    return _ready(input_fn.read_records(files, 1, setting.source.block_rows).take(_BLOCKS))
+    return _ready(input_fn.read_records(files, 1, setting.source.decode_rows).take(_BLOCKS))
 
 
 def _mapped(dataset: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:

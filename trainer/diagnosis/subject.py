@@ -79,7 +79,8 @@ class Source:
         files: TFRecord files; a name may come several times, to make a sample as long as what it stands for.
         decode: their records.
         sample: uncompressed files of the first records, each once.
-        block_rows: records that are decoded in about a twentieth of a second, and so measured at once.
+        block_rows: records that are read and decoded in about a twentieth of a second, and so measured at once.
+        decode_rows: the same once they are in memory.
         rows: in the files.
     """
 
@@ -87,11 +88,12 @@ class Source:
     decode: Decoder
     sample: tuple[str, ...]
     block_rows: int
+    decode_rows: int
     rows: int
 
     @property
     def pass_seconds(self) -> float:
-        """About how long it takes to decode all rows once, with one core; more where blocks are as large as can be."""
+        """Seconds that one core takes to read and decode all rows once; or fewer, where blocks are the largest."""
         return self.rows / self.block_rows * _BLOCK_SECONDS
 
 
@@ -118,9 +120,11 @@ class Subject:
         self.bytes = sum(tf.io.gfile.stat(file).length for file in training.files)
         self._check()
         decode = self._decoder(self.placement)
-        block_rows = _rows_in(_BLOCK_SECONDS, decode, training.files)
+        call = _traced(decode)
+        block_rows = _rows_in(_BLOCK_SECONDS, call, training.files)
         self.sampled, sample = self._write_sample(block_rows, seconds)
-        self.source = Source(training.files, decode, sample, block_rows, training.rows)
+        decode_rows = max(block_rows, _rows_in(_BLOCK_SECONDS, call, sample))
+        self.source = Source(training.files, decode, sample, block_rows, decode_rows, training.rows)
         self._splits: dict[tuple[Decoder, str], Split] = {}
 
     @cached_property
@@ -136,8 +140,8 @@ class Subject:
         placement = placement_of(config, self._features)
         decode = self._decoder(placement)
         written = self._write_transformed(placement)
-        block_rows, times = _rows_in(_BLOCK_SECONDS, decode, written), self._times
-        return Source(written * times, decode, written, block_rows, self.sampled * times)
+        block_rows, times = _rows_in(_BLOCK_SECONDS, _traced(decode), written), self._times
+        return Source(written * times, decode, written, block_rows, block_rows, self.sampled * times)
 
     def split(self, source: Source, kept: str) -> Split:
         """Returns the sample as a split that is read as training would read it.
@@ -269,7 +273,11 @@ def _cells(value: tf.Tensor | tf.RaggedTensor) -> Sequence[object]:
     return value.numpy()
 
 
-def _rows_in(seconds: float, decode: Callable[[tf.Tensor], Block], files: Sequence[str]) -> int:
+def _traced(decode: Decoder) -> Callable[[tf.Tensor], Block]:
+    return tf.function(decode, autograph=False, input_signature=[tf.TensorSpec([None], tf.string)])
+
+
+def _rows_in(seconds: float, call: Callable[[tf.Tensor], Block], files: Sequence[str]) -> int:
     """Returns how many records are read and decoded in so many seconds: a power of two, BLOCK_ROWS at most.
 
     Blocks of more and more records are tried, for a call has its price however few there are: of a graph with many
@@ -280,7 +288,6 @@ def _rows_in(seconds: float, decode: Callable[[tf.Tensor], Block], files: Sequen
     first = next(blocks, None)
     if first is None:
         return BLOCK_ROWS
-    call = tf.function(decode, autograph=False, input_signature=[tf.TensorSpec([None], tf.string)])
     call(first)
     records, reading = first, 0.0
     while True:

@@ -89,4 +89,4 @@ def test_a_pipeline_file_is_compared_place_by_place(edited, folder):
     assert [cost.written_bytes > 0 for cost in costs.values()] == [True, False, False, True]
     assert costs["input"].read_bytes == costs["model"].read_bytes
     assert min(min(c.streamed, c.later, c.step_ms, c.row_ms, c.batch_ms, c.memory_bytes) for c in costs.values()) > 0
-    assert len(told) == 5 and found.recommended in costs
+    assert len(told) == 6 and found.recommended in costs

@@ -117,3 +117,14 @@ def test_json_and_page_hold_the_same(tmp_path):
     html = page.read_text()
     assert "all together" in html and html.count("<rect") == 4 and "Verdict: input-bound" in html
     assert [path.name for path in page.parent.iterdir()] == ["diagnose.html"]
+
+
+def test_what_other_machines_do_for_the_trainer_is_said_to_be_left_out():
+    from dataclasses import replace
+
+    from pipeline.diagnose.report import table, to_json
+
+    found = diagnosis(wait=0.5, gains={}, stages=STAGES)
+    assert "input.service" not in table(found) and to_json(found)["service_left_out"] is False
+    served = replace(found, served=True)
+    assert "input.service is left out" in table(served) and to_json(served)["service_left_out"] is True

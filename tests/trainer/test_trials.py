@@ -1,0 +1,113 @@
+"""Which settings go on to the next round, what is measured once for all, and what of it is worth it.
+
+What the machine would measure is given here, per setting; what is made of it is computed.
+"""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+
+pytestmark = pytest.mark.integration
+
+EPOCHS = 4
+FIRST = 0.004
+"""Seconds of a row of the first reading: 1 ms in each epoch."""
+
+
+@pytest.fixture
+def tried(monkeypatch):
+    """Returns `tried({text of a setting: seconds of a row in an epoch})`: the trials, and what was measured."""
+    from trainer.diagnosis import trials
+    from trainer.diagnosis.candidates import Candidate
+    from trainer.diagnosis.rates import Rate
+
+    def run(row_seconds: dict[str, float], *, seconds: float = 100.0, deadline: float = math.inf, others=()):
+        measured = []
+
+        def setting_of(_, changes):
+            reading = "rewritten" if any(path.startswith("data.") for path in changes) else "as written"
+            name = ", ".join(f"{path}: {value}" for path, value in changes.items()) or "as written"
+            return SimpleNamespace(name=name, first_reading=reading)
+
+        def read_once(_, setting, __):
+            measured.append(f"first of {setting.first_reading}")
+            return Rate(1000, 1000 * FIRST, 0.0, 0)
+
+        def run_epochs(_, setting, __):
+            measured.append(setting.name)
+            return Rate(1000, 1000 * row_seconds[setting.name], 0.0, 0)
+
+        for function in (setting_of, read_once, run_epochs):
+            monkeypatch.setattr(trials, function.__name__, function)
+        subject = SimpleNamespace(
+            training=SimpleNamespace(config=SimpleNamespace(training=SimpleNamespace(epochs=EPOCHS)))
+        )
+        wanted = [Candidate(changes, "it may help") for changes in others]
+        return trials.try_settings(subject, wanted, seconds, deadline), measured
+
+    return run
+
+
+CACHE, READERS, RECORDS = {"input.cache": "auto"}, {"input.readers": 4}, {"data.records.compression": "none"}
+LARGE, LARGER = {"training.batch_size": 512}, {"training.batch_size": 1024}
+ROW_SECONDS = {
+    "as written": 0.009,
+    "input.cache: auto": 0.001,
+    "input.readers: 4": 0.0089,
+    "data.records.compression: none": 0.003,
+    "training.batch_size: 512": 0.008,
+    "training.batch_size: 1024": 0.007,
+}
+EVERY = (CACHE, READERS, RECORDS, LARGE, LARGER)
+
+
+def test_after_the_first_round_the_two_fastest_and_one_batch_size_go_on(tried):
+    apart = {**ROW_SECONDS, "data.records.compression: none, input.cache: auto": 0.001}
+    found, measured = tried(apart, others=EVERY)
+    rounds = {trial.candidate.text: trial.rounds for trial in found.trials}
+    assert {text for text, number in rounds.items() if number == 3} == {
+        "input.cache: auto",
+        "data.records.compression: none",
+        "training.batch_size: 1024",
+        "data.records.compression: none, input.cache: auto",
+    }
+    assert rounds["input.readers: 4"] == rounds["training.batch_size: 512"] == 1
+    # 1 ms of every row and epoch is the first reading: 10 ms, and 2 with the cache.
+    gains = {trial.candidate.text: trial.gain for trial in found.trials}
+    assert gains["input.cache: auto"] == pytest.approx(5.0)
+    assert gains["data.records.compression: none"] == pytest.approx(2.5)
+    # Three rounds of the trials, and three of what helped together with what is written.
+    assert measured.count("as written") == 6
+    assert measured.count("first of as written") == 6, "once a round, for all that read the same files"
+
+
+def test_what_is_slower_in_the_first_round_is_not_measured_again(tried):
+    slower = {**ROW_SECONDS, "input.cache: auto": 0.02, "input.readers: 4": 0.01}
+    found, measured = tried(slower, others=(CACHE, READERS))
+    assert [trial.rounds for trial in found.trials] == [1, 1]
+    assert not any(trial.worth_it for trial in found.trials)
+    assert (measured.count("as written"), measured.count("input.cache: auto")) == (3, 1)
+
+
+def test_with_little_time_the_likeliest_is_tried_and_the_others_are_told(tried):
+    found, _ = tried(ROW_SECONDS, seconds=1.0, others=EVERY)
+    assert [dict(trial.candidate.changes) for trial in found.trials] == [CACHE]
+    assert [dict(candidate.changes) for candidate in found.untried] == [READERS, RECORDS, LARGE, LARGER]
+
+
+def test_past_the_deadline_one_setting_is_tried_once(tried):
+    found, measured = tried(ROW_SECONDS, deadline=-math.inf, others=EVERY)
+    assert [(dict(trial.candidate.changes), trial.rounds) for trial in found.trials] == [(CACHE, 1)]
+    assert len(found.untried) == 4
+    assert measured == ["first of as written", "as written", "input.cache: auto"]
+    assert found.written.per_second == pytest.approx(1 / 0.010)
+
+
+def test_whole_passes_are_measured_where_that_is_asked_for():
+    import tensorflow as tf
+
+    from trainer.diagnosis.rates import drain
+
+    rate = drain(tf.data.Dataset.range(5), lambda _: 10, 1.0, passes_of=50)
+    assert rate.rows >= 50 and rate.rows % 50 == 0
