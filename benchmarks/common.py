@@ -28,9 +28,10 @@ class CommandFailed(RuntimeError):
 
 @dataclass(frozen=True)
 class Timing:
-    """One run of a command: wall seconds, and the peak resident MiB of its largest process."""
+    """One run of a command: wall and CPU seconds, and the peak resident MiB of its largest process."""
 
     seconds: float
+    cpu: float
     peak_mib: float
 
 
@@ -63,8 +64,8 @@ def time_command(command: Sequence[str], *, log: Path) -> Timing:
       log: File that takes what the command prints on both streams; its folder is made.
 
     Returns:
-      Wall seconds and peak resident memory, that of the largest single process among the command and the
-      children it waited for.
+      Wall seconds, CPU seconds of the command and the children it waited for, and peak resident memory, that of the
+      largest single process among them.
 
     Raises:
       CommandFailed: It ended with another status than 0; the message ends with the last lines of the log.
@@ -78,7 +79,8 @@ def time_command(command: Sequence[str], *, log: Path) -> Timing:
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
         raise CommandFailed(_failure(command, child.returncode, log))
-    return Timing(seconds=seconds, peak_mib=usage.ru_maxrss / (1024**2 if sys.platform == "darwin" else 1024))
+    peak_mib = usage.ru_maxrss / (1024**2 if sys.platform == "darwin" else 1024)
+    return Timing(seconds=seconds, cpu=usage.ru_utime + usage.ru_stime, peak_mib=peak_mib)
 
 
 def _failure(command: Sequence[str], returncode: int, log: Path) -> str:
@@ -97,9 +99,10 @@ def run_json(command: Sequence[str], *, log: Path) -> dict:
 
 
 def median_timing(timings: Sequence[Timing]) -> Timing:
-    """Median seconds, and the highest peak."""
+    """Median seconds of both kinds, and the highest peak."""
     return Timing(
         seconds=statistics.median(timing.seconds for timing in timings),
+        cpu=statistics.median(timing.cpu for timing in timings),
         peak_mib=max(timing.peak_mib for timing in timings),
     )
 

@@ -149,6 +149,7 @@ def write_summary(summary: Summary, result: RunResult, path: Path) -> None:
         "rows_per_second": summary.rows_per_second,
         "rows_quarantined": summary.rows_quarantined,
         "rows_in_two_splits": {f"{o.second} in {o.first}": o.rows for o in summary.overlaps},
+        "analysis": asdict(summary.analysis) if summary.analysis else None,
         "blessed": verdict.blessed if verdict else None,
         "reasons": list(verdict.reasons) if verdict else [],
         "metrics": {m.metric: m.value for m in verdict.metrics} if verdict else {},

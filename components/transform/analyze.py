@@ -21,6 +21,7 @@ from components.transform.analysis import Analysis
 from components.transform.analyzer_cache import AnalyzerCache, Entries
 from components.transform.read import ReadExamples, RecordReader
 from components.transform.traced import Function, trace
+from preprocessing.errors import UserError
 
 _Part = tuple[int, Entries]
 """Number of a file or a span, and what its rows came to."""
@@ -37,13 +38,34 @@ class TrainSpan:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What an analysis has to do. known: entries of each span that the cache has. absent: keys of the analyzers that
-    are computed, for the spans in `missed`."""
+    """What an analysis has to do. known: keys of the entries of each span that the cache has. absent: keys of the
+    analyzers that are computed, for the spans in `missed`.
+
+    The entries themselves stay in the cache until a step needs them: Beam packs all that a step knows, several times.
+    """
 
     spans: tuple[TrainSpan, ...]
-    known: tuple[Entries, ...]
+    cache: AnalyzerCache | None
+    known: tuple[frozenset[bytes], ...]
     missed: tuple[int, ...]
     absent: frozenset[bytes]
+
+    def read(self, number: int) -> Entries:
+        """Returns the known entries of a span.
+
+        Raises:
+            UserError: They have gone since the plan was made.
+        """
+        keys = self.known[number]
+        if self.cache is None or not keys:
+            return {}
+        entries = self.cache.read(self.spans[number].fingerprint)
+        if not keys <= entries.keys():
+            raise UserError(
+                f"{self.cache.folder}: what was known of {self.spans[number].label} when this run began is gone. "
+                "Something else removes files there; run again, and the span is analysed anew."
+            )
+        return {key: values for key, values in entries.items() if key in keys}
 
 
 def analyze(
@@ -79,7 +101,7 @@ def analyze(
         | "Files" >> beam.Create(files, reshuffle=False)
         | "Accumulate" >> beam.ParDo(_Accumulate(function, plan.absent, total))
         | "BySpan" >> beam.GroupByKey()
-        | "Spans" >> beam.ParDo(_JoinFiles(function, plan, cache))
+        | "Spans" >> beam.ParDo(_JoinFiles(function, plan))
     )
     written = (
         pipeline
@@ -92,11 +114,10 @@ def analyze(
 
 
 def _plan(spans: Sequence[TrainSpan], cache: AnalyzerCache | None, wanted: frozenset[bytes]) -> _Plan:
-    found = [cache.read(span.fingerprint) if cache else {} for span in spans]
-    known = tuple({key: values for key, values in entries.items() if key in wanted} for entries in found)
-    missed = tuple(n for n, entries in enumerate(known) if len(entries) < len(wanted))
-    absent = frozenset(key for n in missed for key in wanted - known[n].keys())
-    return _Plan(tuple(spans), known, missed, absent)
+    known = tuple(wanted & cache.read(span.fingerprint).keys() if cache else frozenset[bytes]() for span in spans)
+    missed = tuple(n for n, keys in enumerate(known) if keys < wanted)
+    absent = frozenset(key for n in missed for key in wanted - known[n])
+    return _Plan(tuple(spans), cache, known, missed, absent)
 
 
 def _why(found: int, wanted: int) -> str:
@@ -134,10 +155,9 @@ class _Accumulate(beam.DoFn):
 class _JoinFiles(beam.DoFn):
     """What the files of a span come to -> what the span comes to, which is kept."""
 
-    def __init__(self, function: Function, plan: _Plan, cache: AnalyzerCache | None):
+    def __init__(self, function: Function, plan: _Plan):
         self._function = function
         self._plan = plan
-        self._cache = cache
 
     def process(self, element: tuple[int, Iterable[_Part]]) -> Iterator[_Part]:
         span, parts = element
@@ -146,8 +166,8 @@ class _JoinFiles(beam.DoFn):
         made = (
             of_files[0] if len(of_files) == 1 else {one.key: one.encode(_merged(one, of_files)) for one in accumulators}
         )
-        if self._cache is not None:
-            self._cache.write(self._plan.spans[span].fingerprint, {**self._plan.known[span], **made})
+        if self._plan.cache is not None:
+            self._plan.cache.write(self._plan.spans[span].fingerprint, {**self._plan.read(span), **made})
         yield span, made
 
 
@@ -159,7 +179,7 @@ class _WriteGraph(beam.DoFn):
         self._plan = plan
 
     def process(self, graph: str, made: Sequence[_Part]) -> Iterator[str]:
-        of_spans = [dict(entries) for entries in self._plan.known]
+        of_spans = [self._plan.read(number) for number in range(len(self._plan.spans))]
         for span, entries in made:
             of_spans[span] |= entries
         traced = trace(self._function)

@@ -6,15 +6,12 @@ comes before it in the graph; a changed feature has another key.
 """
 
 import json
-import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import quote
 
-import tensorflow as tf
+import pyarrow as pa
 import tensorflow_transform as tft
 
 from components.folder import Folder
@@ -22,6 +19,7 @@ from components.folder import Folder
 Entries = dict[bytes, list[bytes]]
 """Key of an analyzer -> its encoded accumulators."""
 
+_ENTRIES = pa.schema({"key": pa.binary(), "values": pa.list_(pa.large_binary())})
 _ENDING = ".accumulators"
 _USES = "uses.json"
 
@@ -41,26 +39,20 @@ class AnalyzerCache:
         content = self._folder.read(fingerprint + _ENDING)
         if content is None:
             return {}
-        entries: Entries = {}
         try:
-            with _scratch() as path:
-                path.write_bytes(content)
-                records = tf.data.TFRecordDataset(str(path), compression_type="ZLIB").batch(2, drop_remainder=True)
-                for key, value in records.as_numpy_iterator():
-                    entries.setdefault(key, []).append(value)
-        except tf.errors.DataLossError:
+            table = pa.ipc.open_file(content).read_all()
+        except (pa.ArrowInvalid, OSError):
             return {}
-        return entries
+        return dict(zip(table["key"].to_pylist(), table["values"].to_pylist(), strict=True))
 
     def write(self, fingerprint: str, entries: Mapping[bytes, Sequence[bytes]]) -> None:
         """Keeps the entries of a span in place of earlier ones; a reader finds all of them or none."""
-        with _scratch() as path:
-            with tf.io.TFRecordWriter(str(path), tf.io.TFRecordOptions(compression_type="ZLIB")) as writer:
-                for key in sorted(entries):
-                    for value in entries[key]:
-                        writer.write(key)
-                        writer.write(value)
-            self._folder.write(fingerprint + _ENDING, path.read_bytes())
+        keys = sorted(entries)
+        table = pa.table([keys, [list(entries[key]) for key in keys]], schema=_ENTRIES)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, _ENTRIES, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+            writer.write_table(table)
+        self._folder.write(fingerprint + _ENDING, sink.getvalue().to_pybytes())
 
     def keep(self, used: Iterable[str], *, others: int) -> list[str]:
         """Drops the files of all spans but those used now and the `others` used last before; returns the dropped."""
@@ -78,10 +70,3 @@ class AnalyzerCache:
     @property
     def _folder(self) -> Folder:
         return Folder(f"{self.folder}/tft-{quote(tft.__version__)}")
-
-
-@contextmanager
-def _scratch() -> Iterator[Path]:
-    """Gives a file of this machine: TensorFlow opens few addresses itself, and writes none whole or not at all."""
-    with tempfile.TemporaryDirectory(prefix="fullpass-cache-") as folder:
-        yield Path(folder) / "entries"

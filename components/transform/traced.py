@@ -2,7 +2,7 @@
 each is known by, what it is given, and how its state becomes constants of the graph.
 
 TF Transform traces the function for every question of its own, six or seven times per analysis, and each trace takes
-about a second. Here one trace answers all; another writes the graph with its constants, and one the schema.
+about a second. Here one trace answers all, and another writes the graph with its constants and its schema.
 """
 
 import hashlib
@@ -17,7 +17,18 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import wrap_function
 from tensorflow_metadata.proto.v0 import schema_pb2
-from tensorflow_transform import analyzer_nodes, annotators, graph_context, graph_tools, impl_helper, nodes, tf2_utils
+from tensorflow_transform import (
+    analyzer_nodes,
+    annotators,
+    graph_context,
+    graph_tools,
+    impl_helper,
+    nodes,
+    schema_inference,
+    tf2_utils,
+)
+from tensorflow_transform.saved import saved_transform_io_v2
+from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io
 from tensorflow_transform.tf_utils import hashable_tensor_or_op
 from tfx_bsl.tfxio.tensor_adapter import TensorAdapter, TensorAdapterConfig
 from tfx_bsl.tfxio.tf_example_record import TFExampleBeamRecord
@@ -133,11 +144,25 @@ class Traced:
         constants = {}
         for tensor, future, _ in self._sinks:
             constants[str(tensor.name)] = tf.constant(traverser.visit_value_node(future), tensor.dtype)
-        fingerprint = graph_tools.get_analyzers_fingerprint(self._graph, self._inputs)
+        module, outputs = tf.Module(), {}
+
+        def function(inputs: Any) -> Tensors:
+            outputs.update(self._function(inputs))
+            return dict(outputs)
+
+        context = graph_context.TFGraphContext(
+            module_to_export=module, temp_dir=self._function.temporary, evaluated_replacements=constants
+        )
+        traced = impl_helper.get_traced_transform_fn(function, self._specs, context)
         with _ALONE:
-            impl_helper.trace_and_write_v2_saved_model(
-                folder, self._function, self._specs, self._function.temporary, fingerprint, constants, {}, None
-            )
+            graph = saved_transform_io_v2.write_v2_saved_model(module, traced, "transform_fn", folder).graph
+        if left := graph.get_collection(analyzer_nodes.TENSOR_REPLACEMENTS):
+            raise RuntimeError(f"Traced again, the function has analyzers that it had not: {left}.")
+        # TF Transform traces the function once more for the schema. What the transforms note of it are constants that
+        # this graph has too.
+        schema = schema_inference.infer_feature_schema(outputs, graph, _Notes(graph))
+        metadata = dataset_metadata.DatasetMetadata(schema)
+        metadata_io.write_metadata(metadata, f"{folder}/{impl_helper.METADATA_DIR_NAME}")
 
     def _accumulators(self) -> tuple[Accumulator, ...] | None:
         ready = [(hashable_tensor_or_op(sink.tensor), False) for sink in self._sinks]
@@ -153,6 +178,23 @@ class Traced:
             return None
         self._keys = {label: one.key for label, one in find.found.items()}
         return tuple(find.found[label] for label in sorted(find.found))
+
+
+class _Notes:
+    """Stands in for a session: computes what depends on none of a graph's inputs, but on its tables."""
+
+    def __init__(self, graph: Any):
+        self._whole = wrap_function.WrappedFunction(graph, wrap_function.VariableHolder())
+
+    def run(self, fetches: Any) -> Any:
+        """Returns the values of tensors in the structure of these."""
+        if isinstance(fetches, Mapping):
+            return dict(zip(fetches, self.run(list(fetches.values())), strict=True))
+        flat = tf.nest.flatten(fetches)
+        asked = [tensor for tensor in flat if tf.is_symbolic_tensor(tensor)]
+        computed = iter(self._whole.prune([], asked)() if asked else ())
+        values = [next(computed) if tf.is_symbolic_tensor(tensor) else tensor for tensor in flat]
+        return tf.nest.pack_sequence_as(fetches, [value.numpy() for value in values])
 
 
 class _Find(nodes.Visitor):

@@ -117,7 +117,7 @@ def _run(loaded: Loaded, step: Step, root: Path | None, folder: Path, name: str,
                 return EXIT_FAILED
     run = History(folder).run_for(occasion)
     outcome = run.outcome.replace("_", " ") if run else f"ended with exit code {code}, see {log}"
-    pushed = "" if run is None or run.pushed_to or code else ", not pushed"
+    pushed = ", not pushed" if run and run.trained and not run.pushed_to and not code else ""
     message = f". {run.message}" if run and run.message else ""
     say(f"{name}: {outcome}{pushed}, {_minutes((datetime.now(UTC) - begun).total_seconds())}{message}")
     return code if code >= 0 else EXIT_FAILED

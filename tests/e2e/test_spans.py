@@ -73,6 +73,10 @@ def test_a_window_moves_by_its_new_span_and_an_old_one_that_changed(daily):
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 of the window missing: 2013-01-03" in done.stdout
     assert "1 span taken from the cache" in done.stdout and "1 analysed, not analysed before: 2013-01-04" in done.stdout
+    assert newest_summary(folder)["analysis"] == {
+        "hit": ["2013-01-02"],
+        "missed": {"2013-01-04": "not analysed before"},
+    }
     assert spans_in(folder) == [*first, (15709, 0)]
 
     write_day(folder, 2, rows=300)
