@@ -39,13 +39,17 @@ notify: [{command: [sh, -c, "cat >> told.jsonl; echo >> told.jsonl"]}]
 DONE = ("success", "not_blessed")
 
 
+def write_day(folder, day, rows=200):
+    lines = [f"{day}-{i},{i % 7 + day.day},z{i % 4},{i % 3}" for i in range(rows)]
+    (folder / "data" / f"{day}.csv").write_text("id,fare,zone,tip\n" + "\n".join(lines) + "\n")
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("scheduled")
     (folder / "data").mkdir()
     for day in (YESTERDAY, BEFORE):
-        rows = [f"{day}-{i},{i % 7 + day.day},z{i % 4},{i % 3}" for i in range(200)]
-        (folder / "data" / f"{day}.csv").write_text("id,fare,zone,tip\n" + "\n".join(rows) + "\n")
+        write_day(folder, day)
     (folder / "data" / f"{BEFORE}.done").touch()
     return folder
 
@@ -59,9 +63,9 @@ def told(folder):
     return [json.loads(line) for line in (folder / "told.jsonl").read_text().splitlines() if line]
 
 
-def trained(folder):
+def trained(folder, runs="runs/daily"):
     """Returns (span, outcome, pushed) of the runs that trained, by a reader of our own."""
-    with sqlite3.connect(folder / "runs" / "daily" / "history.sqlite") as database:
+    with sqlite3.connect(folder / runs / "history.sqlite") as database:
         rows = database.execute("SELECT last, outcome, pushed_to FROM run WHERE trained ORDER BY run_id").fetchall()
     day = datetime(1970, 1, 1).date()
     return [(day + timedelta(days=last), outcome, pushed is not None) for last, outcome, pushed in rows]
@@ -142,3 +146,27 @@ def test_a_backfill_goes_on_where_it_was_stopped_and_leaves_the_newest_served(fu
     assert sorted(path.name for path in (folder / "serving").iterdir()) == versions
     again = fullpass("fullpass", "backfill", file, days, timeout=300)
     assert again.returncode == 0 and "2 steps, 2 done already" in again.stdout and "started" not in again.stdout
+
+
+def test_a_backfill_of_the_last_only_ingests_all_and_trains_once(fullpass, folder):
+    early = BEFORE - timedelta(days=1)
+    write_day(folder, early, rows=300)
+    file = write_yaml(folder, "timeout: 20m")
+    file.write_text(file.read_text().replace("  split:", "  window: {spans: 2}\n  split:"))
+    backfill = ("fullpass", "backfill", file, f"{early}:{YESTERDAY}", "--last-only", "--root", folder / "last")
+    done = fullpass(*backfill)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{early}:{YESTERDAY}: ingest: success" in done.stdout and f"[1/1] {YESTERDAY}: success" in done.stdout
+    assert "not pushed" not in done.stdout, done.stdout
+    assert trained(folder, "last") == [(YESTERDAY, "success", True)]
+
+    ingest, train = (json.loads(path.read_text()) for path in sorted(folder.glob("last/logs/*/summary.json")))
+    ran = {name for name, node in ingest["nodes"].items() if node["status"] == "ok"}
+    assert "Ingest" in ran and not ran & {"Transform", "Trainer"} and ingest["rows_read"] == 700
+    assert train["rows_read"] == 400 == sum(train["rows"].values()), "the window of the last span is the last two"
+    with sqlite3.connect(folder / "last" / "metadata.sqlite") as database:
+        query = "SELECT count(*) FROM Artifact WHERE uri LIKE '%/Ingest/examples/%' AND state = 2"
+        assert database.execute(query).fetchone() == (3,), "each day once, by the first run"
+
+    again = fullpass(*backfill, timeout=300)
+    assert again.returncode == 0 and "1 step, 1 done already" in again.stdout and "started" not in again.stdout
