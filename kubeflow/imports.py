@@ -11,6 +11,7 @@ from contextlib import contextmanager
 WITHOUT_TENSORFLOW = frozenset(
     {
         "components.data_gate.gate.DataGate_Executor",
+        "components.pusher.Pusher_Executor",
         "components.schema.DeclaredSchema_Executor",
         "components.serving_check.component.ServingCheck_Executor",
     }

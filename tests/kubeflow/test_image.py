@@ -71,8 +71,17 @@ def test_hadolint_has_nothing_to_say():
     assert "pipefail" in of("SHELL")[0]  # DL4006
     first = next(index for index, (kind, _) in enumerate(instructions()) if kind == "SHELL")
     assert first < next(index for index, (kind, _) in enumerate(instructions()) if kind == "RUN")
+    for stage in re.split(r"(?m)^(?=FROM )", DOCKERFILE)[1:]:  # DL3045
+        relative = re.search(r"(?m)^COPY .* [^/\s]\S*$", stage)
+        assert not relative or "WORKDIR /" in stage[: relative.start()]
     names = [part.split("=")[0] for line in of("LABEL") for part in shlex.split(line)]
     assert names and all(re.fullmatch(r"org\.opencontainers\.image\.[a-z]+", name) for name in names)  # DL3048
+
+
+@pytest.mark.skipif(shutil.which("hadolint") is None, reason="no hadolint here; the rules that matter are above")
+def test_hadolint_itself_has_nothing_to_say():
+    said = subprocess.run(["hadolint", "-"], input=DOCKERFILE, capture_output=True, text=True, timeout=60, check=False)
+    assert (said.returncode, said.stdout) == (0, "")
 
 
 def test_it_names_no_host_and_no_secret():
