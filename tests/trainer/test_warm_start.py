@@ -108,6 +108,22 @@ def test_cold_and_warm_starts_are_reproducible_and_differ(exported, grown, tmp_p
     assert not np.array_equal(made[True]["hidden_1/kernel"], made[False]["hidden_1/kernel"])
 
 
+def test_the_optimizer_begins_as_in_a_cold_start(exported, planted, tmp_path):
+    rate = 1e-3
+    # One update, of all rows. The model before was trained by Adam for six epochs, whose slots are not taken over: with
+    # moments that begin at 0, the first step of Adam is the learning rate for every weight, whatever its gradient.
+    one_update = {"epochs": 1, "batch_size": 1000, "learning_rate": rate, "warmup": 0.0, "schedule": "constant"}
+    base = exported("binary").directory
+    export, record = train(planted("binary"), tmp_path, base, **one_update)
+    assert record["warm_start"]["anew"] == 0 and record["warm_start"]["partly"] == 0
+    before, after = weights(base), weights(export)
+    for name in ("hidden_0/kernel", "hidden_1/kernel", "logits/kernel"):
+        steps = np.abs(after[name] - before[name])
+        moved = steps[steps > 0]
+        assert moved.size > steps.size / 3 and moved.max() < rate * 1.001
+        assert np.median(moved) > rate * 0.99, name
+
+
 def test_what_does_not_fit_begins_anew_and_says_why(exported, grown, tmp_path):
     model = {"kind": "wide_deep", "hidden": [32, 64]}
     _, record = train(grown, tmp_path, exported("binary").directory, model=model, **STILL)
