@@ -104,6 +104,31 @@ def test_what_can_be_read_is_what_is_recorded(tiny):
     assert {path.name for path in (killed / "serving").iterdir()} == {version.name, "current", ".lock"}
 
 
+def rows(folder):
+    """Returns how many rows are recorded, by node, output and split, and how many records lie in files."""
+    sql = """SELECT a.uri, p.name, p.int_value FROM ArtifactProperty p JOIN Artifact a ON a.id = p.artifact_id
+             WHERE p.name LIKE 'rows%' AND a.state = 2"""
+    root = folder / "runs" / "tiny"
+    said = sorted((*Path(uri).relative_to(root).parts[:2], name, count) for uri, name, count in query(folder, sql))
+    return said, {output: _records(root, output) for output in ("Ingest/examples", "Transform/transformed_examples")}
+
+
+def _records(root, output):
+    import tensorflow as tf
+
+    kinds = {True: "GZIP", False: ""}
+    files = sorted(root.glob(f"{output}/*/**/Split-*/*"))
+    return sum(1 for path in files for _ in tf.data.TFRecordDataset(str(path), kinds[path.suffix == ".gz"]))
+
+
+def test_no_row_is_lost_and_none_is_there_twice(tiny):
+    undisturbed, killed, _ = tiny
+    said, records = rows(killed)
+    assert (said, records) == rows(undisturbed)
+    assert ("Ingest", "examples", "rows_read", 120) in said
+    assert records == {"Ingest/examples": 120, "Transform/transformed_examples": 120}
+
+
 def weights(folder):
     import tensorflow as tf
 

@@ -25,7 +25,12 @@ training: {epochs: 4, learning_rate: 0.02, warm_start: blessed}
 evaluation:
   metrics: [auc]
   slices: [[zone]]
-  thresholds: {auc: {not_worse_than: blessed, tolerance: 0.05, newest_span: {min: 0.8}}}
+  thresholds:
+    auc:
+      not_worse_than: blessed
+      tolerance: 0.05
+      slices: {not_worse_than: blessed, tolerance: 0.3, min_examples: 50}
+      newest_span: {min: 0.8}
 """
 
 
@@ -98,6 +103,7 @@ def test_a_chain_of_models(nightly):
     assert warm["anew"] == 0 and "5 of 6 rows are known" in {w["why"] for w in warm["weights"]}, warm
     assert summary["baseline"]["auc"] > 0.9 and summary["newest_span"]["auc"]["baseline"] > 0.8
     assert "weights taken over" in done.stdout and "auc, newest span" in done.stdout, done.stdout
+    assert "auc, worst of" in done.stdout, "every zone was compared with the last blessed model"
 
     done, summary = nightly(3)
     repeated = {name for name, node in summary["nodes"].items() if node["status"] != "cached"}

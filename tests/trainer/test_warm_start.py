@@ -111,7 +111,8 @@ def test_cold_and_warm_starts_are_reproducible_and_differ(exported, grown, tmp_p
 def test_the_optimizer_begins_as_in_a_cold_start(exported, planted, tmp_path):
     rate = 1e-3
     # One update, of all rows. The model before was trained by Adam for six epochs, whose slots are not taken over: with
-    # moments that begin at 0, the first step of Adam is the learning rate for every weight, whatever its gradient.
+    # moments that begin at 0, the first step of Adam is the learning rate for every weight, whatever its gradient (by
+    # 3e-6 / |gradient| less, for Adam's epsilon). Moments of another training would make it much smaller.
     one_update = {"epochs": 1, "batch_size": 1000, "learning_rate": rate, "warmup": 0.0, "schedule": "constant"}
     base = exported("binary").directory
     export, record = train(planted("binary"), tmp_path, base, **one_update)
@@ -121,7 +122,7 @@ def test_the_optimizer_begins_as_in_a_cold_start(exported, planted, tmp_path):
         steps = np.abs(after[name] - before[name])
         moved = steps[steps > 0]
         assert moved.size > steps.size / 3 and moved.max() < rate * 1.001
-        assert np.median(moved) > rate * 0.99, name
+        assert np.median(moved) > rate * 0.9, name
 
 
 def test_what_does_not_fit_begins_anew_and_says_why(exported, grown, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from components.ingest.config import DataConfig, IngestConfig, SpanColumn
 from components.ingest.files import resolve_path
 from components.ingest.span_column import NO_SPAN, span_numbers
-from components.ingest.spans import SpanNotFoundError, find_window
+from components.ingest.spans import SpanNotFoundError, find_window, index_names
 from preprocessing.columns import RawColumn
 from preprocessing.errors import UserError
 
@@ -80,6 +80,17 @@ def test_a_file_that_has_not_changed_is_not_read_again(tmp_path):
     kept.write_text(text.replace(first.spans[0].files[0].version, "0123456789abcdef"))
     again = window(tmp_path, "2013-01-05:latest", index)
     assert again.spans[0].files[0].version == "0123456789abcdef", "it came from the index"
+
+
+def test_of_the_index_those_files_are_named_that_are_of_the_source_as_it_is_now(tmp_path):
+    index, named = tmp_path / "index", []
+    for rows in (ROWS, [*ROWS, "2013-01-08,4"]):
+        write(tmp_path, *rows)
+        window(tmp_path, "2013-01-05:latest", index)
+        named.append(index_names(data(), lambda path: resolve_path(path, tmp_path)))
+    assert [len(names) for names in named] == [1, 1] and named[0] != named[1]
+    assert {path.name for path in index.iterdir()} == named[0] | named[1]
+    assert index_names(data().model_copy(update={"span": None}), str) == set()
 
 
 def test_a_column_without_any_span_is_named(tmp_path):
