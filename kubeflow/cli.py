@@ -31,8 +31,7 @@ def compile_to(loaded: Loaded, env: Path, output: Path) -> None:
     from kubeflow.package import write
 
     write(compiled.package, output)
-    tasks = compiled.package.pipeline["root"]["dag"]["tasks"]
-    typer.echo(f"{output}: {len(tasks)} tasks for Kubeflow Pipelines {environment.config.kubeflow}")
+    typer.echo(f"{output}: {len(compiled.package.tasks)} tasks for Kubeflow Pipelines {environment.config.kubeflow}")
     for sentence in compiled.stand_ins:
         typer.echo(f"  {sentence}")
 

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import PurePosixPath
 from typing import Any
 
 from tfx.components import Trainer
@@ -12,21 +11,22 @@ from tfx.dsl.components.common.resolver import RESOLVER_CONFIG, Resolver
 from tfx.orchestration.pipeline import Pipeline
 from tfx.types import standard_artifacts
 
+from components.artifacts import Report
 from components.blessed import LastBlessedModel
 from components.data_gate.component import SpanComparison
 from components.ingest.component import Ingest, SpansOfWindow
-from components.ingest.spans import LATEST, Window, span_unit
-from components.ingest.storage import is_address
+from components.ingest.spans import LATEST
 from components.transform.component import Transform
-from kubeflow import facts, lint, lookups
+from kubeflow import facts, lint, lookups, receivers
 from kubeflow.config import EnvironmentConfig, NodeConfig
 from kubeflow.engines import beam_config
 from kubeflow.environment import Environment, require
-from kubeflow.nodes import ENTRYPOINT, Sources, executor_args, node_task
+from kubeflow.nodes import ENTRYPOINT, Sources, executor_args, node_task, title
 from kubeflow.package import Package
 from kubeflow.parts import Json, Output, Task, task_name
+from kubeflow.place import check_engines, cluster_place, widest_window
 from kubeflow.pod import container, kubernetes, retry_policy
-from pipeline.build import Place, build_nodes
+from pipeline.build import build_nodes
 from pipeline.loading.load import Loaded
 from pipeline.loading.problems import Problem
 from pipeline.run import add_user_modules
@@ -62,14 +62,18 @@ def compile_package(loaded: Loaded, environment: Environment) -> Compiled:
     """
     add_user_modules(loaded)
     config = environment.config
-    place = _place(loaded, config)
+    place = cluster_place(loaded, config)
     nodes = Pipeline(
         pipeline_name=loaded.config.name, pipeline_root="unused", components=build_nodes(loaded, place)
     ).components
-    _check_engines(loaded, environment.config, [node.id for node in nodes])
+    check_engines(loaded, environment.config, [node.id for node in nodes])
+    names = [node.id for node in nodes]
     remembering = _remembering(nodes, config, spans=place.window.unit is not None)
-    warnings = require(environment, [node.id for node in nodes], push_to=place.push_to, remembering=remembering)
-    assembly = _Assembly(loaded, config, _widest_window(loaded, place.window))
+    if loaded.config.notify:
+        receivers.check(loaded.config.notify, config)
+        names = remembering = [*names, receivers.NODE]  # whatever fails says so in the registry
+    warnings = require(environment, names, push_to=place.push_to, remembering=remembering)
+    assembly = _Assembly(loaded, config, widest_window(loaded, place.window))
     for node in nodes:
         assembly.add_node(node)
     package = assembly.package()
@@ -145,9 +149,31 @@ class _Assembly:
         }
         if self._run_parameters():
             pipeline["root"]["inputDefinitions"] = {"parameters": self._run_parameters()}
+        if self.loaded.config.notify:
+            pipeline = self._with_receivers(pipeline)
         if self.environment.pipeline_root:
             pipeline["defaultPipelineRoot"] = self.environment.pipeline_root
         return Package(pipeline, {"platforms": {"kubernetes": {"deploymentSpec": {"executors": self.kubernetes}}}})
+
+    def _with_receivers(self, pipeline: Json) -> Json:
+        """Returns the pipeline with a task that notes how a run ended, and one that tells receivers of it."""
+        config = self.loaded.config
+        made = {
+            "evaluation": ("Evaluator", standard_artifacts.ModelEvaluation),
+            "blessing": ("Evaluator", standard_artifacts.ModelBlessing),
+            "pushed_model": ("Pusher", standard_artifacts.PushedModel),
+            "report": ("Report", Report),
+        }
+        artifacts = {key: (self.sources[node, key][0], title(kind)) for key, (node, kind) in made.items()}
+        records = [name for name in self.tasks if name.startswith("record-")]
+        noted = receivers.note_outcome(config.evaluation.model_dump_json(), artifacts, records)
+        self._add_lookup("outcome", noted, receivers.NODE)
+        folder, file = self.environment.folder, self.loaded.file.name
+        told = receivers.tell(config.name, f"{folder}/{file}", config.notify, folder)
+        self._add_lookup("tell", told, receivers.NODE)
+        del self.tasks[told.name]
+        self.stand_ins.append(f"notify: {told.name} runs when all else has ended, and tells receivers.")
+        return receivers.with_exit_task(pipeline, told)
 
     def _run_parameters(self) -> Json:
         declared: Json = {}
@@ -260,6 +286,9 @@ class _Assembly:
     def _add_container(self, task: Task, command: Sequence[str], args: Sequence[str], settings: NodeConfig) -> None:
         if task.name in self.tasks:
             raise UserError(f"{task.label}: two nodes are called {task.name} on Kubeflow. Rename one of them.")
+        if self.loaded.config.notify:
+            told = receivers.variables(self.loaded.config.name, self.environment)
+            settings = settings.model_copy(update={"env": settings.env | told})
         if settings.retries:
             task.retry = retry_policy(settings.retries)
         component: Json = {"executorLabel": f"exec-{task.kind}"}
@@ -270,68 +299,6 @@ class _Assembly:
         if asked:
             self.kubernetes[f"exec-{task.kind}"] = asked
         self.tasks[task.name] = task.task_spec()
-
-
-def _place(loaded: Loaded, environment: EnvironmentConfig) -> Place:
-    def resolve(path: str) -> str:
-        if is_address(path):
-            return path
-        if path.startswith("package:"):
-            raise UserError(f"{path}: where a package lies in the image is not known. Copy the file beside the YAML.")
-        return str(PurePosixPath(environment.folder) / path)
-
-    push_to = environment.push_to or resolve(loaded.config.push.to)
-    return Place(
-        resolve=resolve,
-        # Which files there are is found when a run begins.
-        window=Window(span_unit(loaded.config.data), ()),
-        known=(),
-        # No artifact: an input of Transform is part of what Kubeflow's cache goes by.
-        analyzer_cache=f"{environment.registry}/{loaded.config.name}/analyzer_cache",
-        span_statistics=f"{environment.registry}/{loaded.config.name}/span_statistics",
-        compress=True,
-        push_to=push_to,
-        work=_lasting_work(loaded, environment),
-    )
-
-
-def _lasting_work(loaded: Loaded, environment: EnvironmentConfig) -> str | None:
-    """Returns where checkpoints of unfinished training lie, so that a retry goes on; None where nothing lasts."""
-    registry = environment.registry
-    mounts = [volume.mount for volume in environment.node("Trainer").volumes]
-    on_volume = any(PurePosixPath(registry).is_relative_to(mount) for mount in mounts)
-    return f"{registry}/{loaded.config.name}/work" if on_volume or registry.startswith("gs://") else None
-
-
-def _check_engines(loaded: Loaded, environment: EnvironmentConfig, nodes: Sequence[str]) -> None:
-    """What runs outside a node's own pod reads and writes the store itself."""
-    runner = loaded.config.beam.runner
-    if environment.artifacts == "copied" and runner not in ("direct", "DirectRunner"):
-        raise UserError(
-            f"beam.runner: {runner}: its workers cannot see a pod's copies of artifacts. Give artifacts: direct in the "
-            "environment file, or beam.runner: direct."
-        )
-    others = [name for name in nodes if name != "Trainer" and environment.node(name).workers]
-    if others:
-        raise UserError(f"nodes.{others[0]}.workers: only Trainer works in several pods. Remove it.")
-    asked = loaded.config.training.distribution
-    if environment.node("Trainer").workers and asked not in ("auto", "multi_worker"):
-        raise UserError(
-            f"nodes.Trainer.workers: the pipeline's training.distribution is {asked}. Make it multi_worker or auto."
-        )
-
-
-def _widest_window(loaded: Loaded, window: Window) -> int:
-    """Returns the spans of the widest window that the package takes, 0 for a source without spans."""
-    if window.unit is None:
-        return 0
-    size = loaded.config.data.window.spans
-    if isinstance(size, str):
-        raise UserError(
-            f"data.window.spans: {size}: a package has a task per span, so that their number must be known when it is "
-            "compiled. Give a number that the window never exceeds, such as 30, or cut the source into larger spans."
-        )
-    return size
 
 
 def _remembering(nodes: Sequence[base_node.BaseNode], environment: EnvironmentConfig, *, spans: bool) -> list[str]:

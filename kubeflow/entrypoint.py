@@ -46,7 +46,12 @@ def main(then: Callable[[ExecutorInput], None] | None = None) -> None:
         if then is not None:
             then(told)
 
-    termination.run_to_end(plan["node"], work)
+    def note(error: BaseException) -> None:
+        from kubeflow.outcomes import note_failure
+
+        note_failure(os.environ, arguments.executor_input, plan["node"], error)
+
+    termination.run_to_end(plan["node"], work, note)
 
 
 def run_node(plan: Json, told: ExecutorInput) -> None:
@@ -80,7 +85,7 @@ def run_node(plan: Json, told: ExecutorInput) -> None:
     output_dict = {name: [to_tfx(copy, plan["outputs"][name], direct=direct)] for name, copy in told.outputs.items()}
     properties = _properties(plan["parameters"], told.parameters)
     with tempfile.TemporaryDirectory() as scratch:
-        tell_node(os.environ, plan["node"], told, Path(scratch))
+        tell_node(os.environ, told, Path(scratch))
         temporary = f"{os.path.dirname(next(iter(told.outputs.values())).uri)}/.temp" if direct else scratch
         _executor(executor_class, plan, _data_bytes(told, plan), temporary).Do(input_dict, output_dict, properties)
     copies = [*inputs.values(), *told.outputs.values()]

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,12 +34,18 @@ class Copy:
 @dataclass(frozen=True)
 class ExecutorInput:
     """parameters: as JSON has them. inputs, outputs: artifacts by name; only those the container was told paths of, so
-    that outputs of the backend's own (executor-logs) are left to it. output_file: where the answer goes."""
+    that outputs of the backend's own (executor-logs) are left to it. output_file: where the answer goes. message: as it
+    came."""
 
     parameters: Json
     inputs: Mapping[str, Copy]
     outputs: Mapping[str, Copy]
     output_file: Path
+    message: str = ""
+
+
+Outputs = tuple[Mapping[str, tuple[Copy, Json]], Mapping[str, Any]]
+"""What a container gives: artifacts, with what is now known of them, and parameters."""
 
 
 def parse(text: str, input_paths: Mapping[str, str], output_paths: Mapping[str, str]) -> ExecutorInput:
@@ -60,12 +66,27 @@ def parse(text: str, input_paths: Mapping[str, str], output_paths: Mapping[str, 
             inputs=_copies(inputs.get("artifacts", {}), input_paths),
             outputs=_copies(outputs.get("artifacts", {}), output_paths),
             output_file=Path(outputs["outputFile"]),
+            message=text,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
             f"--executor-input is not what Kubeflow's launcher writes ({type(error).__name__}: {error}). This program "
             f"runs in a task of a package that `fullpass compile` wrote. Received: {text[:200]!r}"
         ) from error
+
+
+def run_id(addresses: Iterable[str], pipeline: str) -> str | None:
+    """Returns the id of the run that outputs are of, None where addresses are not the backend's.
+
+    Every release puts outputs under ROOT/PIPELINE/RUN/TASK/SALT/OUTPUT (v2/metadata/client.go:316 and
+    v2/driver/driver.go:2046 at 2.5.0). The placeholder `{{$.pipeline_job_uuid}}` is known from 2.5 on, and as a
+    parameter it would be part of what the cache goes by.
+    """
+    for address in addresses:
+        parts = address.split("/")
+        if len(parts) >= 6 and parts[-5] == pipeline:
+            return parts[-4]
+    return None
 
 
 def write_absent(copy: Copy) -> None:

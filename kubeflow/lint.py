@@ -242,12 +242,17 @@ def _importers(package: Package, release: str) -> Iterator[str]:
 
 def _features(package: Package, release: str) -> Iterator[str]:
     """What only some releases have: retries from 2.5 (argocompiler/container.go:280), exit tasks that know how the run
-    ended from 2.14 (dag.go:630); iteration over artifacts in none (driver.go:1179)."""
+    ended from 2.14 (dag.go:630); iteration over artifacts in none (driver.go:1179). An exit task runs after each task
+    that it waits for, as a hook of that one (dag.go:84)."""
     for where, name, task in _tasks(package):
         if task.get("retryPolicy") and _before(release, "2.5"):
             yield f"{where}: task {name!r}: {release} knows no retries. Leave `retries` out, or use 2.5 or later."
-        if task.get("triggerPolicy", {}).get("strategy") == "ALL_UPSTREAM_TASKS_COMPLETED" and _before(release, "2.14"):
-            yield f"{where}: task {name!r}: an exit task needs 2.14 or later."
+        final = [key for key, spec in task.get("inputs", {}).get("parameters", {}).items() if "taskFinalStatus" in spec]
+        if final and _before(release, "2.14"):
+            yield f"{where}: task {name!r}: {final[0]} is how the run ended, which needs 2.14 or later."
+        exits = task.get("triggerPolicy", {}).get("strategy") == "ALL_UPSTREAM_TASKS_COMPLETED"
+        if exits and len(task.get("dependentTasks", ())) != 1:
+            yield f"{where}: task {name!r}: an exit task waits for one task. Put all others into a DAG of their own."
         if task.get("artifactIterator"):
             yield f"{where}: task {name!r}: no release iterates over artifacts. Write one task per artifact."
 

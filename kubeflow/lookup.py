@@ -7,26 +7,26 @@ import argparse
 import hashlib
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from components.ingest.config import DataConfig, WindowConfig
 from components.ingest.files import find_inputs, resolve_path
 from components.ingest.request import KnownSpan, Request, SpanRequest, read_request
-from components.ingest.spans import LATEST, Span, SpanNotFoundError, Window, find_window
+from components.ingest.spans import LATEST, Span, Window, find_window
 from components.ingest.storage import is_address
 from kubeflow import termination
-from kubeflow.executor_input import Copy, ExecutorInput, name_values, parse, write_absent, write_output
+from kubeflow.executor_input import ExecutorInput, Outputs, name_values, parse, write_absent, write_output
 from kubeflow.lookups import DATA_PATH, MODEL_URI, NEW, NOTHING, SPAN, WINDOW, requests
-from kubeflow.parts import Json
+from kubeflow.outcomes import NothingNewError, note_failure, of_container
 from kubeflow.registry import Blessed, FolderRegistry, Trained
+from kubeflow.telling import outcome, tell
 from preprocessing.errors import UserError
-
-Outputs = tuple[Mapping[str, tuple[Copy, Json]], Mapping[str, Any]]
-"""Artifacts and parameters."""
 
 
 def main() -> None:
@@ -44,7 +44,8 @@ def main() -> None:
         artifacts, parameters = LOOKUPS[arguments.kind](told)
         write_output(told.output_file, artifacts, parameters)
 
-    termination.run_to_end(arguments.kind, work)
+    note = partial(note_failure, os.environ, arguments.executor_input, arguments.kind)
+    termination.run_to_end(arguments.kind, work, note)
 
 
 def ingest_inputs(told: ExecutorInput) -> Outputs:
@@ -84,6 +85,9 @@ def _window_inputs(told: ExecutorInput, request: Request, folder: Path, places: 
         )
     request = request.with_window(window, registry.known_spans(pipeline))
     newest = request.spans[-1]
+    notes = of_container(os.environ, told.message)
+    if notes is not None:
+        notes.took({"first_span": request.spans[0].label, "span": newest.label})
     if span == NEW:
         _check_new(newest, registry.newest_trained(pipeline))
     registry.record_spans(pipeline, [KnownSpan(s.number, s.fingerprint, s.version) for s in request.spans])
@@ -112,7 +116,7 @@ def _check_new(newest: SpanRequest, last: Trained | None) -> None:
     if newest.number == last.number and newest.fingerprint != last.fingerprint:
         logging.info("%s was trained on before; its files have changed since, so it is new", newest.label)
         return
-    raise SpanNotFoundError(
+    raise NothingNewError(
         f"no new span: {newest.label} is the newest that is there, and a model was trained on {last.label} at "
         f"{last.time}. Nothing was trained. Wait for its files; or start a run with span: latest to train on it again."
     )
@@ -190,6 +194,8 @@ LOOKUPS: Mapping[str, Callable[[ExecutorInput], Outputs]] = {
     "blessed-model-of-metadata": last_blessed_model_of_metadata,
     "record": record_blessing,
     "record-window": record_window,
+    "outcome": outcome,
+    "tell": tell,
 }
 """--kind -> what it does."""
 

@@ -25,6 +25,12 @@ class Package:
         return self.pipeline["pipelineInfo"]["name"]
 
     @property
+    def tasks(self) -> Json:
+        """Name -> task, of all DAGs; the backend knows tasks by name alone."""
+        dags = [self.pipeline["root"], *self.pipeline["components"].values()]
+        return {name: task for dag in dags if "dag" in dag for name, task in dag["dag"]["tasks"].items()}
+
+    @property
     def executors(self) -> Json:
         """Label -> executor."""
         return self.pipeline["deploymentSpec"]["executors"]

@@ -15,6 +15,7 @@ LOG_VARIABLE = "FULLPASS_TERMINATION_LOG"
 """Names the file, where a pod's terminationMessagePath is not the usual one."""
 _USUAL_LOG = "/dev/termination-log"
 _MOST_BYTES = 4096  # Kubernetes keeps no more
+_STOPPED = "stopped: the pod was asked to end (deadline, eviction, or the run was terminated)."
 EXIT_FAILED = 1
 EXIT_TERMINATED = 128 + signal.SIGTERM
 
@@ -22,8 +23,11 @@ EXIT_TERMINATED = 128 + signal.SIGTERM
 class Terminated(BaseException):
     """The pod was asked to stop."""
 
+    def __str__(self) -> str:
+        return _STOPPED
 
-def run_to_end(name: str, work: Callable[[], None]) -> NoReturn:
+
+def run_to_end(name: str, work: Callable[[], None], note: Callable[[BaseException], None] = lambda _: None) -> NoReturn:
     """Does the work of a container and leaves the process, with the cause of a failure where Kubernetes shows it.
 
     The process leaves past `atexit` and destructors: after all is written, TensorFlow, Beam and gRPC can still abort
@@ -32,18 +36,21 @@ def run_to_end(name: str, work: Callable[[], None]) -> NoReturn:
     Args:
         name: of the node, for the message.
         work: what is to be done.
+        note: told what it failed with.
     """
     signal.signal(signal.SIGTERM, _stop)
     try:
         work()
         code = 0
-    except Terminated:
+    except Terminated as error:
+        note(error)
         logging.warning("Stopped by SIGTERM.")
-        report(name, "stopped: the pod was asked to end (deadline, eviction, or the run was terminated).")
+        report(name, _STOPPED)
         code = EXIT_TERMINATED
     except BaseException as error:
         logging.exception("%s failed.", name)
         report(name, failure.explain(error))
+        note(error)
         code = EXIT_FAILED
     logging.shutdown()
     sys.stdout.flush()

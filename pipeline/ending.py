@@ -11,7 +11,7 @@ from pipeline.execution.events import RunResult, Status
 from pipeline.history import History, Run, config_digest, data_digest
 from pipeline.loading.load import Loaded
 from pipeline.notify.config import Event
-from pipeline.notify.payload import Payload
+from pipeline.notify.payload import Payload, sentence
 from pipeline.schedule.process import OCCASION_VARIABLE
 from pipeline.summary import Summary
 
@@ -90,11 +90,9 @@ def _payload(loaded: Loaded, root: Path, run: Run, ending: Ending) -> Payload:
     window, summary = ending.window, ending.summary
     spans = [window.label(number) for number in (run.first, run.last) if number is not None]
     name = loaded.config.name
-    of_span = f" on data up to {spans[-1]}" if spans else ""
-    words = run.outcome.replace("_", " ")
     return Payload(
         event=run.outcome,  # type: ignore[arg-type]
-        text=f"{name}: {words}{of_span}{': ' if run.message else '.'}{run.message}",
+        text=sentence(name, run.outcome, spans[-1] if spans else None, run.message),
         pipeline=name,
         file=str(loaded.file.absolute()),
         exit_code=run.exit_code,

@@ -88,7 +88,7 @@ def submit(
         typer.echo(f"run {run.run_id}: {verb.link(cluster, run.run_id)}")
         if not wait:
             return
-        tasks = list(compiled.package.pipeline["root"]["dag"]["tasks"])
+        tasks = list(compiled.package.tasks)
         try:
             run = verb.wait(cluster, run.run_id, tasks, typer.echo, timeout=timeout)
         except KeyboardInterrupt:

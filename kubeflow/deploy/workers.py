@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kubeflow import termination
+from kubeflow import facts, outcomes, termination
 from kubeflow.config import NodeConfig
 from kubeflow.executor_input import name_values, parse
-from kubeflow.facts import for_workers
 from kubeflow.parts import Json
 from kubeflow.worker import answer_address
 from kubeflow.workers import manifests
@@ -74,7 +73,7 @@ def run(client: "ApiClient", namespace: str, asked: Json, args: Sequence[str], *
     given = parser.parse_args(list(args))
     told = parse(given.executor_input, name_values(given.input), name_values(given.output))
     node = NodeConfig.model_validate(asked["node"])
-    node = node.model_copy(update={"env": {**node.env, **for_workers()}})
+    node = node.model_copy(update={"env": {**node.env, **_told()}})
     name = job_name(asked["pipeline"], asked["node_id"])
     service, job = manifests(name, node, args, pull_secrets=asked["pull_secrets"], pull_policy=asked["pull_policy"])
     with Job(client, namespace, name).started(service, job) as started:
@@ -172,6 +171,12 @@ class Job:
             self._ask("deleting", asked, self.name, self.namespace, **more)
         except UserError as error:
             logging.warning("%s", error)  # it is owned by this pod and goes with it
+
+
+def _told() -> Json:
+    """Returns the variables of this container that tell of the run, for the pods that do its work."""
+    names = (facts.VARIABLE, outcomes.VARIABLE)
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def _owner(variables: Any) -> Json:

@@ -47,3 +47,14 @@ class Payload:
         """Returns the texts and numbers of it as environment variables of a command, FULLPASS_EVENT and so on."""
         facts = {name: value for name, value in self.facts().items() if isinstance(value, str | int | float)}
         return {VARIABLE + name.upper(): str(value) for name, value in facts.items()}
+
+
+def sentence(pipeline: str, event: str, span: str | None, message: str) -> str:
+    """Returns an event in words.
+
+    Example:
+        >>> sentence("taxi", "gate_stop", "2013-01-05", "fare moved")
+        'taxi: gate stop on data up to 2013-01-05: fare moved'
+    """
+    of_span = f" on data up to {span}" if span else ""
+    return f"{pipeline}: {event.replace('_', ' ')}{of_span}{': ' if message else '.'}{message}"

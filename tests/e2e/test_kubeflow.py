@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from kubeflow.executor_input import parse
+from kubeflow.outcomes import VARIABLE, Outcomes
+from kubeflow.telling import outcome
 from pipeline.loading.load import load
 from pipeline.run_facts import config_hash, source_digest
 from tests.kubeflow.backend.run import Backend
@@ -22,6 +25,8 @@ pytestmark = pytest.mark.e2e
 
 REPOSITORY = Path(__file__).parents[2]
 SECRET = "s3cr3t-of-this-test"
+NOTIFY = "\nnotify: [{command: [python, tell.py, heard]}]\n"
+TELL = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read() + '\\n')"
 ENVIRONMENT = """\
 image: registry.example/taxi:1.4.2
 kubeflow: "2.5"
@@ -44,7 +49,7 @@ def compiled(folder: Path, epochs: int) -> str:
         f"training: {{epochs: {epochs}, batch_size: 512}}" if line.startswith("training:") else line
         for line in text.splitlines()
     ]
-    (folder / "pipeline" / "pipeline.yaml").write_text("\n".join(lines).replace(given, "path: trips.csv"))
+    (folder / "pipeline" / "pipeline.yaml").write_text("\n".join(lines).replace(given, "path: trips.csv") + NOTIFY)
     (folder / "env.yaml").write_text(ENVIRONMENT.format(folder=folder))
     target = folder / f"package-{epochs}.yaml"
     command = ["compile", folder / "pipeline/pipeline.yaml", "--env", folder / "env.yaml", "-o", target]
@@ -61,6 +66,7 @@ def runs(tmp_path_factory):
     (folder / "pipeline").mkdir()
     tfx = importlib.util.find_spec("tfx").submodule_search_locations[0]
     shutil.copy(f"{tfx}/examples/chicago_taxi_pipeline/data/simple/data.csv", folder / "pipeline" / "trips.csv")
+    (folder / "pipeline" / "tell.py").write_text(TELL)
     packages = [compiled(folder, epochs) for epochs in (1, 2)]
     backend = Backend(folder / "kfp", release="2.5")
     backend.secrets["store"] = {"key": SECRET}
@@ -73,7 +79,7 @@ def runs(tmp_path_factory):
 
 def test_every_task_of_the_first_run_is_done(runs):
     _, _, first, _ = runs
-    assert set(first.states.values()) == {"COMPLETE"} and len(first.states) == 20
+    assert set(first.states.values()) == {"COMPLETE"} and len(first.states) == 23
 
 
 def test_the_first_run_finds_no_baseline_and_says_so_without_a_trace(runs):
@@ -117,6 +123,44 @@ def test_each_run_pushed_a_version_and_wrote_a_report(runs):
     folder, backend, _, _ = runs
     assert len([entry for entry in (folder / "models" / "taxi").iterdir() if entry.name.isdigit()]) == 2
     assert len([key for key in backend.store.keys() if "/report/" in key and key.endswith(".html")]) == 2
+
+
+def test_receivers_are_told_of_both_runs(runs):
+    folder, backend, first, second = runs
+    heard = [json.loads(line) for line in (folder / "pipeline" / "heard").read_text().splitlines()]
+    assert [told["run_id"] for told in heard] == [first.id, second.id]
+    assert [told["event"] for told in heard] == ["success", "success"]
+    pushed = sorted(str(entry) for entry in (folder / "models" / "taxi").iterdir() if entry.name.isdigit())
+    assert [told["pushed_to"] for told in heard] == pushed
+    for told in heard:
+        assert told["text"] == f"taxi: success: pushed to {told['pushed_to']}" and told["exit_code"] == 0
+        lineage = json.loads((Path(told["pushed_to"]) / "assets.extra" / "fullpass.json").read_text())["lineage"]
+        assert told["metrics"] == lineage["metrics"] and told["model"] == lineage["model"]
+        assert backend.store.keys(f"{told['report']}/report.html")
+
+
+def test_a_model_that_was_not_blessed_is_told_of_with_the_reasons(runs, tmp_path, monkeypatch):
+    """What the first run measured, under thresholds that it does not reach."""
+    _, backend, first, _ = runs
+    monkeypatch.setenv(VARIABLE, f"{tmp_path}/taxi/outcomes")
+    [metrics] = [k for k in backend.store.keys() if f"/{first.id}/evaluator/" in k and "/evaluation/metrics" in k]
+    made = {
+        "evaluation": {},
+        "blessing": {"blessed": 0.0, "current_model": "s3://b/m"},
+        "pushed_model": {},
+        "report": {},
+    }
+    listed = {name: {"artifacts": [{"uri": f"s3://b/{name}", "metadata": facts}]} for name, facts in made.items()}
+    evaluated = json.dumps({"metrics": ["auc"], "thresholds": {"auc": {"min": 0.999}}})
+    logs = {"artifacts": [{"uri": "s3://b/taxi/run-7/record-outcome/salt/executor-logs"}]}
+    outputs = {"artifacts": {"executor-logs": logs}, "outputFile": "/unused"}
+    message = {"inputs": {"parameterValues": {"evaluated": evaluated}, "artifacts": listed}, "outputs": outputs}
+    paths = {name: "/unused" for name in made} | {"evaluation": str(backend.store.path(metrics).parent)}
+    outcome(parse(json.dumps(message), paths, {}))
+    noted = Outcomes(f"{tmp_path}/taxi/outcomes", "run-7").read()
+    assert noted.event == "not_blessed" and "below the minimum 0.999" in noted.message
+    assert noted.facts["reasons"] == [noted.message] and noted.facts["pushed_to"] is None
+    assert noted.facts["model"] == "s3://b/m" and 0.5 < noted.facts["metrics"]["auc"] < 0.999
 
 
 def test_the_pushed_model_answers(runs):

@@ -8,6 +8,7 @@ from tests.kubeflow.backend.launcher import TaskFailed
 from tests.kubeflow.backend.run import Backend, Refused
 from tests.kubeflow.conftest import as_text, toy, toy_package
 
+EXIT = {"strategy": "ALL_UPSTREAM_TASKS_COMPLETED"}
 WRITE = "os.makedirs(paths['out']); open(paths['out'] + '/file', 'w').write('x' * 10)"
 READ = "values['size'] = os.path.getsize(paths['out_of'] + '/file')"
 MAKE = toy("make", WRITE, outputs=("out",))
@@ -78,6 +79,18 @@ def test_a_killed_task_without_retries_is_named_with_its_signal(tmp_path):
     backend.started = lambda task, attempt, process: process.kill()
     with pytest.raises(TaskFailed, match="task 'make': exit status -9"):
         backend.run(as_text(toy_package(MAKE)))
+
+
+def test_an_exit_task_runs_after_what_it_waits_for_whatever_became_of_that(tmp_path):
+    said = tmp_path / "said"
+    tell = toy("tell", f"open({str(said)!r}, 'a').write('x')", after=("make",), triggerPolicy=EXIT)
+    last = toy("last", "", after=("make",))
+    assert Backend(tmp_path / "a").run(as_text(toy_package(MAKE, last, tell))).states["tell"] == "COMPLETE"
+    backend = Backend(tmp_path / "b")
+    backend.started = lambda task, attempt, process: process.kill() if task == "make" else None
+    with pytest.raises(TaskFailed, match="task 'make': exit status -9"):
+        backend.run(as_text(toy_package(MAKE, last, tell)))
+    assert said.read_text() == "xx"
 
 
 def test_a_store_that_fails_once_fails_the_task_before_2_17_and_not_from_it_on(tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kubeflow import facts
-from kubeflow.executor_input import Copy, ExecutorInput
+from kubeflow.executor_input import Copy, ExecutorInput, run_id
 from pipeline.loading.load import load
 from pipeline.run_facts import config_hash
 from trainer.run_facts import RUN_FACTS_VARIABLE, read_run_facts
@@ -49,7 +49,7 @@ def test_a_node_is_told_its_run_and_the_code_that_is_in_its_image(loaded, tmp_pa
     monkeypatch.syspath_prepend(str(tmp_path / "image"))
     monkeypatch.setenv(RUN_FACTS_VARIABLE, "")
     given = {facts.VARIABLE: facts.package_facts(loaded), facts.COMMIT_VARIABLE: "4f2a"}
-    facts.tell_node(given, "Trainer", told("gs://bucket/root/trips/run-7/trainer/salt/model"), tmp_path / "pod")
+    facts.tell_node(given, told("gs://bucket/root/trips/run-7/trainer/salt/model"), tmp_path / "pod")
     said = read_run_facts()
     assert said["run"] == "run-7" and said["config"]["yaml"] == YAML
     assert said["code"]["commit"] == "4f2a" and said["code"]["fullpass"] == version("fullpass")
@@ -59,7 +59,7 @@ def test_a_node_is_told_its_run_and_the_code_that_is_in_its_image(loaded, tmp_pa
 
 def test_a_node_that_is_told_nothing_stays_as_it_is(tmp_path, monkeypatch):
     monkeypatch.delenv(RUN_FACTS_VARIABLE, raising=False)
-    facts.tell_node({}, "Trainer", told("gs://bucket/root/trips/run-7/trainer/salt/model"), tmp_path)
+    facts.tell_node({}, told("gs://bucket/root/trips/run-7/trainer/salt/model"), tmp_path)
     assert read_run_facts() == {} and list(tmp_path.iterdir()) == []
 
 
@@ -68,9 +68,9 @@ def test_a_node_that_is_told_nothing_stays_as_it_is(tmp_path, monkeypatch):
     [
         ("minio://mlpipeline/v2/artifacts/trips/run-7/trainer/salt/model", "run-7"),
         ("s3://bucket/trips/run-7/trainer/salt/model", "run-7"),
-        ("/local/outputs/trips-2026/trainer/model", None),
+        ("/local/outputs/trips-2026/trainer/salt/model", None),
         ("model", None),
     ],
 )
 def test_the_run_is_read_from_the_addresses_that_the_backend_gives(uri, run):
-    assert facts.run_id(told(uri), "trainer") == run
+    assert run_id([uri], "trips") == run

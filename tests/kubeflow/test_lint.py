@@ -38,6 +38,7 @@ def importer(spec, address):
     }
 
 
+EXIT = {"strategy": "ALL_UPSTREAM_TASKS_COMPLETED"}
 BREACHES = {
     "an unknown field": (lambda s: s.update(displayName="x"), "displayName"),
     "an unknown field of a container": (
@@ -86,6 +87,10 @@ BREACHES = {
     ),
     "an importer of a file": (lambda s: importer(s, {"constant": "/data/x"}), "an importer opens gs://"),
     "an importer of a task's output": (lambda s: importer(s, {"runtimeParameter": "uri"}), "input of the DAG"),
+    "an exit task of several": (
+        lambda s: task(s, "use").update(triggerPolicy=EXIT, dependentTasks=["make", "use"]),
+        "task 'use': an exit task waits for one task",
+    ),
     "iteration over artifacts": (
         lambda s: task(s, "use").update(artifactIterator={"itemInput": "it", "items": {"inputArtifact": "it"}}),
         "no release iterates over artifacts",
@@ -113,17 +118,16 @@ def test_a_task_of_the_same_name_in_two_dags():
     assert any("stands in two DAGs" in finding for finding in lint(broken, "2.5"))
 
 
-@pytest.mark.parametrize(
-    ("change", "since"),
-    [
-        ({"retryPolicy": {"maxRetryCount": 1}}, "2.5"),
-        ({"triggerPolicy": {"strategy": "ALL_UPSTREAM_TASKS_COMPLETED"}}, "2.14"),
-    ],
-)
-def test_what_came_with_a_release_is_refused_before_it(change, since):
+def test_retries_are_refused_before_the_release_that_has_them():
     newer = package()
-    task(newer.pipeline, "use").update(change)
-    assert lint(newer, since) == [] and lint(newer, "2.4") != []
+    task(newer.pipeline, "use")["retryPolicy"] = {"maxRetryCount": 1}
+    assert lint(newer, "2.5") == [] and lint(newer, "2.4") != []
+
+
+def test_how_a_run_ended_is_refused_before_the_release_that_knows():
+    newer = package()
+    task(newer.pipeline, "make")["inputs"]["parameters"]["text"] = {"taskFinalStatus": {"producerTask": "use"}}
+    assert lint(newer, "2.14") == [] and "'make': text is how the run ended" in str(lint(newer, "2.5"))
 
 
 def test_an_unknown_kubernetes_setting_is_named():

@@ -120,7 +120,9 @@ def trained(tmp_path, monkeypatch):
     (tmp_path / "pipeline").mkdir()
     (tmp_path / "pipeline" / "counting.py").write_text(textwrap.dedent(EXECUTOR))
 
-    monkeypatch.setenv("FULLPASS_PACKAGE_FACTS", json.dumps({"config": {"yaml": "name: taxi"}, "functions": []}))
+    monkeypatch.setenv(
+        "FULLPASS_PACKAGE_FACTS", json.dumps({"pipeline": "taxi", "config": {"yaml": "name: taxi"}, "functions": []})
+    )
 
     def work(fails=-1, **given):
         store = tmp_path / "store" / "taxi" / "run-7" / "trainer" / "salt"

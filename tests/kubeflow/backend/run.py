@@ -104,7 +104,8 @@ class _Run:
 
     def _dag(self, dag: dict[str, Any], execution: int) -> None:
         """Tasks as soon as all they wait for have succeeded (v2/compiler/argocompiler/dag.go:654)."""
-        waiting, running = dict(dag["tasks"]), {}
+        exits = {name: task for name, task in dag["tasks"].items() if _is_exit(task)}
+        waiting, running = {name: task for name, task in dag["tasks"].items() if name not in exits}, {}
         waits = {
             name: set(task.get("dependentTasks", ())) | _producers(name, task, dag) for name, task in waiting.items()
         }
@@ -114,7 +115,7 @@ class _Run:
                     n for n in waiting if all(self.result.states.get(d) in ("COMPLETE", "CACHED") for d in waits[n])
                 ]
                 for name in ready[: self.parallel - len(running)]:
-                    running[pool.submit(self._task, name, waiting.pop(name), execution)] = name
+                    running[pool.submit(self._hooked, name, waiting.pop(name), execution, exits)] = name
                 if not running:
                     for name in waiting:  # what waits for a skipped task is never run
                         self.result.states[name] = "OMITTED"
@@ -122,6 +123,15 @@ class _Run:
                 done, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in done:
                     self.result.states[running.pop(future)] = future.result()
+
+    def _hooked(self, name: str, task: dict[str, Any], parent: int, exits: dict[str, Any]) -> str:
+        """An exit task is a hook of each task that it waits for: it runs once that has ended, however (dag.go:84)."""
+        try:
+            return self._task(name, task, parent)
+        finally:
+            for hook, exit_task in exits.items():
+                if name in exit_task.get("dependentTasks", ()):
+                    self.result.states[hook] = self._task(hook, exit_task, parent)
 
     def _task(self, name: str, task: dict[str, Any], parent: int) -> str:
         component = self.spec["components"][task["componentRef"]["name"]]
@@ -326,6 +336,10 @@ def _check_types(task: str, values: dict[str, Any], declared: dict[str, Any]) ->
             values[name] = json.dumps(values[name])
         elif not _fits(kind, values[name]):
             raise TaskFailed(task, f"input parameter {name!r} type mismatch: expect {kind}, got {values[name]!r}")
+
+
+def _is_exit(task: dict[str, Any]) -> bool:
+    return task.get("triggerPolicy", {}).get("strategy") == "ALL_UPSTREAM_TASKS_COMPLETED"
 
 
 def _holds(task: str, condition: str, message: dict[str, Any]) -> bool:

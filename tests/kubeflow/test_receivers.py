@@ -1,0 +1,150 @@
+"""`notify:` on Kubeflow: who is told what became of a run, under the backend's rules."""
+
+import copy
+import json
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from components.ingest.spans import SpanNotFoundError
+from kubeflow import outcomes
+from kubeflow.lint import lint
+from kubeflow.outcomes import NothingNewError, Outcome, Outcomes, of_container
+from kubeflow.package import to_yaml
+from pipeline.notify.config import EVENTS
+from preprocessing.errors import UserError
+from tests.kubeflow.backend.launcher import TaskFailed
+from tests.kubeflow.backend.run import Backend
+from tests.kubeflow.conftest import ENVIRONMENT, as_text
+
+MESSAGE = {
+    "outputs": {"artifacts": {"executor-logs": {"artifacts": [{"uri": "s3://b/taxi/run-7/t/salt/executor-logs"}]}}}
+}
+TELL = """\
+import json, os, sys
+with open(sys.argv[1], "a") as file:
+    file.write(json.dumps({**json.load(sys.stdin), "secret": os.environ["ALERT_TOKEN"]}) + "\\n")
+"""
+
+
+def note(variables, task, error):
+    outcomes.note_failure(variables, json.dumps(MESSAGE), task, error)
+
+
+@pytest.fixture
+def variables(tmp_path):
+    return {outcomes.VARIABLE: f"{tmp_path}/taxi/outcomes"}
+
+
+def test_every_event_has_an_exit_code():
+    assert outcomes.EXIT_CODES.keys() == set(EVENTS)
+
+
+@pytest.mark.parametrize(
+    ("task", "error", "event"),
+    [
+        ("Trainer", UserError("row 3: bad date"), "failure"),
+        ("DataGate", UserError("fare has moved"), "gate_stop"),
+        ("inputs", NothingNewError("no new span"), "skipped"),
+        ("inputs", SpanNotFoundError("2026-01-02 is not there"), "failure"),
+    ],
+)
+def test_a_container_that_fails_says_why(variables, task, error, event):
+    note(variables, task, error)
+    of_container(variables, json.dumps(MESSAGE)).took({"span": "2026-01-02"})
+    found = of_container(variables, json.dumps(MESSAGE)).read()
+    assert found == Outcome(event, f"{task}: {error}", {"span": "2026-01-02"})
+
+
+def test_what_stops_a_run_on_purpose_says_more_than_what_fails_beside_it(variables):
+    for task in ("Aaa", "DataGate", "Zzz"):
+        note(variables, task, UserError("no"))
+    assert of_container(variables, json.dumps(MESSAGE)).read() == Outcome("gate_stop", "DataGate: no")
+
+
+def test_a_failure_that_was_made_good_by_another_attempt_is_not_told(variables):
+    note(variables, "Trainer", UserError("no"))
+    notes = of_container(variables, json.dumps(MESSAGE))
+    notes.ended(Outcome("success", "pushed to /models/1", {"metrics": {"auc": 0.9}}))
+    assert notes.read() == Outcome("success", "pushed to /models/1", {"metrics": {"auc": 0.9}})
+
+
+def test_a_run_that_left_no_word_has_failed(variables, tmp_path):
+    note(variables, "Trainer", UserError("no"))
+    other = Outcomes(f"{tmp_path}/taxi/outcomes", "run-8").read()
+    assert other.event == "failure" and "without a word" in other.message
+
+
+def test_where_nobody_is_told_nothing_is_noted(tmp_path):
+    note({}, "Trainer", UserError("no"))
+    note({outcomes.VARIABLE: "/dev/null/taxi/outcomes"}, "Trainer", UserError("no"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def told_package(compile_taxi, tmp_path_factory):
+    """Returns the taxi package with a program as receiver, and the file that this writes to."""
+    folder = tmp_path_factory.mktemp("told")
+    (folder / "tell.py").write_text(TELL)
+    hook = json.dumps({"command": [sys.executable, str(folder / "tell.py"), str(folder / "heard")]})
+    environment = ENVIRONMENT.replace("/models", f"{folder}/models").replace(
+        "registry: ", f"folder: {folder}\nregistry: "
+    )
+    environment += "  Notify: {secrets: [{name: alerts, env: {ALERT_TOKEN: token}}]}\n"
+    lines = environment.splitlines()
+    lines.insert(lines.index("image_pull_secrets: [registry-login]"), lines.pop())
+    compiled = compile_taxi("\n".join(lines) + "\n", edit={"training: {": f"notify: [{hook}]\ntraining: {{"})
+    return compiled.package, folder / "heard"
+
+
+@pytest.mark.integration
+def test_all_tasks_but_one_are_in_a_dag_and_that_one_runs_when_it_has_ended(told_package, taxi_package):
+    package, _ = told_package
+    root = package.pipeline["root"]["dag"]["tasks"]
+    assert set(root) == {"pipeline", "notify"} and root["notify"]["dependentTasks"] == ["pipeline"]
+    inside = package.pipeline["components"]["comp-pipeline"]["dag"]["tasks"]
+    assert set(inside) == set(taxi_package.pipeline["root"]["dag"]["tasks"]) | {"record-outcome"}
+    assert root["pipeline"]["inputs"]["parameters"] == {"data_path": {"componentInputParameter": "data_path"}}
+    assert lint(package, "2.5") == lint(package, "2.17") == []
+    from kfp import components
+
+    assert components.load_component_from_text(to_yaml(package)).pipeline_spec.root.dag.tasks
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("killed", [False, True])
+def test_receivers_are_told_of_a_run_that_failed(told_package, tmp_path, killed):
+    package, heard = told_package
+    heard.unlink(missing_ok=True)
+    spec = copy.deepcopy(package.pipeline)
+    dag = spec["components"]["comp-pipeline"]["dag"]
+    dag["tasks"] = {"find-ingest-inputs": dag["tasks"]["find-ingest-inputs"]}
+    backend = Backend(tmp_path / "kfp", release="2.5")
+    backend.secrets |= {"alerts": {"token": "s3cr3t"}, "store": {"accesskey": "a", "secretkey": "b"}}
+    if killed:
+        backend.started = lambda task, _, process: process.send_signal(signal.SIGKILL) if "find" in task else None
+    text = as_text(spec) + "---\n" + as_text(package.platform)
+    with pytest.raises(TaskFailed, match="task 'find-ingest-inputs': exit status"):
+        backend.run(text, {"data_path": "nothing/*.csv"})
+    [payload] = map(json.loads, heard.read_text().splitlines())
+    assert (payload["event"], payload["exit_code"], payload["pipeline"]) == ("failure", 1, "taxi")
+    assert payload["secret"] == "s3cr3t" and Path(payload["file"]).name == "pipeline.yaml"
+    said = "a task ended without a word" if killed else "inputs: "
+    assert payload["text"].startswith(f"taxi: failure: {said}") and (killed or "nothing/*.csv" in payload["text"])
+    [sent] = [key for key in backend.store.keys() if key.endswith("/sent/payload.json")]
+    assert json.loads(backend.store.path(sent).read_text())["run_id"] == payload["run_id"] == sent.split("/")[-5]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        (ENVIRONMENT, r"notify\[0\]\.url_env: nothing gives ALERT_URL to the container .*nodes\.Notify"),
+        (ENVIRONMENT.replace('"2.5"', '"2.4"'), "notify: needs Kubeflow Pipelines 2.5 or later"),
+    ],
+)
+def test_receivers_that_cannot_be_told_are_refused_when_compiled(compile_taxi, environment, said):
+    with pytest.raises(UserError, match=said):
+        compile_taxi(environment, edit={"training: {": "notify: [{url_env: ALERT_URL}]\ntraining: {"})
