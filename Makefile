@@ -16,7 +16,7 @@ unexport UV_PYTHON UV_SYSTEM_PYTHON UV_BREAK_SYSTEM_PACKAGES UV_PROJECT_ENVIRONM
 unexport UV_CONSTRAINT UV_OVERRIDE UV_BUILD_CONSTRAINT UV_EXCLUDE_NEWER UV_RESOLUTION UV_PRERELEASE
 unexport UV_NO_VERIFY_HASHES UV_NO_BINARY UV_NO_BUILD UV_VENV_SEED UV_WORKING_DIRECTORY UV_PROJECT
 
-.PHONY: help env demo test test-fast fuzz lint types docs bench bench-taxi bench-input bench-ingest bench-records bench-init bench-window bench-diagnose bench-kubeflow gate-events check-serving lock clean FORCE
+.PHONY: help env demo test test-fast fuzz lint types docs bench bench-taxi bench-input bench-ingest bench-records bench-init bench-window bench-diagnose bench-kubeflow gate-events check-flink check-serving lock clean FORCE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -81,7 +81,19 @@ bench-diagnose: env  ## does what diagnose recommends give what it promised? ARG
 
 # --- checks against real servers on loopback: they need more than make and Python, and `make test` runs none ----
 
-EXPORT ?= examples/taxi/serving/current
+FLINK_HOME     ?= .tools/flink
+JOB_SERVER_JAR ?=
+EXPORT         ?= examples/taxi/serving/current
+
+check-flink: env $(filter .tools/flink,$(FLINK_HOME))  ## nodes on a real Flink; needs Java, JOB_SERVER_JAR=FILE of Beam, and Maven or FLINK_HOME=FOLDER
+	@command -v java >/dev/null || { echo "check-flink needs Java (11 or 17) on PATH, which Flink runs on." >&2; exit 1; }
+	FLINK_HOME="$(abspath $(FLINK_HOME))" JOB_SERVER_JAR="$(abspath $(JOB_SERVER_JAR))" $(BIN)/pytest tests/live/flink.py $(ARGS)
+
+.tools/flink: tests/live/flink.xml
+	@command -v mvn >/dev/null || { echo "check-flink needs FLINK_HOME=FOLDER of Flink 1.19, or Maven to fetch it with." >&2; exit 1; }
+	@rm -rf $@ $@.part
+	mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/$@.part/lib"
+	@mv $@.part $@
 
 check-serving: env .tools/tensorflow $(filter examples/taxi/serving/current,$(EXPORT))  ## an export answers in Java as fullpass predict does; needs Java and Maven; EXPORT=FOLDER for another than taxi's
 	EXPORT="$(abspath $(EXPORT))" TENSORFLOW_JAVA="$(CURDIR)/.tools/tensorflow" $(BIN)/pytest tests/live/serving.py $(ARGS)

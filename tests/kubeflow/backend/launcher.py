@@ -38,7 +38,12 @@ class Pod:
     started: Callable[[subprocess.Popen], None]
 
     def local(self, uri: str) -> Path:
-        """v2/component/launcher_v2.go:882 LocalPathForURI, below the pod's own root."""
+        """v2/component/launcher_v2.go:882 LocalPathForURI, below the pod's own root.
+
+        A path stands for an address that nodes open themselves (tests/live/flink.py): its copy is the thing itself.
+        """
+        if uri.startswith("/"):
+            return Path(uri)
         for scheme, folder in _SCHEMES.items():
             if uri.startswith(scheme):
                 return self.folder / folder / uri.removeprefix(scheme)
