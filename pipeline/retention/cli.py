@@ -1,6 +1,8 @@
 """`fullpass gc`."""
 
 import json
+import shutil
+import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -52,7 +54,12 @@ def _next_run(loaded: "Loaded", root: Path) -> "NextRun":
     # Without spans, data is compared with what it was.
     versions = 1 if has_spans(data) else 2
     try:
-        window = find_window(data, loaded.resolve, index=root / SPAN_INDEX)
+        with tempfile.TemporaryDirectory() as scratch:
+            # A look adds to the index what it has read, and this only frees, or says what it would.
+            copied = Path(scratch, SPAN_INDEX)
+            if (root / SPAN_INDEX).is_dir():
+                shutil.copytree(root / SPAN_INDEX, copied)
+            window = find_window(data, loaded.resolve, index=copied)
         index = index_names(data, loaded.resolve)
     except UserError as error:
         typer.echo(f"The window cannot be looked up, so only that of kept runs is kept: {error}", err=True)

@@ -19,6 +19,7 @@ from pipeline.execution import locks, metadata_store, recorded, runner
 from pipeline.execution.events import new_run_id
 from pipeline.history import Entry, History, Run
 from pipeline.retention import records
+from pipeline.retention.cli import gc
 from pipeline.retention.collect import collect
 from pipeline.retention.keep import Policy
 from pipeline.retention.places import NextRun
@@ -186,6 +187,29 @@ def test_what_was_seen_in_files_goes_with_them_and_stays_while_the_source_cannot
     assert place.collect(index={"aaaa.json"}, dry_run=True).counts["span index"] == 2
     place.collect(index={"aaaa.json"})
     assert [path.name for path in (place.root / "span_index").iterdir()] == ["aaaa.json"]
+
+
+SPANS_IN_A_COLUMN = """\
+name: toy
+data: {source: {format: csv, path: trips.csv}, span: {column: day, unit: day}}
+label: {name: tip, task: regression}
+features: {fare: number}
+"""
+
+
+def test_a_dry_run_of_the_command_changes_nothing_though_it_reads_new_files_for_their_spans(
+    place: Place, tmp_path, capsys
+):
+    (tmp_path / "pipeline.yaml").write_text(SPANS_IN_A_COLUMN)
+    (tmp_path / "trips.csv").write_text("day,fare,tip\n2013-01-05,1,2\n")
+    nodes.write(place.root / "span_index", "aaaa.json", "[]")
+    before = place.everything()
+    gc(tmp_path / "pipeline.yaml", keep_runs=1, keep_days=0, root=place.root, dry_run=True, as_json=True)
+    said = json.loads(capsys.readouterr().out)
+    assert place.everything() == before and said["counts"]["span index"] == 1
+    gc(tmp_path / "pipeline.yaml", keep_runs=1, keep_days=0, root=place.root, as_json=True)
+    assert json.loads(capsys.readouterr().out) == {**said, "dry_run": False}
+    assert list((place.root / "span_index").iterdir()) == []
 
 
 def test_the_schedule_forgets_what_is_older_than_the_kept_runs_but_not_what_was_trained_on(place: Place):
