@@ -36,12 +36,14 @@ _READINGS = 3
 def slow_down(microseconds: int) -> None:
     """Makes every file of a train split give a record in so many microseconds."""
     opened = input_fn.open_records
-    slow = testing.sleep(microseconds)
+    # The sleep stands beside the records: it holds its lock while it asks for the next element, and if that calls a
+    # function, as it does with records, it can lock up for ever as an iterator is given up (TensorFlow 2.16).
+    ticks = tf.data.Dataset.range(1 << 40).apply(testing.sleep(microseconds))
 
     def open_slowly(file: tf.Tensor) -> tf.data.Dataset:
         records = opened(file)
         # A sleep of 0 would still be one more element in the way of each record.
-        return records.apply(slow) if microseconds else records
+        return tf.data.Dataset.zip(records, ticks).map(lambda record, _: record) if microseconds else records
 
     input_fn.open_records = open_slowly
 

@@ -83,12 +83,19 @@ def gain_of(found, key: str) -> float:
 @pytest.fixture
 def slow_files(monkeypatch):
     """Files that give a record every 0.25 ms, each of them, however many are read at once."""
+    import tensorflow as tf
     from tensorflow.python.data.experimental.ops import testing
 
     from trainer import input_fn
 
-    opened = input_fn.open_records
-    monkeypatch.setattr(input_fn, "open_records", lambda file: opened(file).apply(testing.sleep(250)))
+    # Beside the records: it holds its lock while it asks for the next element, and if that calls a function, as it does
+    # with records, it can lock up for ever as an iterator is given up (TensorFlow 2.16).
+    opened, ticks = input_fn.open_records, tf.data.Dataset.range(1 << 40).apply(testing.sleep(250))
+
+    def open_slowly(file):
+        return tf.data.Dataset.zip(opened(file), ticks).map(lambda record, _: record)
+
+    monkeypatch.setattr(input_fn, "open_records", open_slowly)
 
 
 def test_a_slow_function_of_a_feature(tmp_path: Path, monkeypatch):
