@@ -41,7 +41,7 @@ TAXI = {
     "data": {
         "types": {"vendor_id": "string", "payment_type": "string", "pickup_location_id": "string"},
         "derive": {"generous": "tip_amount > 0.2 * fare_amount", "speed": "trip_distance / (1 + fare_amount)"},
-        "max_bad_rows": 0.05,
+        "bad_rows": {"max_fraction": 0.05},
     },
     "label": {"name": "generous", "task": "binary"},
     "features": {
