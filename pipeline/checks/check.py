@@ -58,6 +58,8 @@ CHECKS: tuple[Check, ...] = (
 
 
 _OF_THIS_MACHINE: tuple[Check, ...] = (source.check_source, source.check_credentials)
+# Says what this machine has, where only this machine tells receivers.
+_OF_RUNS_HERE: tuple[Check, ...] = (schedule.check_notify,)
 
 
 def check(loaded: Loaded, *, runs_here: bool = True) -> tuple[Problem, ...]:
@@ -68,7 +70,7 @@ def check(loaded: Loaded, *, runs_here: bool = True) -> tuple[Problem, ...]:
         runs_here: whether the pipeline is to run on this machine; if not, data that is not here is only doubtful.
     """
     problems = []
-    for rule in CHECKS:
+    for rule in CHECKS if runs_here else [rule for rule in CHECKS if rule not in _OF_RUNS_HERE]:
         found = [finding.problem(loaded) for finding in rule(loaded)]
         if not runs_here and rule in _OF_THIS_MACHINE:
             found = [replace(problem, severity="warning") for problem in found]

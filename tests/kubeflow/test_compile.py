@@ -248,6 +248,15 @@ def test_data_that_is_only_on_the_cluster_is_no_error_when_compiled(tmp_path):
         require(loaded)
 
 
+def test_what_this_machine_lacks_to_tell_receivers_does_not_matter_to_a_package(tmp_path, monkeypatch):
+    monkeypatch.delenv("ALERT_URL", raising=False)
+    text = (REPOSITORY / "examples" / "taxi" / "pipeline.yaml").read_text()
+    (tmp_path / "pipeline.yaml").write_text(f"{text}\nnotify: [{{url_env: ALERT_URL}}]\n")
+    loaded = load(tmp_path / "pipeline.yaml")
+    assert [problem.path for problem in require(loaded)] == ["notify[0].url_env"]
+    assert require(loaded, runs_here=False) == ()
+
+
 def test_a_tag_that_moves_is_a_warning(compile_taxi):
     [warning] = compile_taxi(ENVIRONMENT.replace("taxi:1.4.2", "taxi:latest")).warnings
     assert warning.path == "image" and "cache" in warning.message
