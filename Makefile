@@ -16,7 +16,7 @@ unexport UV_PYTHON UV_SYSTEM_PYTHON UV_BREAK_SYSTEM_PACKAGES UV_PROJECT_ENVIRONM
 unexport UV_CONSTRAINT UV_OVERRIDE UV_BUILD_CONSTRAINT UV_EXCLUDE_NEWER UV_RESOLUTION UV_PRERELEASE
 unexport UV_NO_VERIFY_HASHES UV_NO_BINARY UV_NO_BUILD UV_VENV_SEED UV_WORKING_DIRECTORY UV_PROJECT
 
-.PHONY: help env demo test test-fast fuzz lint types docs bench bench-taxi bench-input bench-ingest bench-records bench-init bench-window bench-diagnose bench-kubeflow gate-events check-flink check-serving lock clean FORCE
+.PHONY: help env demo test test-fast fuzz lint types docs bench bench-taxi bench-input bench-ingest bench-records bench-init bench-window bench-diagnose bench-kubeflow gate-events check-flink check-s3 check-serving lock clean FORCE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -83,6 +83,7 @@ bench-diagnose: env  ## does what diagnose recommends give what it promised? ARG
 
 FLINK_HOME     ?= .tools/flink
 JOB_SERVER_JAR ?=
+VERSITYGW      ?= .tools/bin/versitygw
 EXPORT         ?= examples/taxi/serving/current
 
 check-flink: env $(filter .tools/flink,$(FLINK_HOME))  ## nodes on a real Flink; needs Java, JOB_SERVER_JAR=FILE of Beam, and Maven or FLINK_HOME=FOLDER
@@ -106,6 +107,19 @@ examples/taxi/serving/current: | $(PROJECT)
 	@rm -rf $@ $@.part
 	mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/$@.part"
 	@mv $@.part $@
+
+check-s3: env .tools/s3fs $(filter .tools/bin/versitygw,$(VERSITYGW))  ## registry and source on a real S3 server; needs Go, or VERSITYGW=PROGRAM
+	PYTHONPATH="$(CURDIR)/.tools/s3fs" VERSITYGW="$(abspath $(VERSITYGW))" $(BIN)/pytest tests/live/s3.py $(ARGS)
+
+# The driver of s3:// beside the environment, not in it; the lock's versions hold.
+.tools/s3fs: requirements.txt | $(UV)
+	@rm -rf $@ $@.part
+	$(UV) pip install --quiet --python $(PYTHON) --target $@.part --constraint requirements.txt s3fs
+	@mv $@.part $@
+
+.tools/bin/versitygw:
+	@command -v go >/dev/null || { echo "check-s3 needs VERSITYGW=PROGRAM, an S3 server, or Go to build it with." >&2; exit 1; }
+	GOBIN="$(CURDIR)/.tools/bin" go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
 clean:  ## removes caches and the outputs of the examples; the environment stays
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist examples/*/runs examples/*/serving

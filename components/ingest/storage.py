@@ -19,6 +19,8 @@ import pyarrow as pa
 from preprocessing.errors import UserError, blame
 
 _HIDDEN = (".", "_")
+_VERSIONS = ("ETag", "etag", "generation", "LastModified", "last_modified", "mtime", "updated", "created")
+"""What drivers tell of a file that changes when it does; the first that is there is taken."""
 _BELIEVED_SECONDS = 1.0
 _listed: dict[Any, float] = {}
 """File system of an address -> when what it remembers was forgotten last."""
@@ -205,7 +207,10 @@ def _is_data(path: str, folder: str, endings: Sequence[str]) -> bool:
 
 
 def _remote(file_system: Any, path: str) -> Found:
-    return Found(file_system.unstrip_protocol(path), int(file_system.size(path) or 0), file_system.ukey(path))
+    """A driver's own `ukey` is made of all it knows, which is more of a file that was listed than of one asked for."""
+    told = file_system.info(path)
+    version = next((str(told[key]).strip('"') for key in _VERSIONS if told.get(key)), None)
+    return Found(file_system.unstrip_protocol(path), int(told["size"] or 0), version or file_system.ukey(path))
 
 
 def _as_it_is_now(address: str) -> tuple[Any, str]:

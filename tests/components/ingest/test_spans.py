@@ -158,6 +158,35 @@ def test_spans_that_arrive_at_an_address_are_seen_by_a_process_that_looked_befor
     assert Remembering.asked == before + 1, "one look lists a folder once, however many spans are in it"
 
 
+def test_a_file_is_the_same_whether_it_was_listed_or_asked_for():
+    """s3fs tells more of a file that it listed: what is cached by its version would be made again."""
+    import fsspec
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    from components.ingest.storage import find
+
+    class Telling(MemoryFileSystem):
+        protocol = "telling"
+        more: dict = {}
+
+        @classmethod
+        def _strip_protocol(cls, path):
+            return super()._strip_protocol(path.replace("telling://", "memory://"))
+
+        def info(self, path, **more):
+            content = self.store[self._strip_protocol(path)].getvalue()
+            return {"name": path, "size": len(content), "type": "file", "ETag": f'"{hash(content)}"', **self.more}
+
+    fsspec.register_implementation("telling", Telling, clobber=True)
+    fsspec.filesystem("memory").pipe("/tells/a.csv", b"a\n1\n")
+    [asked] = find("telling://tells/a.csv")
+    Telling.more = {"Key": "tells/a.csv", "StorageClass": "STANDARD"}
+    [listed] = find("telling://tells/a.csv")
+    assert listed == asked
+    fsspec.filesystem("memory").pipe("/tells/a.csv", b"a\n2\n")
+    assert find("telling://tells/a.csv") != [asked]
+
+
 def test_a_folder_that_a_store_could_not_list_is_no_folder_without_files():
     """Drivers leave such a folder out of a glob, and its span would be taken for one that is not there."""
     import fsspec
