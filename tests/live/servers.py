@@ -15,6 +15,8 @@ from urllib.error import URLError
 import pytest
 
 REPOSITORY = Path(__file__).parents[2]
+# A check that is told to end ends its servers first, as on Ctrl-C.
+signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def needed(variable: str, what: str) -> Path:
