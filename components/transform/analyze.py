@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
 import tensorflow as tf
 import tensorflow_transform as tft
 import tensorflow_transform.beam as tft_beam
@@ -20,7 +21,7 @@ from components.transform.accumulators import Accumulator
 from components.transform.analysis import Analysis
 from components.transform.analyzer_cache import AnalyzerCache, Entries
 from components.transform.read import ReadExamples, RecordReader
-from components.transform.traced import Function, trace
+from components.transform.traced import Function, Given, trace
 from preprocessing.errors import UserError
 
 _Part = tuple[int, Entries]
@@ -89,28 +90,52 @@ def analyze(
     Returns:
         The folder, once it is written; and where the statistics come from.
     """
-    accumulators = trace(function).accumulators
-    if accumulators is None:
+    phases = trace(function).phases
+    if phases is None:
         analysis = Analysis((), {span.label: "an analyzer needs all of the rows" for span in spans})
         return _by_tensorflow_transform(pipeline, function, spans, graph, rows), analysis
-    plan = _plan(spans, cache, frozenset(accumulator.key for accumulator in accumulators))
-    files = [(n, i, path) for n in plan.missed for i, path in enumerate(spans[n].files)]
-    total = rows if len(plan.missed) == len(spans) else None
-    made = (
-        pipeline
-        | "Files" >> beam.Create(files, reshuffle=False)
-        | "Accumulate" >> beam.ParDo(_Accumulate(function, plan.absent, total))
-        | "BySpan" >> beam.GroupByKey()
-        | "Spans" >> beam.ParDo(_JoinFiles(function, plan))
-    )
+    keys = [frozenset(one.key for one in phase) for phase in phases] or [frozenset()]
+    # What is given the constants of others has other states in every window: nothing of it is kept.
+    plans = [_plan(spans, None if number else cache, wanted) for number, wanted in enumerate(keys)]
+    made: list[beam.PCollection] = []
+    for number, plan in enumerate(plans):
+        files = [(n, i, path) for n in plan.missed for i, path in enumerate(spans[n].files)]
+        total = rows if len(plan.missed) == len(spans) else None
+        known = _constants(pipeline, function, plans[:number], made)
+        made.append(
+            pipeline
+            | f"Files{number}" >> beam.Create(files, reshuffle=False)
+            | f"Accumulate{number}" >> beam.ParDo(_Accumulate(function, plan.absent, total), *known)
+            | f"BySpan{number}" >> beam.GroupByKey()
+            | f"Spans{number}" >> beam.ParDo(_JoinFiles(function, plan))
+        )
     written = (
         pipeline
         | "Once" >> beam.Create([graph], reshuffle=False)
-        | "WriteGraph" >> beam.ParDo(_WriteGraph(function, plan), beam.pvalue.AsList(made))
+        | "WriteGraph" >> beam.ParDo(_WriteGraph(function, plans), *map(beam.pvalue.AsList, made))
     )
-    whys = {spans[n].label: _why(len(plan.known[n]), len(accumulators)) for n in plan.missed}
-    hit = tuple(span.label for n, span in enumerate(spans) if n not in plan.missed) if accumulators else ()
-    return written, Analysis(hit, whys)
+    return written, _analysis(plans, keys)
+
+
+def _constants(
+    pipeline: beam.Pipeline, function: Function, plans: Sequence[_Plan], made: Sequence[beam.PCollection]
+) -> list[beam.pvalue.AsSideInput]:
+    """Returns what the phases so far come to, as a side input; nothing for the first."""
+    if not plans:
+        return []
+    once = pipeline | f"Phase{len(plans)}" >> beam.Create([len(plans)], reshuffle=False)
+    known = once | f"Constants{len(plans)}" >> beam.ParDo(_Conclude(function, plans), *map(beam.pvalue.AsList, made))
+    return [beam.pvalue.AsSingleton(known)]
+
+
+def _analysis(plans: Sequence[_Plan], keys: Sequence[frozenset[bytes]]) -> Analysis:
+    """Returns where the statistics come from. plans: of the phases. keys: of their analyzers."""
+    first, later = plans[0], sum(map(len, keys[1:]))
+    whys = {first.spans[n].label: _why(len(first.known[n]), len(keys[0])) for n in first.missed}
+    for span in first.spans if later else ():
+        whys.setdefault(span.label, f"{later} of {later + len(keys[0])} analyzers use the statistics of others")
+    hit = tuple(span.label for span in first.spans if span.label not in whys) if keys[0] else ()
+    return Analysis(hit, whys)
 
 
 def _plan(spans: Sequence[TrainSpan], cache: AnalyzerCache | None, wanted: frozenset[bytes]) -> _Plan:
@@ -133,14 +158,18 @@ class _Accumulate(beam.DoFn):
         self._rows = rows
 
     def setup(self) -> None:
-        traced = trace(self._function)
         self._adapter = TensorAdapter(self._function.adapter)
-        self._accumulators = [one for one in traced.accumulators or () if one.key in self._keys]
-        self._given = traced.given(self._accumulators)
+        self._accumulators = _of(self._function, self._keys)
+        self._given: Given | None = None
         self._reader = RecordReader(self._function.schema, "train analysed", self._rows)
 
-    def process(self, element: tuple[int, int, str]) -> Iterator[tuple[int, _Part]]:
+    def process(
+        self,
+        element: tuple[int, int, str],
+        constants: Any = None,  # Beam's own check of types knows no union here
+    ) -> Iterator[tuple[int, _Part]]:
         span, number, path = element
+        self._given = self._given or trace(self._function).given(self._accumulators, constants or {})
         states = [one.start() for one in self._accumulators]
         empty = True
         for batch in self._reader.batches(path):
@@ -162,7 +191,7 @@ class _JoinFiles(beam.DoFn):
     def process(self, element: tuple[int, Iterable[_Part]]) -> Iterator[_Part]:
         span, parts = element
         of_files = [entries for _, entries in sorted(parts, key=lambda part: part[0])]
-        accumulators = [one for one in trace(self._function).accumulators or () if one.key in self._plan.absent]
+        accumulators = _of(self._function, self._plan.absent)
         made = (
             of_files[0] if len(of_files) == 1 else {one.key: one.encode(_merged(one, of_files)) for one in accumulators}
         )
@@ -171,26 +200,48 @@ class _JoinFiles(beam.DoFn):
         yield span, made
 
 
+class _Conclude(beam.DoFn):
+    """Number of a phase -> the constants of those before it."""
+
+    def __init__(self, function: Function, plans: Sequence[_Plan]):
+        self._function = function
+        self._plans = tuple(plans)
+
+    def process(self, phase: int, *made: Any) -> Iterator[dict[str, np.ndarray]]:
+        yield trace(self._function).constants(_states(self._function, self._plans, made), phase)
+
+
 class _WriteGraph(beam.DoFn):
     """Folder -> the same, once the graph is in it."""
 
-    def __init__(self, function: Function, plan: _Plan):
+    def __init__(self, function: Function, plans: Sequence[_Plan]):
         self._function = function
-        self._plan = plan
+        self._plans = tuple(plans)
 
-    def process(self, graph: str, made: Sequence[_Part]) -> Iterator[str]:
-        of_spans = [self._plan.read(number) for number in range(len(self._plan.spans))]
-        for span, entries in made:
-            of_spans[span] |= entries
-        traced = trace(self._function)
-        present = [entries for entries in of_spans if entries]
-        states = {one.key: _merged(one, present) for one in traced.accumulators or ()}
+    def process(self, graph: str, *made: Any) -> Iterator[str]:
         pending = f"{graph}/pending"
         if tf.io.gfile.exists(pending):
             tf.io.gfile.rmtree(pending)
-        traced.write(states, pending)
+        traced = trace(self._function)
+        traced.write(_states(self._function, self._plans, made), pending)
         _publish(graph, pending, traced.assets)
         yield graph
+
+
+def _states(function: Function, plans: Sequence[_Plan], made: Sequence[Sequence[_Part]]) -> dict[bytes, Any]:
+    """Returns the states of phases over all rows: of what was known, and what was made of the other spans."""
+    states: dict[bytes, Any] = {}
+    for phase, plan, parts in zip(trace(function).phases or (), plans, made, strict=False):
+        of_spans = [plan.read(number) for number in range(len(plan.spans))]
+        for span, entries in parts:
+            of_spans[span] |= entries
+        present = [entries for entries in of_spans if entries]
+        states |= {one.key: _merged(one, present) for one in phase}
+    return states
+
+
+def _of(function: Function, keys: frozenset[bytes]) -> list[Accumulator]:
+    return [one for phase in trace(function).phases or () for one in phase if one.key in keys]
 
 
 def _merged(one: Accumulator, entries: Sequence[Mapping[bytes, Sequence[bytes]]]) -> Any:

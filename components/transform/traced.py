@@ -39,6 +39,8 @@ from preprocessing.preprocessing_fn import preprocessing_fn
 from preprocessing.stable_ids import NOTHING, Continued
 
 Tensors = Mapping[str, tf.Tensor | tf.SparseTensor]
+Given = Callable[[Tensors], dict[str, np.ndarray]]
+"""A batch -> the tensors that accumulators are given, by name."""
 _ALONE = Lock()
 """Held while TF Transform traces: it keeps what it traces in variables of its modules, and a worker of Beam on a
 cluster runs a bundle on each of its threads."""
@@ -92,8 +94,9 @@ class Traced:
         function: the preprocessing function.
 
     Attributes:
-        accumulators: of its analyzers; None if some need all rows at once, or the constants of others: TF Transform
-            analyses such a function.
+        phases: accumulators of its analyzers, in the order in which the rows are read for them: those of a later phase
+            are given what earlier ones came to. None if some need all rows at once, or the vocabularies of others: TF
+            Transform analyses such a function.
     """
 
     def __init__(self, function: Function):
@@ -110,27 +113,42 @@ class Traced:
         self._graph = self._traced.graph
         self._inputs = tf2_utils.get_structured_inputs_from_func_graph(self._graph)
         self._sinks = list(self._graph.get_collection(analyzer_nodes.TENSOR_REPLACEMENTS))
-        self.accumulators = self._accumulators()
+        self._sinks_of_phases: list[list[Any]] = []
+        self._keys: dict[str, bytes] = {}
+        self.phases = self._phases()
 
     @property
     def assets(self) -> dict[str, str]:
         """The asset files that have a name -> their file names."""
         return annotators.get_asset_annotations(self._graph)
 
-    def given(self, accumulators: Sequence[Accumulator]) -> Callable[[Tensors], dict[str, np.ndarray]]:
-        """Returns what computes the tensors that some of the accumulators are given, by name, from a batch."""
+    def given(self, accumulators: Sequence[Accumulator], constants: Mapping[str, np.ndarray]) -> Given:
+        """Returns what computes the tensors that some of the accumulators are given, by name, from a batch.
+
+        Args:
+            accumulators: of one phase.
+            constants: that earlier phases came to.
+        """
         names = sorted({name for one in accumulators for name in one.tensors})
         columns = sorted(self._inputs)
         feeds = [t for name in columns for t in tf.nest.flatten(self._inputs[name], expand_composites=True)]
+        known = [self._graph.get_tensor_by_name(name) for name in constants]
+        values = [tf.constant(constants[tensor.name], tensor.dtype) for tensor in known]
         fetches = {name: self._graph.get_tensor_by_name(name) for name in names}
         whole = wrap_function.WrappedFunction(self._graph, wrap_function.VariableHolder())
-        pruned = whole.prune(feeds, fetches)
+        pruned = whole.prune([*feeds, *known], fetches)
 
         def compute(batch: Tensors) -> dict[str, np.ndarray]:
             flat = [t for name in columns for t in tf.nest.flatten(batch[name], expand_composites=True)]
-            return {name: value.numpy() for name, value in pruned(*flat).items()}
+            return {name: value.numpy() for name, value in pruned(*flat, *values).items()}
 
         return compute
+
+    def constants(self, states: Mapping[bytes, Any], before: int) -> dict[str, np.ndarray]:
+        """Returns the numbers that the phases before one come to: name of the tensor they stand for -> value."""
+        traverser = nodes.Traverser(self._conclusion(states))
+        sinks = [sink for phase in self._sinks_of_phases[:before] for sink in phase if not sink.is_asset_filepath]
+        return {str(sink.tensor.name): np.asarray(traverser.visit_value_node(sink.future)) for sink in sinks}
 
     def write(self, states: Mapping[bytes, Any], folder: str) -> None:
         """Writes the graph with the constants that the states give, as a SavedModel with the schema inside.
@@ -139,8 +157,7 @@ class Traced:
             states: key of each accumulator -> its state over all rows.
             folder: does not exist yet.
         """
-        by_label = {label: states[key] for label, key in self._keys.items()}
-        traverser = nodes.Traverser(Conclusion(by_label, self._function.temporary))
+        traverser = nodes.Traverser(self._conclusion(states))
         constants = {}
         for tensor, future, _ in self._sinks:
             constants[str(tensor.name)] = tf.constant(traverser.visit_value_node(future), tensor.dtype)
@@ -164,20 +181,43 @@ class Traced:
         metadata = dataset_metadata.DatasetMetadata(schema)
         metadata_io.write_metadata(metadata, f"{folder}/{impl_helper.METADATA_DIR_NAME}")
 
-    def _accumulators(self) -> tuple[Accumulator, ...] | None:
-        ready = [(hashable_tensor_or_op(sink.tensor), False) for sink in self._sinks]
+    def _conclusion(self, states: Mapping[bytes, Any]) -> Conclusion:
+        known = {label: states[key] for label, key in self._keys.items() if key in states}
+        return Conclusion(known, self._function.temporary)
+
+    def _phases(self) -> tuple[tuple[Accumulator, ...], ...] | None:
+        phases: list[tuple[Accumulator, ...]] = []
+        left = self._sinks
+        while left:
+            reached, found = self._next_phase(left)
+            if not reached:
+                return None
+            self._sinks_of_phases.append(reached)
+            self._keys |= {label: one.key for label, one in found.items()}
+            phases.append(tuple(found[label] for label in sorted(found)))
+            left = [sink for sink in left if not any(sink is other for other in reached)]
+        return tuple(phases)
+
+    def _next_phase(self, left: Sequence[Any]) -> tuple[list[Any], dict[str, Accumulator]]:
+        """Returns the sinks that need no others than those of the phases so far; none if one needs Beam."""
+        known = {id(sink) for phase in self._sinks_of_phases for sink in phase if not sink.is_asset_filepath}
+        ready = [(hashable_tensor_or_op(sink.tensor), id(sink) in known) for sink in self._sinks]
         paths = graph_tools.InitializableGraphAnalyzer(
             self._graph, self._inputs, ready, graph_tools.describe_path_as_analyzer_cache_hash
         )
-        find = _Find(paths)
-        traverser = nodes.Traverser(find)
-        try:
-            for sink in self._sinks:
-                traverser.visit_value_node(sink.future)
-        except NotConcluded:
-            return None
-        self._keys = {label: one.key for label, one in find.found.items()}
-        return tuple(find.found[label] for label in sorted(find.found))
+        reached: list[Any] = []
+        found: dict[str, Accumulator] = {}
+        for sink in left:
+            find = _Find(paths, later=bool(self._sinks_of_phases))
+            try:
+                nodes.Traverser(find).visit_value_node(sink.future)
+            except _Waits:
+                continue
+            except NotConcluded:
+                return [], {}
+            reached.append(sink)
+            found |= {label: one for label, one in find.found.items() if label not in self._keys}
+        return reached, found
 
 
 class _Notes:
@@ -197,17 +237,27 @@ class _Notes:
         return tf.nest.pack_sequence_as(fetches, [value.numpy() for value in values])
 
 
-class _Find(nodes.Visitor):
-    """Finds the accumulator of every analyzer. A value is the tensors it comes from, None behind an accumulator."""
+class _Waits(Exception):
+    """An analyzer is given the constants of another, which are not known yet."""
 
-    def __init__(self, paths: graph_tools.InitializableGraphAnalyzer):
+
+class _Find(nodes.Visitor):
+    """Finds the accumulator of every analyzer. A value is the tensors it comes from, None behind an accumulator.
+
+    Args:
+        paths: of the graph.
+        later: there are constants of earlier phases.
+    """
+
+    def __init__(self, paths: graph_tools.InitializableGraphAnalyzer, *, later: bool):
         self._paths = paths
+        self._later = later
         self.found: dict[str, Accumulator] = {}
 
     def visit(self, operation_def: nodes.OperationDef, input_values: Sequence[Any]) -> tuple[Any, ...]:
         if isinstance(operation_def, analyzer_nodes.TensorSource):
             if not all(self._paths.ready_to_run(tensor) for tensor in operation_def.tensors):
-                raise NotConcluded("it is given the constants of another")
+                raise _Waits
             return (tuple(operation_def.tensors),)
         tensors = input_values[0] if input_values else None
         if tensors is not None:
@@ -223,8 +273,11 @@ class _Find(nodes.Visitor):
     def _key(self, operation: Any, tensors: Sequence[tf.Tensor]) -> bytes:
         """Returns what decides the state: the operation, and the graph up to what it is given.
 
-        Names of tensors have no part in it. The name of the analyzer has: of a sketch it tells the accuracy.
+        Names of tensors have no part in it. The name of the analyzer has: of a sketch it tells the accuracy. What is
+        given the constants of others is known within this trace alone: nothing in the graph tells one from another.
         """
+        if self._later:
+            return f"later: {operation.label}".encode()
         fields = [f"{field}={operation.get_field_str(field)}" for field in operation._fields]
         digest = hashlib.sha256("\n".join([type(operation).__name__, *fields]).encode())
         for tensor in tensors:

@@ -194,6 +194,8 @@ EVERY_ANALYZER = {
     "gaussian": {"type": "number", "column": "fare", "transforms": ["scale_to_gaussian"]},
     "ranked": {"type": "number", "column": "fare", "transforms": [{"quantile_scale": {"quantiles": 10}}]},
     "bounded": {"type": "number", "column": "fare", "transforms": [{"clip": {"max_quantile": 0.9}}]},
+    "of_clipped": {"type": "number", "column": "fare", "transforms": [{"clip": {"max_quantile": 0.9}}, "z_score"]},
+    "of_scaled": {"type": "number", "column": "fare", "transforms": ["z_score", {"bucketize": {"buckets": 6}}]},
     "tip": {"type": "number", "transforms": [{"bucketize": {"buckets": 4}}]},
 }
 
@@ -215,7 +217,8 @@ def test_constants_are_those_that_tensorflow_transform_computes(records, analyse
     parsed = PreprocessingConfig.model_validate(config)
     schema = raw_schema(parsed).SerializeToString()
     function = Function(parsed.model_dump_json(), schema, str(tmp_path / "tft"))
-    assert trace(function).accumulators is not None, "all of them are computed without TF Transform's Beam graph"
+    phases = trace(function).phases
+    assert phases and len(phases) == 2, "all of them are computed without TF Transform's Beam graph"
     with beam.Pipeline() as pipeline, tft_beam.Context(temp_dir=str(tmp_path / "tft")):
         rows_read = pipeline | ReadExamples([f for span in spans for f in span.files], schema, "analysed", None)
         made = (rows_read, function.adapter) | tft_beam.AnalyzeDataset(function)
@@ -234,6 +237,28 @@ def test_constants_are_those_that_tensorflow_transform_computes(records, analyse
         assert by_ours.keys() == by_theirs.keys()
         for name in by_ours:
             np.testing.assert_allclose(by_ours[name], by_theirs[name], rtol=2e-5, atol=1e-5, err_msg=name)
+
+
+def test_what_uses_the_statistics_of_others_is_computed_anew_and_the_others_are_not(records, analyse, tmp_path):
+    from components.transform.analyzer_cache import AnalyzerCache
+
+    cache = str(tmp_path / "cache")
+    config = _with_tip({"clip": {"max_quantile": 0.5}}, "z_score")
+    first, second, third = (records(span) for span in (1, 2, 3))
+    analyse([first, second], cache, config)
+    kept = AnalyzerCache(cache).read(second.fingerprint)
+    moved, analysis = analyse([second, third], cache, config)
+    assert AnalyzerCache(cache).read(second.fingerprint) == kept and len(kept) > 0
+    assert analysis.hit == () and analysis.missed["day 3"] == "not analysed before"
+    later, of, *_ = analysis.missed["day 2"].split()[0::2]
+    assert int(of) - int(later) == len(kept) and analysis.missed["day 2"].endswith("use the statistics of others")
+
+    tips = np.array([*rows(2)["tip"], *rows(3)["tip"]])
+    clipped = np.minimum(tips, np.sort(tips)[len(tips) // 2 - 1])
+    expected = (np.minimum(rows(3)["tip"], clipped.max()) - clipped.mean()) / clipped.std()
+    np.testing.assert_allclose(transformed(moved, 3)["tip_xf"], expected, atol=0.03)  # the median is that of a sketch
+    scratch, _ = analyse([second, third], None, config)
+    np.testing.assert_array_equal(transformed(moved, 3)["tip_xf"], transformed(scratch, 3)["tip_xf"])
 
 
 def _with_tip(*transforms):
@@ -305,7 +330,7 @@ def test_threads_of_one_worker_may_trace_and_write_at_once(tmp_path):
         traced = trace(function)
         begin.wait()
         folder = str(tmp_path / f"graph{number}")
-        traced.write({one.key: one.merge([one.start()]) for one in traced.accumulators}, folder)
+        traced.write({one.key: one.merge([one.start()]) for phase in traced.phases for one in phase}, folder)
         return traced, tf.saved_model.contains_saved_model(folder)
 
     with ThreadPoolExecutor(4) as threads:
