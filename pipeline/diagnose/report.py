@@ -39,9 +39,13 @@ def verdict(diagnosis: Diagnosis) -> Iterator[str]:
     d, stage = diagnosis, diagnosis.stage
     share = stage.step_seconds / sum(each.step_seconds for each in d.stages)
     most = "Most" if d.bound == "compute-bound" else "Of the input, most"
+    alone, step = f"{1000 * d.model_seconds:.3g}", f"{1000 * d.step_seconds:.3g}"
+    left = f"a step would take {alone} ms instead of {step}"
+    if d.model_seconds >= d.step_seconds:
+        left = f"a step would take its {step} ms all the same, for the model alone was measured at {alone}"
     yield (
         f"Verdict: {d.bound}. The model waits for input during {d.written.wait:.0%} of the training; if input cost "
-        f"nothing, a step would take {1000 * d.model_seconds:.3g} ms instead of {1000 * d.step_seconds:.3g}. "
+        f"nothing, {left}. "
         f"{most} time goes to {stage.name} ({WHAT[stage.name]}): "
         f"{1000 * stage.step_seconds:.3g} ms per step, {share:.0%} of the stages' sum."
     )

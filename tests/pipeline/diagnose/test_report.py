@@ -56,6 +56,13 @@ def test_what_the_model_itself_takes_is_not_lost_to_input():
     assert (found.bound, found.stage.name) == ("compute-bound", "model")
 
 
+def test_a_model_that_takes_all_of_a_step_is_not_said_to_be_slowed_down():
+    from pipeline.diagnose.report import verdict
+
+    first, *_ = verdict(diagnosis(wait=0.14, gains={}, stages={"read": 0.01, "model": 0.06}))
+    assert "a step would take its 50 ms all the same, for the model alone was measured at 60. Most time" in first
+
+
 def test_the_best_setting_is_recommended_and_batch_sizes_apart():
     from pipeline.diagnose.report import table
 
