@@ -47,11 +47,9 @@ class Layout:
 
     def pack(self, block: Block) -> Packed:
         """Returns the rows of a block packed."""
-        rows = _rows_of(block[self.columns[0].name])
         packed = {}
         for dtype, columns in self._dense().items():
-            parts = [tf.reshape(block[column.name], [rows, column.width]) for column in columns]
-            packed[_matrix(dtype)] = tf.concat(parts, axis=1)
+            packed[_matrix(dtype)] = tf.concat([_as_matrix(block[column.name], column) for column in columns], axis=1)
         for column in self._ragged():
             value = block[column.name]
             packed[_lengths(column)] = tf.cast(value.row_lengths(), tf.int64)
@@ -64,7 +62,7 @@ class Layout:
         for dtype, columns in self._dense().items():
             parts = tf.split(packed[_matrix(dtype)], [column.width for column in columns], axis=1)
             for column, part in zip(columns, parts, strict=True):
-                block[column.name] = tf.reshape(part, [-1, *column.shape])
+                block[column.name] = _from_matrix(part, column)
         for column in self._ragged():
             values, lengths = packed[_values(column)], packed[_lengths(column)]
             block[column.name] = tf.RaggedTensor.from_row_lengths(values, lengths, validate=False)
@@ -75,7 +73,7 @@ class Layout:
         (wanted,) = (column for column in self.columns if column.name == name)
         together = self._dense()[wanted.dtype]
         first = sum(column.width for column in together[: together.index(wanted)])
-        return tf.reshape(packed[_matrix(wanted.dtype)][:, first : first + wanted.width], [-1, *wanted.shape])
+        return _from_matrix(packed[_matrix(wanted.dtype)][:, first : first + wanted.width], wanted)
 
     def widths(self, packed: Packed) -> dict[str, int]:
         """Returns ragged feature -> most values of one of the rows, which are eager."""
@@ -164,13 +162,16 @@ def shuffle(packed: Packed, seed: tf.Tensor) -> Packed:
 
 def memory_bytes(packed: Packed) -> int:
     """Returns what eager rows take in memory."""
-    return sum(_text_bytes(v) if v.dtype == tf.string else int(tf.size(v)) * v.dtype.size for v in packed.values())
+    return sum(
+        _text_bytes(value) if value.dtype == tf.string else value.shape.num_elements() * value.dtype.size
+        for value in packed.values()
+    )
 
 
 def _text_bytes(text: tf.Tensor) -> int:
     """Returns what text takes: 24 bytes each, beside which lie those of more than 22 bytes."""
     lengths = tf.strings.length(text)
-    return 24 * int(tf.size(text)) + int(tf.reduce_sum(tf.where(lengths > 22, lengths, 0)))
+    return 24 * text.shape.num_elements() + int(tf.reduce_sum(tf.where(lengths > 22, lengths, 0)))
 
 
 def _column(name: str, value: tf.Tensor | tf.RaggedTensor) -> Column:
@@ -179,8 +180,20 @@ def _column(name: str, value: tf.Tensor | tf.RaggedTensor) -> Column:
     return Column(name, value.dtype.name, tuple(value.shape[1:].as_list()))
 
 
-def _rows_of(value: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
-    return value.nrows(tf.int64) if isinstance(value, tf.RaggedTensor) else tf.shape(value, tf.int64)[0]
+def _as_matrix(value: tf.Tensor, column: Column) -> tf.Tensor:
+    """Returns one dense feature as [rows, width]; most are numbers, or so already, which spares graphs a reshape."""
+    if value.shape.rank is None:
+        value = tf.ensure_shape(value, [None, *column.shape])
+    if column.shape == ():
+        return tf.expand_dims(value, 1)
+    return value if len(column.shape) == 1 else tf.reshape(value, [-1, column.width])
+
+
+def _from_matrix(matrix: tf.Tensor, column: Column) -> tf.Tensor:
+    """Returns one dense feature, of [rows, width], as [rows, ...]."""
+    if column.shape == ():
+        return tf.squeeze(matrix, 1)
+    return matrix if len(column.shape) == 1 else tf.reshape(matrix, [-1, *column.shape])
 
 
 def _matrix(dtype: str) -> str:

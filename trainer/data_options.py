@@ -3,18 +3,22 @@
 import tensorflow as tf
 
 
-def data_options(*, deterministic: bool = True, memory_budget: int | None = None) -> tf.data.Options:
+def data_options(
+    *, deterministic: bool = True, memory_budget: int | None = None, tuned: bool = True
+) -> tf.data.Options:
     """Returns the options.
 
     Args:
+        tuned: whether tf.data tunes itself while it runs; then parallel calls and buffers are given as AUTOTUNE.
         deterministic: whether elements keep their order where parallel calls finish out of turn.
         memory_budget: bytes that prefetching may take by autotuning; None leaves it at tf.data's own share.
     """
     options = tf.data.Options()
     # The order of rows is part of what a seed promises, and evaluation is joined with row ids.
     options.deterministic = deterministic
-    # AUTOTUNE everywhere: how many calls run in parallel and how far ahead is measured while training runs ...
-    options.autotune.enabled = True
+    # How many calls run in parallel and how far ahead is measured while training runs ... What is read once is over
+    # before that helps, and the thread that tunes keeps its end waiting for up to a second.
+    options.autotune.enabled = tuned
     if memory_budget is not None:
         # ... within this: the default, half of the machine's memory, ignores what a container may take.
         options.autotune.ram_budget = memory_budget
@@ -25,8 +29,8 @@ def data_options(*, deterministic: bool = True, memory_budget: int | None = None
     options.experimental_optimization.map_parallelization = False
     # The last step is a prefetch already.
     options.experimental_optimization.inject_prefetch = False
-    # The first batch is prepared while the model is still being traced.
-    options.experimental_warm_start = True
+    # The first batch is prepared while the model is still being traced; what is read once is read at once.
+    options.experimental_warm_start = tuned
     # Each worker takes its share of every batch; sharding by file would leave workers with unequal numbers of rows.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     return options

@@ -37,7 +37,8 @@ Decode = Callable[[tf.Tensor], Block]
 
 BLOCK_ROWS = 8192
 STREAM_SHUFFLE_ROWS = 100_000
-_READ_BUFFER_BYTES = 8 << 20
+_READ_BUFFER_BYTES = 1 << 20
+_REMOTE_BUFFER_BYTES = 8 << 20  # a request to a store costs as much as some MiB
 _READ_RUN = 1024
 _EMPTY_GZIP = 20  # bytes: header, no data, and the trailer
 _SHARD = re.compile(r"(?P<before>.*)-(?P<number>\d{5,})-of-(?P<of>\d{5,})(?P<after>[^/]*)", re.DOTALL)
@@ -96,7 +97,9 @@ def _check_shards(files: Sequence[str], split: str) -> None:
 def open_records(file: tf.Tensor) -> tf.data.Dataset:
     """Returns the serialized records of one TFRecord file; a name that ends in .gz is read as gzip."""
     compression = tf.where(tf.strings.regex_full_match(file, r".*\.gz"), "GZIP", "")
-    return tf.data.TFRecordDataset(file, compression_type=compression, buffer_size=_READ_BUFFER_BYTES)
+    remote = tf.strings.regex_full_match(file, r"\w+://.*")
+    buffer = tf.where(remote, tf.constant(_REMOTE_BUFFER_BYTES, tf.int64), _READ_BUFFER_BYTES)
+    return tf.data.TFRecordDataset(file, compression_type=compression, buffer_size=buffer)
 
 
 @tf.autograph.experimental.do_not_convert

@@ -8,6 +8,7 @@ from typing import TypedDict
 
 import tensorflow as tf
 
+from preprocessing.cores import usable_cores
 from preprocessing.outputs import EXAMPLE_WEIGHT
 from trainer.blocks import Block, Layout, Packed, layout_of
 from trainer.data_options import data_options
@@ -17,6 +18,7 @@ Complete = Callable[[Block], Block]
 """Gives rows all features that the model computes with, those included that it makes itself."""
 
 _SAMPLE_ROWS = 16
+_MOST_CALLS = 16  # readers bring no more
 
 
 class Piece(TypedDict):
@@ -78,7 +80,6 @@ def read_pieces(
     files: Sequence[str],
     prepare: Preparation,
     readers: int,
-    memory_budget: int | None = None,
     rows: int = BLOCK_ROWS,
 ) -> tf.data.Dataset:
     """Returns all rows in the order of the files, parsed and packed in parallel.
@@ -87,9 +88,9 @@ def read_pieces(
         files: TFRecord files.
         prepare: makes pieces of their records.
         readers: files read at the same time.
-        memory_budget: bytes that reading ahead may take; None leaves it to tf.data.
         rows: parsed together.
     """
     records = read_records(tf.data.Dataset.from_tensor_slices(list(files)), readers, rows)
-    pieces = records.map(prepare, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-    return pieces.prefetch(tf.data.AUTOTUNE).with_options(data_options(memory_budget=memory_budget))
+    # Few ahead: what is wide in memory is wide so many times.
+    pieces = records.map(prepare, num_parallel_calls=min(usable_cores(), _MOST_CALLS), deterministic=True)
+    return pieces.prefetch(1).with_options(data_options(tuned=False))

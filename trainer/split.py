@@ -142,7 +142,7 @@ def load_split(
 
     def pieces(at: Service | None) -> Iterable[Piece]:
         if service is None:
-            return read_pieces(source.files, prepare, readers, _WINDOWS * window_bytes)
+            return read_pieces(source.files, prepare, readers)
         return pieces_in_file_order(source.files, prepare, at, waiting)
 
     def read(at: Service | None) -> tuple[Counts, Keeper, Packed | None, BlockCache | None]:
