@@ -9,7 +9,7 @@ from typing import Any
 from trainer.diagnosis.candidates import BATCH_SIZE
 from trainer.diagnosis.diagnosis import Diagnosis
 from trainer.diagnosis.stages import BATCH, COPY, DECOMPRESS, MODEL, NOTHING, ONCE, OPEN, PARSE, READ, TRANSFORM, Stage
-from trainer.diagnosis.trials import ROUNDS, Trial
+from trainer.diagnosis.trials import ROUNDS, WORTH_IT, Trial
 
 WHAT = {
     OPEN: "opening files",
@@ -56,6 +56,13 @@ def verdict(diagnosis: Diagnosis) -> Iterator[str]:
             for path in d.best.candidate.changes
         ):
             yield "Then `fullpass run`: the records are written anew."
+    elif doubtful := [t for t in d.trials if t.candidate.learns_alike and t.gain >= WORTH_IT]:
+        most_gained = max(doubtful, key=lambda trial: trial.gain)
+        uneven = "in one round only" if most_gained.rounds == 1 else "but not in every round"
+        yield (
+            f"Do: nothing yet. {most_gained.candidate.text} was {most_gained.gain:.2f} times as fast, {uneven}, which "
+            "may be chance; more --seconds tell."
+        )
     elif d.bound == "compute-bound":
         yield "Do: nothing about the input; no setting of it makes this training faster by a tenth."
     else:

@@ -92,6 +92,19 @@ def test_a_gain_that_may_be_chance_is_none(gain, least, rounds, worth):
     assert Trial(Candidate({}, ""), 1.0, gain, 0.0, least, rounds).worth_it is worth
 
 
+@pytest.mark.parametrize(("rounds", "words"), [(1, "in one round only"), (3, "but not in every round")])
+def test_a_gain_that_may_be_chance_is_not_said_to_be_none(rounds, words):
+    from dataclasses import replace
+
+    from pipeline.diagnose.report import table
+
+    found = diagnosis(wait=0.01, gains={"input.readers": 1.43}, stages=STAGES)
+    uneven = tuple(replace(trial, rounds=rounds, least_gain=0.9) for trial in found.trials)
+    text = table(replace(found, trials=uneven))
+    assert f"Do: nothing yet. input.readers: 1 was 1.43 times as fast, {words}, which may be chance;" in text
+    assert "no setting of it makes this training faster" not in text
+
+
 def test_records_to_be_written_anew_are_said_so():
     from pipeline.diagnose.report import table
 
