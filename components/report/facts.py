@@ -14,6 +14,7 @@ from components.data_gate.verdict import read_verdict as read_verdict_of_data
 from components.evaluation.config import EvaluationConfig
 from components.evaluation.verdict import Verdict, read_verdict
 from components.ingest.ingest import QUARANTINE, read_manifest
+from components.lineage import made
 from components.report.charts import bar_chart, histogram, line_chart
 from components.report.columns import Column, read_columns
 from components.report.gate import Gate, gate_section
@@ -162,7 +163,8 @@ def _data(examples: Sequence[types.Artifact], statistics: types.Artifact, compar
         ("quarantined", f"{sum(reasons.values()):,}"),
     )
     notes = [f"{rows:,} rows quarantined: {reason}" for reason, rows in sorted(reasons.items(), key=lambda r: -r[1])]
-    notes += [f"their text: {a.uri}/{QUARANTINE}" for a, m in zip(examples, manifests, strict=True) if m.quarantined]
+    quarantined = [artifact for artifact, m in zip(examples, manifests, strict=True) if m.quarantined]
+    notes += [f"their text: {place}" for place in quarantines(quarantined)]
     notes += [f"{overlap.words}." for manifest in manifests for overlap in manifest.overlaps if overlap.rows]
     return Data(facts, tuple(notes), _columns(statistics), _read_text(f"{comparison.uri}/comparison.txt"))
 
@@ -182,3 +184,8 @@ def _read_json(path: str) -> Any:
 def _read_text(path: str) -> str:
     with fileio.open(path) as f:
         return f.read()
+
+
+def quarantines(examples: Sequence[types.Artifact]) -> list[str]:
+    """Returns where the rows lie that were left out of examples: not in a pod's copy, where they are in a store."""
+    return [f"{made(artifact.mlmd_artifact).address}/{QUARANTINE}" for artifact in examples]

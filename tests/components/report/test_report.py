@@ -3,16 +3,19 @@ import xml.etree.ElementTree as ET
 
 import pytest
 from tensorflow_metadata.proto.v0 import statistics_pb2
+from tfx.types import standard_artifacts
 
 from components.data_gate.distribution import Distribution
 from components.data_gate.divergence import divergence
 from components.data_gate.verdict import Compared, Finding
 from components.data_gate.verdict import Verdict as DataVerdict
 from components.evaluation.verdict import Measured, Slice, Verdict
+from components.ingest.ingest import QUARANTINE
+from components.recorded import ADDRESS
 from components.report.charts import histogram
 from components.report.columns import Column, read_columns
 from components.report.component import render
-from components.report.facts import Data, Parity, Run, ShownColumn, Training, training
+from components.report.facts import Data, Parity, Run, ShownColumn, Training, quarantines, training
 from components.report.gate import gate_section
 from components.report.gate_page import render_gate
 
@@ -48,6 +51,13 @@ def test_columns_by_name_with_what_train_holds():
         Column("empty", "string", 1.0, "no value", ()),
         Column("fare", "number", 0.5, "1 to 9, mean 4.5, median 4", (6.0, 2.0)),
     )
+
+
+def test_rows_left_out_are_looked_for_where_they_stay():
+    here, copied = standard_artifacts.Examples(), standard_artifacts.Examples()
+    here.uri = copied.uri = "/local"
+    copied.set_string_custom_property(ADDRESS, "s3://bucket/examples")
+    assert quarantines([here, copied]) == [f"/local/{QUARANTINE}", f"s3://bucket/examples/{QUARANTINE}"]
 
 
 def test_the_training_says_what_a_step_waits_for():
