@@ -168,7 +168,7 @@ def load_split(
 
 def _count(piece: Piece, prepare: Preparation, task: Task, classes: int) -> Counts:
     packed, layout = piece["packed"], prepare.layout
-    label, weight = (layout.column(packed, name).numpy() for name in (LABEL, EXAMPLE_WEIGHT))
+    label, weight = (layout.column(packed, name) for name in (LABEL, EXAMPLE_WEIGHT))
     counts = count_rows(int(piece["rows"]), label, weight, task, classes)
     bad = {} if piece["finite"] else rows_not_finite(prepare.completed(packed))
     return replace(counts, not_finite=bad, widths=layout.widths(packed))

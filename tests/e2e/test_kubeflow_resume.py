@@ -3,6 +3,7 @@
 import importlib.util
 import itertools
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -84,9 +85,10 @@ class Killer:
         process.send_signal(signal.SIGKILL)
 
     def saved(self) -> int:
-        """Returns the updates before the newest checkpoint."""
-        found = self._work.glob("*/ckpt-*.index")
-        return max((int(path.stem.split("-")[-1]) for path in found), default=0)
+        """Returns the updates before the newest checkpoint that is listed: its files alone may not be all of it."""
+        lists = [path.read_text() for path in self._work.glob("*/checkpoint")]
+        found = re.findall(r'^model_checkpoint_path: ".*-(\d+)"', "\n".join(lists), re.MULTILINE)
+        return max(map(int, found), default=0)
 
 
 @pytest.fixture(scope="module")
