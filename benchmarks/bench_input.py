@@ -36,11 +36,16 @@ def prepare(data: str, work: Path) -> dict[str, Any]:
     root = work / data
     config = ROOT / "examples" / data / "pipeline.yaml"
     time_command([*_FULLPASS, "run", str(config), "--root", str(root), "--to", "Transform"], log=work / f"{data}.log")
-    (graph,) = root.glob("Transform/transform_graph/*")
-    (train,) = root.glob("Transform/transformed_examples/*/Split-train")
-    (counted,) = root.glob("Ingest/examples/*/ingest.json")
-    rows = json.loads(counted.read_text(encoding="utf-8"))["written"]["train"]
-    return {"examples": str(train), "graph": str(graph), "rows": rows}
+    rows = json.loads((_newest(root, "Ingest/examples") / "ingest.json").read_text(encoding="utf-8"))["written"][
+        "train"
+    ]
+    train = _newest(root, "Transform/transformed_examples") / "Split-train"
+    return {"examples": str(train), "graph": str(_newest(root, "Transform/transform_graph")), "rows": rows}
+
+
+def _newest(root: Path, output: str) -> Path:
+    """Returns the artifact that was made last: a folder that was prepared before may hold older ones."""
+    return max((root / output).iterdir(), key=lambda path: int(path.name))
 
 
 def often(prepared: dict[str, Any], times: int, folder: Path) -> dict[str, Any]:
