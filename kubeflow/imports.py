@@ -12,6 +12,7 @@ WITHOUT_TENSORFLOW = frozenset(
     {
         "components.data_gate.gate.DataGate_Executor",
         "components.pusher.Pusher_Executor",
+        "components.report.component.Report_Executor",
         "components.schema.DeclaredSchema_Executor",
         "components.serving_check.component.ServingCheck_Executor",
     }

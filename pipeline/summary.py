@@ -14,7 +14,7 @@ from components.artifacts import Report, SpanComparison
 from components.data_gate.gate import read_comparison
 from components.data_gate.verdict import Verdict as DataVerdict
 from components.evaluation.verdict import Measured, Verdict, read_verdict
-from components.ingest.overlap import Overlap
+from components.ingest.manifest import Overlap
 from components.transform.analysis import Analysis, read_analysis
 from pipeline.config import PipelineConfig
 from pipeline.execution.events import Artifact, RunResult, Status

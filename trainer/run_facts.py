@@ -1,4 +1,4 @@
-"""What a run says of itself to its nodes: its id, configuration and code.
+"""What a run says of itself to its nodes: its id, configuration and code; and where a training tells of itself.
 
 They travel beside the parameters of nodes: among those, a comment in the YAML would train every model anew.
 """
@@ -10,6 +10,8 @@ from typing import Any
 
 RUN_FACTS_VARIABLE = "FULLPASS_RUN_FACTS"
 """Environment variable: path of a JSON file."""
+TRAINING_FILE = "training.json"
+"""What a training says of itself, in the folder of its model run."""
 
 
 def read_run_facts() -> dict[str, Any]:

@@ -38,6 +38,7 @@ from trainer.optimizer import make_optimizer, replica_batch_size, scaled_learnin
 from trainer.order import Order
 from trainer.placement import InModel, Placement, placement_of, refuse_text, with_preprocessing
 from trainer.profiling import Profile
+from trainer.run_facts import TRAINING_FILE
 from trainer.samples import read_samples
 from trainer.scores import SCORES_FILE, write_scores
 from trainer.sharing import Share, share_of
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
     from tfx.components.trainer.fn_args_utils import FnArgs
 
 _LOG = logging.getLogger(__name__)
-TRAINING_FILE = "training.json"
 EVAL_BATCH = 4096
 
 

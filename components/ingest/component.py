@@ -11,7 +11,8 @@ from tfx.types import artifact_utils, component_spec, standard_artifacts
 
 from components.ingest.first_pass import with_cuts
 from components.ingest.ingest import Ingest as Ingestion
-from components.ingest.ingest import Manifest, finish, run
+from components.ingest.ingest import finish, run
+from components.ingest.manifest import Manifest
 from components.ingest.request import KnownSpan, Request, SpanRequest, read_request
 
 FINGERPRINT = "fingerprint"

@@ -25,7 +25,8 @@ from components.ingest.content import hashes
 from components.ingest.encode import entries, examples
 from components.ingest.files import SourceFile
 from components.ingest.hash_runs import Run, RunWriter
-from components.ingest.overlap import Overlap, check_overlaps, count_overlaps
+from components.ingest.manifest import MANIFEST, QUARANTINE, FileCount, Manifest
+from components.ingest.overlap import check_overlaps, count_overlaps
 from components.ingest.pace import Pace
 from components.ingest.portions import Portion, spread
 from components.ingest.reading import WHOLE, BadRow, Reading, Rows, cell_text
@@ -36,9 +37,6 @@ from components.ingest.strata import Cuts
 from components.ingest.write import PENDING, JoinPieces, PieceWriter, publish
 from preprocessing.columns import RAW_ROW_ID, ROW_BITS, SPAN_FILE_BITS, RawColumn, span_in_row_ids
 from preprocessing.errors import UserError
-
-MANIFEST = "ingest.json"
-QUARANTINE = "quarantine.parquet"
 
 _QUARANTINE_SCHEMA = pa.schema(
     {
@@ -90,60 +88,6 @@ class Ingest:
         return self.config.records.layout(gzip=self.gzip)
 
 
-@dataclass(frozen=True)
-class FileCount:
-    """What became of the rows of one file: read = those written, per split, + quarantined."""
-
-    path: str
-    read: int
-    written: dict[str, int]
-    quarantined: int
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """What became of every row.
-
-    files: paths, in the order of row ids. written: rows per split. quarantined: rows per reason. by_file: the counts of
-    each file. overlaps: rows that stand in two splits, per pair of splits. seconds: from the first row to the last.
-    first_file: number of the first file in row ids.
-    """
-
-    files: tuple[str, ...]
-    read: int
-    written: dict[str, int]
-    quarantined: dict[str, int]
-    bytes_read: int
-    by_file: tuple[FileCount, ...]
-    overlaps: tuple[Overlap, ...] = ()
-    seconds: float = field(default=0.0, compare=False)
-    first_file: int = 0
-
-    @property
-    def rows_per_second(self) -> float:
-        """Over all workers, from the first row read to the last row written."""
-        return self.read / max(self.seconds, 1e-3)
-
-    @property
-    def rows_written(self) -> int:
-        """Rows in all splits."""
-        return sum(self.written.values())
-
-    @property
-    def rows_quarantined(self) -> int:
-        """Rows kept aside."""
-        return sum(self.quarantined.values())
-
-    def locate(self, row_id: int) -> str:
-        """Returns `file, row n` for a row id given at ingest."""
-        index, row = row_id >> ROW_BITS, row_id & (1 << ROW_BITS) - 1
-        return f"{self.files[index - self.first_file]}, row {row}"
-
-    def holds(self, row_id: int) -> bool:
-        """Whether a row id was given to a row of these files."""
-        return 0 <= (row_id >> ROW_BITS) - self.first_file < len(self.files)
-
-
 def run(ingests: Sequence[Ingest], pipeline: beam.Pipeline) -> None:
     """Reads every file on Beam workers and leaves finished shards and counts in the pending folders.
 
@@ -187,14 +131,6 @@ def finish(ingest: Ingest) -> Manifest:
     megabytes = manifest.bytes_read / 2**20 / max(manifest.seconds, 1e-3)
     logging.info("Ingest: %s rows, %.0f rows/s, %.1f MB/s", manifest.read, manifest.rows_per_second, megabytes)
     return manifest
-
-
-def read_manifest(folder: str) -> Manifest:
-    """Returns the manifest of an Examples artifact that Ingest wrote."""
-    fields = _read_json(f"{folder}/{MANIFEST}")
-    by_file = tuple(FileCount(**count) for count in fields["by_file"])
-    overlaps = tuple(Overlap(**{**o, "example": o["example"] and tuple(o["example"])}) for o in fields["overlaps"])
-    return Manifest(**{**fields, "files": tuple(fields["files"]), "by_file": by_file, "overlaps": overlaps})
 
 
 class _IngestPortion(beam.DoFn):

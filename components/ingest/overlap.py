@@ -1,42 +1,14 @@
 """Rows that stand in two splits: what is measured on them is known from training already."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
 from components.ingest.config import SplitOverlap
 from components.ingest.hash_runs import Run, read_ranges
+from components.ingest.manifest import Overlap
 from preprocessing.errors import UserError
-
-
-@dataclass(frozen=True)
-class Overlap:
-    """Rows of split `second` that stand in split `first` too, equal in every column that is read.
-
-    of: rows of `second`. example: row ids of two equal rows, that of `first` before; None where there are none, or
-    none is known.
-    """
-
-    first: str
-    second: str
-    rows: int
-    of: int
-    example: tuple[int, int] | None = None
-
-    @property
-    def fraction(self) -> float:
-        """Share of the rows of `second`."""
-        return self.rows / max(self.of, 1)
-
-    @property
-    def words(self) -> str:
-        """How many rows of which split stand in which other one, as said to people."""
-        return (
-            f"{self.rows:,} of {self.of:,} rows of {self.second} ({self.fraction:.2%}) stand in {self.first} too, "
-            "equal in every column that is read"
-        )
 
 
 def count_overlaps(runs: Mapping[str, Sequence[Run]]) -> tuple[Overlap, ...]:

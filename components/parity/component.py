@@ -15,7 +15,7 @@ from tfx.utils import path_utils
 
 from components.artifacts import ParityReport
 from components.ingest.component import by_span
-from components.ingest.ingest import read_manifest
+from components.ingest.manifest import read_manifest
 from components.parity.collect import Features, from_blocks, raw_records, through, through_raw
 from components.parity.compare import Compared, Tolerance, check, compare, report_json
 from components.transform.component import split_files

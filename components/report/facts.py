@@ -13,12 +13,12 @@ from tfx.types import artifact_utils
 from components.data_gate.verdict import read_verdict as read_verdict_of_data
 from components.evaluation.config import EvaluationConfig
 from components.evaluation.verdict import Verdict, read_verdict
-from components.ingest.ingest import QUARANTINE, read_manifest
+from components.ingest.manifest import QUARANTINE, read_manifest
 from components.lineage import made
 from components.report.charts import bar_chart, histogram, line_chart
 from components.report.columns import Column, read_columns
 from components.report.gate import Gate, gate_section
-from trainer.run_fn import TRAINING_FILE
+from trainer.run_facts import TRAINING_FILE
 
 Facts = tuple[tuple[str, str], ...]
 

@@ -15,7 +15,7 @@ from tfx.orchestration.portable import execution_publish_utils
 from tfx.orchestration.portable.mlmd import context_lib, execution_lib
 
 from components.ingest.component import FINGERPRINT
-from components.ingest.ingest import MANIFEST
+from components.ingest.manifest import MANIFEST
 from components.ingest.request import KnownSpan
 from components.recorded import properties_of
 from pipeline.execution import locks

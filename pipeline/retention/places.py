@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from components.data_gate import entries
+from components.ingest.manifest import QUARANTINE
 
-QUARANTINE = "quarantine.parquet"
 _DAY = 24 * 3600.0
 
 

@@ -12,10 +12,11 @@ import tensorflow as tf
 from components.ingest import shards, write
 from components.ingest.config import BadRows, HashSplit, IngestConfig, RandomSplit, RecordsConfig, SplitOverlap
 from components.ingest.files import find_files, resolve_path
-from components.ingest.ingest import MANIFEST, QUARANTINE, ROW_BITS, Ingest, finish, read_manifest, run
+from components.ingest.ingest import Ingest, finish, run
+from components.ingest.manifest import MANIFEST, QUARANTINE, read_manifest
 from components.ingest.readers import lines
 from components.ingest.sources import CsvSource
-from preprocessing.columns import RawColumn
+from preprocessing.columns import ROW_BITS, RawColumn
 from preprocessing.errors import UserError
 
 pytestmark = pytest.mark.integration

@@ -10,7 +10,7 @@ from components.data_gate.divergence import divergence
 from components.data_gate.verdict import Compared, Finding
 from components.data_gate.verdict import Verdict as DataVerdict
 from components.evaluation.verdict import Measured, Slice, Verdict
-from components.ingest.ingest import QUARANTINE
+from components.ingest.manifest import QUARANTINE
 from components.recorded import ADDRESS
 from components.report.charts import histogram
 from components.report.columns import Column, read_columns
