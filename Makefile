@@ -34,7 +34,7 @@ PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --n
 test: lint types  ## lint, types and every test; ARGS="-k name" goes to pytest
 	$(PYTEST) $(ARGS)
 
-test-fast: env  ## the tests that need neither Beam nor a whole pipeline; ARGS as above
+test-fast: env  ## the tests that take seconds at most, without Beam, trainings and pipelines; ARGS as above
 	$(PYTEST) -m "not integration and not e2e" $(ARGS)
 
 fuzz: env  ## a real CSV file spoilt in 1,000 ways, every row accounted for; ARGS=10000 for more

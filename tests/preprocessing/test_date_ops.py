@@ -12,6 +12,8 @@ from preprocessing import date_ops
 from preprocessing.dates import MICROSECONDS_PER_DAY, PARTS, UNITS, compile_format
 from preprocessing.errors import UserError
 
+pytestmark = pytest.mark.integration
+
 EPOCH = datetime(1970, 1, 1)
 MOMENTS = st.datetimes(min_value=datetime(1600, 1, 1), max_value=datetime(2400, 12, 31, 23, 59, 59, 999_999))
 MICROSECOND = timedelta(microseconds=1)

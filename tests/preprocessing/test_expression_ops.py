@@ -12,6 +12,8 @@ from preprocessing.expression import check_types, parse
 from preprocessing.expression_functions import TABLE
 from preprocessing.expression_ops import LENIENT, STRICT, StringColumn, evaluate
 
+pytestmark = pytest.mark.integration
+
 NAN = float("nan")
 
 

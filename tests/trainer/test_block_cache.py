@@ -15,6 +15,7 @@ import pytest
 
 from trainer.order import Order
 
+pytestmark = pytest.mark.integration
 ROWS = 20_000
 KEY = {"files": [["a", 1, 2]], "transform graph": "g"}
 

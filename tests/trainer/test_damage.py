@@ -10,6 +10,8 @@ import pytest
 
 from preprocessing.errors import UserError
 
+pytestmark = pytest.mark.integration
+
 RECORDS = 300
 
 

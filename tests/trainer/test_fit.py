@@ -6,6 +6,7 @@ import pytest
 from preprocessing.errors import UserError
 from trainer.config import EarlyStopping
 
+pytestmark = pytest.mark.integration
 ROWS = 64
 
 

@@ -7,6 +7,8 @@ import pytest
 
 from preprocessing.errors import UserError
 
+pytestmark = pytest.mark.integration
+
 NAMES = ["x_xf", "tags_xf", "note_xf", "note.weight_xf", "position_xf", "row_id"]
 
 

@@ -9,6 +9,7 @@ import pytest
 from preprocessing.errors import UserError
 from preprocessing.outputs import Output
 
+pytestmark = pytest.mark.integration
 ROWS = 2000
 
 

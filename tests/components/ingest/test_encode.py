@@ -157,6 +157,7 @@ def _trimmed(text):
 @pytest.mark.parametrize(
     ("kind", "strategy", "read_as", "expected"), ARROW_TYPES, ids=[f"{case[0]}-{case[2]}" for case in ARROW_TYPES]
 )
+@pytest.mark.integration
 @given(data=st.data())
 def test_every_arrow_type_through_tf_example(kind, strategy, read_as, expected, data):
     values = data.draw(st.lists(st.none() | strategy, min_size=1, max_size=10))
