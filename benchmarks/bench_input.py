@@ -13,7 +13,6 @@ not grow with the rows.
 """
 
 import argparse
-import json
 import statistics
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.common import ROOT, Ratio, print_ratios, run_json, time_command, write_results
+from components.ingest.manifest import read_manifest
 
 SIDES = ("stock", "memory", "disk", "none", "numpy")
 LEAST_ROWS = 250_000
@@ -36,9 +36,7 @@ def prepare(data: str, work: Path) -> dict[str, Any]:
     root = work / data
     config = ROOT / "examples" / data / "pipeline.yaml"
     time_command([*_FULLPASS, "run", str(config), "--root", str(root), "--to", "Transform"], log=work / f"{data}.log")
-    rows = json.loads((_newest(root, "Ingest/examples") / "ingest.json").read_text(encoding="utf-8"))["written"][
-        "train"
-    ]
+    rows = read_manifest(str(_newest(root, "Ingest/examples"))).written["train"]
     train = _newest(root, "Transform/transformed_examples") / "Split-train"
     return {"examples": str(train), "graph": str(_newest(root, "Transform/transform_graph")), "rows": rows}
 

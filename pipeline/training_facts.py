@@ -9,6 +9,7 @@ from rich import box
 from rich.table import Table
 
 from pipeline.config import PipelineConfig
+from trainer.run_facts import TRAINING_FILE
 from trainer.tuning.config import TuningConfig
 from trainer.tuning.space import LARGER_IS_BETTER, OBJECTIVES, decode
 
@@ -69,7 +70,7 @@ class Trials:
 
 def read_training(folder: str) -> TrainingFacts | None:
     """Returns the facts of a Trainer's `model_run`; None where another Trainer wrote it."""
-    file = Path(folder) / "training.json"
+    file = Path(folder) / TRAINING_FILE
     if not file.exists():
         return None
     record = json.loads(file.read_text())

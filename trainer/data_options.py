@@ -9,9 +9,9 @@ def data_options(
     """Returns the options.
 
     Args:
-        tuned: whether tf.data tunes itself while it runs; then parallel calls and buffers are given as AUTOTUNE.
         deterministic: whether elements keep their order where parallel calls finish out of turn.
         memory_budget: bytes that prefetching may take by autotuning; None leaves it at tf.data's own share.
+        tuned: whether tf.data tunes itself while it runs; then parallel calls and buffers are given as AUTOTUNE.
     """
     options = tf.data.Options()
     # The order of rows is part of what a seed promises, and evaluation is joined with row ids.

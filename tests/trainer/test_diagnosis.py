@@ -82,7 +82,10 @@ def gain_of(found, key: str) -> float:
 
 @pytest.fixture
 def slow_files(monkeypatch):
-    """Files that give a record every 0.25 ms, each of them, however many are read at once."""
+    """Files that give 64 records every 16 ms, each of them, however many are read at once.
+
+    A sleep of a record's 0.25 ms takes two or three times as long on a busy machine, and now more, now less.
+    """
     import tensorflow as tf
     from tensorflow.python.data.experimental.ops import testing
 
@@ -90,10 +93,10 @@ def slow_files(monkeypatch):
 
     # Beside the records: it holds its lock while it asks for the next element, and if that calls a function, as it does
     # with records, it can lock up for ever as an iterator is given up (TensorFlow 2.16).
-    opened, ticks = input_fn.open_records, tf.data.Dataset.range(1 << 40).apply(testing.sleep(250))
+    opened, ticks = input_fn.open_records, tf.data.Dataset.range(1 << 40).apply(testing.sleep(64 * 250))
 
     def open_slowly(file):
-        return tf.data.Dataset.zip(opened(file), ticks).map(lambda record, _: record)
+        return tf.data.Dataset.zip(opened(file).batch(64), ticks).map(lambda records, _: records).unbatch()
 
     monkeypatch.setattr(input_fn, "open_records", open_slowly)
 
@@ -157,9 +160,8 @@ def test_a_slow_disk_and_its_remedy(prepared, tmp_path: Path, slow_files):
     found = diagnosed(training(prepared, files, input={"cache": "none"}))
     assert (found.bound, found.stage.name) == ("input-bound", "read")
     assert dict(found.best.candidate.changes) == {"input.cache": "auto"}
-    # Read once instead of five times in four epochs: about five times faster. How much of that a busy machine shows is
-    # for it to say; what is promised for measured speeds is held to the digit in test_trials.py.
-    assert found.best.gain > 2
+    # Read once instead of five times in four epochs: five times faster, less what the machine spends on all else.
+    assert 2 < found.best.gain < 5.5
 
 
 def records_read(given, evaluation: list[str], monkeypatch) -> int:

@@ -128,7 +128,7 @@ def test_hyperband_goes_on_with_the_best_where_they_ended(planted, tmp_path, mon
 
 
 def test_a_search_that_was_killed_goes_on(planted, tmp_path):
-    """Eight trials; killed after the third: the next run makes the rest, and those tried stay."""
+    """Six trials; killed once there are three: the next run makes the rest, and those tried stay."""
     space = {"training.learning_rate": {"min": 0.001, "max": 0.1, "scale": "log"}}
     args = tuner_args(planted, tmp_path, search=space, algorithm="random", max_trials=6, training={"batch_size": 5})
     (tmp_path / "args").write_bytes(pickle.dumps(args))
