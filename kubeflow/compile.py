@@ -18,7 +18,7 @@ from components.ingest.component import Ingest, SpansOfWindow
 from components.ingest.spans import LATEST
 from components.transform.component import Transform
 from kubeflow import facts, lint, lookups, receivers
-from kubeflow.config import EnvironmentConfig, NodeConfig
+from kubeflow.config import EnvironmentConfig, NodeConfig, Volume
 from kubeflow.engines import beam_config
 from kubeflow.environment import Environment, require
 from kubeflow.nodes import ENTRYPOINT, Sources, executor_args, node_task, title
@@ -248,9 +248,11 @@ class _Assembly:
         self.made_from = self._made_from(node)
         nothing = lookups.make_nothing(node.id, self.environment)
         self._add_lookup("nothing", nothing, node.id)
-        found = lookups.find_blessed_model(node.id, self.loaded.config.name, self.made_from, nothing, self.environment)
+        name, push_to = self.loaded.config.name, node.exec_properties[RESOLVER_CONFIG]["target"]
+        found = lookups.find_blessed_model(node.id, name, push_to, self.made_from, nothing, self.environment)
         by_metadata = self.environment.blessed_models == "mlmd"
-        self._add_lookup("blessed-model-of-metadata" if by_metadata else "blessed-model", found, node.id)
+        kind = "blessed-model-of-metadata" if by_metadata else "blessed-model"
+        self._add_lookup(kind, found, node.id, self._volume_of_pushes(node.id, push_to))
         name = task_name(node.id)
         importer = lookups.import_model(name, found)
         self.tasks[name] = importer.dag_task
@@ -278,9 +280,24 @@ class _Assembly:
                     self._add_lookup("record", record, resolver)
                     self.stand_ins.append(f"{node.id}: {record.name} remembers a blessed model for later runs.")
 
-    def _add_lookup(self, kind: str, task: Task, node: str) -> None:
+    def _volume_of_pushes(self, node: str, push_to: str) -> tuple[Volume, ...]:
+        """Returns what a look-up mounts beside its own volumes to see which models were rolled back."""
+        pushed, own = self.environment.node("Pusher").volume_of(push_to), self.environment.node(node).volumes
+        if pushed is None or pushed in own:
+            return ()
+        for volume in own:
+            if volume.mount == pushed.mount:
+                raise UserError(
+                    f"nodes.{node}.volumes: claim {volume.claim} is mounted at {volume.mount}, where claim "
+                    f"{pushed.claim} of Pusher is needed to see which models in {push_to} were rolled back. Mount "
+                    f"{volume.claim} at another folder."
+                )
+        return (pushed,)
+
+    def _add_lookup(self, kind: str, task: Task, node: str, volumes: tuple[Volume, ...] = ()) -> None:
         # What it looks at is where the node's own data is; but it needs no accelerator and little memory.
         settings = _without_resources(self.environment.node(node))
+        settings = settings.model_copy(update={"volumes": settings.volumes + volumes})
         self._add_container(task, lookups.COMMAND, lookups.lookup_args(kind, task), settings)
 
     def _add_container(self, task: Task, command: Sequence[str], args: Sequence[str], settings: NodeConfig) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
@@ -191,6 +192,11 @@ class NodeConfig(Spec):
     """Train on several pods at once; for Trainer. Needs `artifacts: direct`."""
     cache: Flag | None = None
     """Take over results of an earlier run with the same inputs; by default yes."""
+
+    def volume_of(self, folder: str) -> Volume | None:
+        """Returns the volume that a folder lies on, None where it is in the container itself."""
+        holding = [volume for volume in self.volumes if PurePosixPath(folder).is_relative_to(volume.mount)]
+        return max(holding, key=lambda volume: len(volume.mount), default=None)
 
 
 class EnvironmentConfig(Spec):

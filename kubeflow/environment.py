@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from components.ingest.storage import is_address
 from kubeflow.config import EXAMPLES, NAMES, EnvironmentConfig
@@ -86,8 +86,8 @@ def _volumes(environment: Environment, push_to: str, remembering: Sequence[str])
     if not is_address(config.registry):
         lasting += [(("registry",), node, config.registry) for node in remembering]
     for keys, node, folder in lasting:
-        mounts = [volume.mount for volume in config.node(node).volumes]
-        if not any(PurePosixPath(folder).is_relative_to(mount) for mount in mounts):
+        if config.node(node).volume_of(folder) is None:
+            mounts = [volume.mount for volume in config.node(node).volumes]
             yield _problem(
                 environment,
                 keys,

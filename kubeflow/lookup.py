@@ -20,9 +20,10 @@ from components.ingest.files import find_inputs, resolve_path
 from components.ingest.request import KnownSpan, Request, SpanRequest, read_request
 from components.ingest.spans import LATEST, Span, Window, find_window
 from components.ingest.storage import is_address
+from components.push import rolled_back_origins
 from kubeflow import termination
 from kubeflow.executor_input import ExecutorInput, Outputs, name_values, parse, write_absent, write_output
-from kubeflow.lookups import DATA_PATH, MODEL_URI, NEW, NOTHING, SPAN, WINDOW, requests
+from kubeflow.lookups import DATA_PATH, MODEL_URI, NEW, NOTHING, PUSH_TO, SPAN, WINDOW, requests
 from kubeflow.outcomes import NothingNewError, note_failure, of_container
 from kubeflow.registry import Blessed, FolderRegistry, Trained
 from kubeflow.telling import outcome, tell
@@ -140,10 +141,11 @@ def nothing(told: ExecutorInput) -> Outputs:
 def last_blessed_model(told: ExecutorInput) -> Outputs:
     """Finds the newest blessed model that was made from something else than the one about to be made.
 
-    With none, gives the address of what stands for nothing.
+    Passed over are models that were rolled back and not brought back. With none, gives the address of what stands for
+    nothing.
     """
-    registry = FolderRegistry(told.parameters["registry"])
-    return _model(told, registry.newest(told.parameters["pipeline"], made_from=_made_from(told.parameters)))
+    registry, pipeline = FolderRegistry(told.parameters["registry"]), told.parameters["pipeline"]
+    return _model(told, registry.newest(pipeline, made_from=_made_from(told.parameters), away=_rolled_back(told)))
 
 
 def last_blessed_model_of_metadata(told: ExecutorInput) -> Outputs:
@@ -152,7 +154,15 @@ def last_blessed_model_of_metadata(told: ExecutorInput) -> Outputs:
 
     known, task = told.inputs[NOTHING].uri, told.parameters["task"]
     with mlmd.metadata() as store:
-        return _model(told, mlmd.last_blessed(store, known, task, _made_from(told.parameters), _made_from))
+        made_from = _made_from(told.parameters)
+        return _model(told, mlmd.last_blessed(store, known, task, made_from, _made_from, _rolled_back(told)))
+
+
+def _rolled_back(told: ExecutorInput) -> set[str]:
+    away = rolled_back_origins(Path(told.parameters[PUSH_TO]))
+    for model in sorted(away):
+        logging.info("passed over if it was blessed, for it was rolled back: %s", model)
+    return away
 
 
 def _model(told: ExecutorInput, found: Blessed | None) -> Outputs:

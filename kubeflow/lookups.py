@@ -22,6 +22,8 @@ WINDOW = "window"
 MODEL_URI = "model_uri"
 NOTHING = "nothing"
 """An artifact that stands for none: a folder whose address is imported where a look-up found nothing."""
+PUSH_TO = "push_to"
+"""The folder of pushed models, which says what was rolled back."""
 MODEL_TITLE = "tfx.Model"
 _URI, _ARTIFACT = "uri", "artifact"
 """Names of an importer's input and output as the SDK of Kubeflow gives them; its local runner knows no others."""
@@ -95,15 +97,16 @@ def make_nothing(resolver: str, environment: EnvironmentConfig) -> Task:
 
 
 def find_blessed_model(
-    resolver: str, pipeline: str, made_from: MadeFrom, nothing: Task, environment: EnvironmentConfig
+    resolver: str, pipeline: str, push_to: str, made_from: MadeFrom, nothing: Task, environment: EnvironmentConfig
 ) -> Task:
     """Returns the task that finds the newest blessed model that was made from something else, or gives `nothing`."""
     name = f"find-{task_name(resolver)}"
     asked = {"registry": environment.registry, "pipeline": pipeline}
+    known = {"task": name} if environment.blessed_models == "mlmd" else asked
     return Task(
         name=name,
         label=resolver,
-        parameters={**({"task": name} if environment.blessed_models == "mlmd" else asked), **made_from},
+        parameters={**known, PUSH_TO: push_to, **made_from},
         artifacts={NOTHING: (Output(nothing.name, NOTHING), "system.Artifact")},
         output_parameters={MODEL_URI: "STRING"},
         cache=False,

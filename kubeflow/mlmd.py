@@ -7,7 +7,7 @@ map (v2/compiler/argocompiler/common.go:23).
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -61,7 +61,12 @@ def metadata(variables: Mapping[str, str] = os.environ) -> Iterator[metadata_sto
 
 
 def last_blessed(
-    store: metadata_store.MetadataStore, known: str, task: str, made_from: str, digest: MadeFrom
+    store: metadata_store.MetadataStore,
+    known: str,
+    task: str,
+    made_from: str,
+    digest: MadeFrom,
+    away: Collection[str] = (),
 ) -> Blessed | None:
     """Returns the newest blessed model of earlier runs that was made from something else; None on a first run.
 
@@ -75,6 +80,7 @@ def last_blessed(
         task: name of the look-up in that run, and in earlier ones.
         made_from: what the new model follows from.
         digest: how that follows from parameters of the look-up.
+        away: addresses of models that are passed over.
 
     Raises:
         UserError: The metadata do not know the artifact.
@@ -89,6 +95,8 @@ def last_blessed(
     for blessing in sorted(blessings, key=lambda artifact: artifact.id, reverse=True):
         model = properties_of(blessing).get("current_model")
         if not properties_of(blessing).get("blessed") or not isinstance(model, str) or blessing.state in _GONE:
+            continue
+        if model in away:
             continue
         first = _first_run(store, blessing)
         if first is None or _namespace(first) not in namespaces:

@@ -43,8 +43,7 @@ def cluster_place(loaded: Loaded, environment: EnvironmentConfig) -> Place:
 def _lasting_work(loaded: Loaded, environment: EnvironmentConfig) -> str | None:
     """Returns where checkpoints of unfinished training lie, so that a retry goes on; None where nothing lasts."""
     registry = environment.registry
-    mounts = [volume.mount for volume in environment.node("Trainer").volumes]
-    on_volume = any(PurePosixPath(registry).is_relative_to(mount) for mount in mounts)
+    on_volume = environment.node("Trainer").volume_of(registry) is not None
     return f"{registry}/{loaded.config.name}/work" if on_volume or registry.startswith("gs://") else None
 
 

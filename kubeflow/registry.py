@@ -44,8 +44,14 @@ class Registry(Protocol):
     def record(self, pipeline: str, model: str, blessing: str, made_from: str) -> bool:
         """Remembers a blessed model; returns False if it was known."""
 
-    def newest(self, pipeline: str, *, made_from: str) -> Blessed | None:
-        """Returns the newest blessed model that was made from something else, or None on a first run."""
+    def newest(self, pipeline: str, *, made_from: str, away: Collection[str] = ()) -> Blessed | None:
+        """Returns the newest blessed model that was made from something else, or None on a first run.
+
+        Args:
+            pipeline: its name.
+            made_from: what the model about to be made follows from.
+            away: addresses of models that are passed over.
+        """
 
     def known_spans(self, pipeline: str) -> tuple[KnownSpan, ...]:
         """Returns every version of every span that a run was asked to take."""
@@ -77,11 +83,11 @@ class FolderRegistry:
         self._write(pipeline, f"blessed/{_stamp(now)}-{digest}.json", entry)
         return True
 
-    def newest(self, pipeline: str, *, made_from: str) -> Blessed | None:
+    def newest(self, pipeline: str, *, made_from: str, away: Collection[str] = ()) -> Blessed | None:
         """See base class."""
         for name in reversed(self._names(pipeline, "blessed")):
             entry = self._read(pipeline, f"blessed/{name}", Blessed)
-            if entry.made_from != made_from:
+            if entry.made_from != made_from and entry.model not in away:
                 return entry
         return None
 

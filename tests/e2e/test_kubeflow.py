@@ -13,7 +13,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import yaml
 
+from components.push import rollback, rolled_back, served_version
 from kubeflow.executor_input import parse
 from kubeflow.outcomes import VARIABLE, Outcomes
 from kubeflow.telling import outcome
@@ -188,6 +190,26 @@ def test_the_pushed_models_tell_run_configuration_code_and_addresses(runs):
     # Transform was taken from the cache, so both hold one graph.
     assert told[0]["transform_graph"] == told[1]["transform_graph"]
     assert backend.store.keys(told[1]["transform_graph"]["uri"])
+
+
+def test_a_run_after_a_rollback_follows_the_model_that_is_served_again(runs):
+    folder, backend, _, _ = runs
+    spec, platform = yaml.safe_load_all((folder / "package-2.yaml").read_text())
+    del spec["root"]["dag"]["tasks"]["notify"]
+    dag = spec["components"]["comp-pipeline"]["dag"]
+    find = "find-last-blessed-model"
+    dag["tasks"] = {name: dag["tasks"][name] for name in ("find-ingest-inputs", "no-last-blessed-model", find)}
+    dag["tasks"][find]["inputs"]["parameters"]["made_from"]["runtimeValue"]["constant"] = "another training"
+    package, serving = yaml.safe_dump_all([spec, platform]), folder / "models" / "taxi"
+    blessings = backend.metadata.artifacts("tfx.ModelBlessing")
+    first, second = (f"the baseline is {blessing['metadata']['current_model']}," for blessing in blessings)
+    assert second in backend.run(package).log(find)
+    version = rollback(serving)
+    try:
+        assert first in backend.run(package).log(find)
+    finally:
+        rollback(serving, to=rolled_back(serving)[0])
+    assert served_version(serving) > version
 
 
 def test_the_secret_is_in_no_package_artifact_metadata_or_log(runs):

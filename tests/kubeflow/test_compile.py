@@ -276,3 +276,23 @@ def test_ids_and_weights_come_from_the_model_that_a_look_up_found(compile_taxi):
     asked = tasks["find-last-blessed-model"]["inputs"]["parameters"]
     assert asked["request"]["taskOutputParameter"]["producerTask"] == "find-ingest-inputs"
     assert tasks["record-last-blessed-model"]["inputs"]["parameters"]["made_from"] == asked["made_from"]
+
+
+def test_the_look_up_of_the_blessed_model_sees_what_was_rolled_back(compile_taxi):
+    pushed = "volumes: [{claim: serving, mount: /models/taxi}]"
+    package = compile_taxi(ENVIRONMENT.replace("nodes:\n", f"nodes:\n  Pusher: {{{pushed}}}\n")).package
+    mounted = {name: [v["constant"] for v in pod["pvcMount"]] for name, pod in package.kubernetes.items()}
+    of_pushes = {"exec-pusher", "exec-find-last-blessed-model"}
+    assert {name for name, claims in mounted.items() if claims == ["models", "serving"]} == of_pushes
+    assert all(claims == ["models"] for name, claims in mounted.items() if name not in of_pushes)
+    asked = package.pipeline["root"]["dag"]["tasks"]["find-last-blessed-model"]["inputs"]["parameters"]
+    assert asked["push_to"]["runtimeValue"]["constant"] == "/models/taxi"
+
+
+def test_another_volume_where_that_of_pushes_is_needed_is_refused(compile_taxi):
+    nodes = "nodes:\n  Pusher: {volumes: [{claim: serving, mount: /serving}]}\n"
+    nodes += "  LastBlessedModel: {volumes: [{claim: mine, mount: /serving}]}\n"
+    environment = ENVIRONMENT.replace("nodes:\n", nodes).replace("push_to: /models/taxi", "push_to: /serving/taxi")
+    said = "nodes.LastBlessedModel.volumes: claim mine is mounted at /serving, where claim serving of Pusher is needed"
+    with pytest.raises(UserError, match=said):
+        compile_taxi(environment)

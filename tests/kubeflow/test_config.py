@@ -68,6 +68,14 @@ def test_a_node_has_the_defaults_and_what_differs_for_it(tmp_path):
     assert trainer.volumes == evaluator.volumes and trainer.image == config.image
 
 
+def test_a_folder_is_on_the_volume_that_is_mounted_nearest():
+    node = NodeConfig(volumes=[{"claim": "a", "mount": "/models"}, {"claim": "b", "mount": "/models/taxi"}])
+    found = {folder: node.volume_of(folder) for folder in ("/models", "/models/taxi/1", "/models/tax", "/model")}
+    assert {folder: volume and volume.claim for folder, volume in found.items()} == {
+        "/models": "a", "/models/taxi/1": "b", "/models/tax": "a", "/model": None,
+    }  # fmt: skip
+
+
 def test_amounts_and_times_in_units():
     assert [byte_count(text) for text in ("8Gi", "500M", "1.5k", "7")] == [8 * 2**30, 500_000_000, 1500, 7]
     assert [cores(text) for text in ("2", "0.5", "250m")] == [2.0, 0.5, 0.25]

@@ -10,6 +10,7 @@ import pytest
 
 from components.ingest.config import IngestConfig
 from components.ingest.request import KnownSpan, Request, read_request
+from components.push import push, rollback
 from kubeflow.executor_input import ABSENT, parse
 from kubeflow.lookup import ingest_inputs, last_blessed_model, nothing, record_blessing, record_window
 from kubeflow.registry import FolderRegistry
@@ -40,6 +41,8 @@ def test_a_registry_gives_the_newest_model_that_was_made_from_something_else(reg
         assert registry.record("taxi", model, "s3://b/blessing", made_from)
     assert registry.newest("taxi", made_from="c").model == "s3://b/2"
     assert registry.newest("taxi", made_from="d").model == "s3://b/4"
+    assert registry.newest("taxi", made_from="d", away={"s3://b/4", "s3://b/2"}).model == "s3://b/3"
+    assert registry.newest("taxi", made_from="d", away={f"s3://b/{n}" for n in range(5)}) is None
     assert registry.newest("flights", made_from="a") is None
 
 
@@ -73,7 +76,8 @@ NOTHING = {"nothing": {"artifacts": [{"uri": "minio://b/nothing"}]}}
 
 
 def test_without_a_blessed_model_the_address_of_nothing_is_given(tmp_path):
-    parameters = {"registry": str(tmp_path / "registry"), "pipeline": "taxi", "made_from": "a", "request": "{}"}
+    parameters = {"registry": str(tmp_path / "registry"), "pipeline": "taxi", "push_to": str(tmp_path / "taxi")}
+    parameters |= {"made_from": "a", "request": "{}"}
     assert last_blessed_model(told(parameters, inputs=NOTHING)) == ({}, {"model_uri": "minio://b/nothing"})
 
 
@@ -115,7 +119,7 @@ def test_while_no_model_was_blessed_an_unchanged_run_repeats_no_node_that_would_
 
 
 def test_a_blessing_is_recorded_and_found_and_a_refusal_is_not(tmp_path):
-    parameters = {"registry": str(tmp_path / "registry"), "pipeline": "taxi"}
+    parameters = {"registry": str(tmp_path / "registry"), "pipeline": "taxi", "push_to": str(tmp_path / "taxi")}
     runs = (("s3://b/1", 1.0, "day 1"), ("s3://b/2", 0.0, "day 2"), ("s3://b/3", 1.0, "day 3"))
     for model, blessed, request in runs:
         metadata = {"blessed": blessed, "current_model": model}
@@ -132,6 +136,26 @@ def test_a_blessing_is_recorded_and_found_and_a_refusal_is_not(tmp_path):
         "a run of the same data and parameters follows what that followed"
     )
     assert found("others", "day 3") == "s3://b/3"
+
+
+def test_a_model_that_was_rolled_back_is_followed_again_once_it_is_served_again(tmp_path, caplog):
+    parameters = {"registry": str(tmp_path / "registry"), "pipeline": "taxi", "push_to": str(tmp_path / "taxi")}
+    parameters |= {"made_from": "a", "request": "day 3"}
+    (tmp_path / "export").mkdir()
+    for day in (1, 2):
+        FolderRegistry(parameters["registry"]).record("taxi", f"s3://b/{day}", "s3://b/blessing", f"day {day}")
+        version = push(tmp_path / "export", tmp_path / "taxi", keep=5, origin=f"s3://b/{day}").version
+
+    def found() -> str:
+        return last_blessed_model(told(parameters, inputs=NOTHING))[1]["model_uri"]
+
+    assert found() == "s3://b/2"
+    rollback(tmp_path / "taxi")
+    with caplog.at_level("INFO"):
+        assert found() == "s3://b/1"
+    assert "it was rolled back: s3://b/2" in caplog.text
+    rollback(tmp_path / "taxi", to=version)
+    assert found() == "s3://b/2"
 
 
 def request_for(path: str) -> str:

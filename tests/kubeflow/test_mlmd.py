@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from components.push import push, rollback, rolled_back
 from kubeflow import mlmd
 from kubeflow.environment import load_environment
 from kubeflow.package import Package
@@ -92,6 +93,20 @@ def test_a_run_follows_the_newest_model_that_was_blessed_and_made_from_something
     assert baseline(back) == fourth.id
 
 
+def test_a_model_that_was_rolled_back_is_passed_over(package, tmp_path):
+    backend = Backend(tmp_path / "kfp")
+    (tmp_path / "export").mkdir()
+    with metadata_service(backend.metadata) as backend.variables:
+        package = package.replace("constant: /models/taxi", f"constant: {tmp_path}/taxi")
+        runs = [backend.run(package, {"data": f"day {day}"}) for day in (1, 2)]
+        for blessing in backend.metadata.artifacts("tfx.ModelBlessing"):
+            push(tmp_path / "export", tmp_path / "taxi", keep=5, origin=blessing["metadata"]["current_model"])
+        rollback(tmp_path / "taxi")
+        assert baseline(backend.run(package, {"data": "day 3", "good": False})) == runs[0].id
+        rollback(tmp_path / "taxi", to=rolled_back(tmp_path / "taxi")[0])
+        assert baseline(backend.run(package, {"data": "day 4"})) == runs[1].id
+
+
 def test_models_of_other_pipelines_and_namespaces_are_not_taken(package, tmp_path):
     backend, stranger = Backend(tmp_path / "a"), Backend(tmp_path / "b", namespace="team-b")
     stranger.metadata, stranger.store = backend.metadata, backend.store
@@ -127,7 +142,7 @@ def test_where_no_metadata_are_to_be_had_the_cause_is_told(tmp_path):
 def test_the_package_records_no_blessing_and_the_look_up_needs_no_registry(asking, taxi_package):
     tasks, usual = (p.pipeline["root"]["dag"]["tasks"] for p in (asking, taxi_package))
     assert set(usual) - set(tasks) == {"record-last-blessed-model"}
-    assert set(tasks["find-last-blessed-model"]["inputs"]["parameters"]) == {"made_from", "request", "task"}
+    assert set(tasks["find-last-blessed-model"]["inputs"]["parameters"]) == {"made_from", "push_to", "request", "task"}
 
 
 def test_a_registry_in_the_metadata_is_refused_with_what_to_use_instead(tmp_path):
