@@ -3,19 +3,37 @@
 import re
 
 import pytest
+import yaml
 
 from kubeflow.config import EnvironmentConfig
 from tests.kubeflow.conftest import REPOSITORY
+from tests.kubeflow.test_workers import as_kubernetes_reads_it
 
 TEXT = (REPOSITORY / "docs" / "kubeflow.md").read_text()
-HERE_DOCUMENT = re.search(r"(?s)cat > env\.yaml <<'END'\n(.*?)\n    END", TEXT)
+HERE_DOCUMENTS = re.compile(r"(?s)<<'END'\n(.*?)\n    END")
+
+
+def documents() -> list[str]:
+    return ["\n".join(line[4:] for line in found.splitlines()) for found in HERE_DOCUMENTS.findall(TEXT)]
 
 
 @pytest.mark.integration
 def test_the_environment_file_of_the_walk_through_compiles(compile_taxi):
-    environment = "\n".join(line[4:] for line in HERE_DOCUMENT[1].splitlines())
+    [environment] = [text for text in documents() if "push_to" in text]
     compiled = compile_taxi(environment)
     assert "models" in str(compiled.package.platform)
+
+
+def test_a_rollback_is_made_on_the_volume_of_the_walk_through():
+    [environment] = [yaml.safe_load(text) for text in documents() if "push_to" in text]
+    [pod] = [yaml.safe_load(text) for text in documents() if "kind: Pod" in text]
+    assert as_kubernetes_reads_it(pod, "V1Pod") == pod
+    [container], [volume] = pod["spec"]["containers"], pod["spec"]["volumes"]
+    [mounted] = container["volumeMounts"]
+    assert mounted["name"] == volume["name"] and container["image"] == environment["image"]
+    claim = {"claim": volume["persistentVolumeClaim"]["claimName"], "mount": mounted["mountPath"]}
+    assert environment["defaults"]["volumes"] == [claim]
+    assert f"fullpass rollback {environment['push_to']}\n" in TEXT
 
 
 def test_every_key_of_the_environment_file_is_documented():
