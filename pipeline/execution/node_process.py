@@ -13,6 +13,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Collection
@@ -26,7 +27,10 @@ from pipeline.execution import failure
 from pipeline.execution.events import NodeResult, Status
 from preprocessing import progress
 
+GRACE_SECONDS = 10.0
+"""A node that was asked to stop and did not is killed after this time."""
 _POLL_SECONDS = 0.01
+_WATCH_SECONDS = 0.5
 _PR_SET_PDEATHSIG = 1
 _FORWARDED = (signal.SIGINT, signal.SIGTERM)
 _NO_GPUS = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1"}
@@ -151,6 +155,8 @@ def _live(node_id: str, work: Callable[[], Outcome], *, log: Path, scratch: Path
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()
+        if os.getppid() != parent:
+            _kill_own_group()  # no runner is there to do it
         os._exit(exit_code)
 
 
@@ -160,6 +166,23 @@ def _follow(parent: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:
         os._exit(1)
+    threading.Thread(target=_outlive, args=(parent,), daemon=True).start()
+
+
+def _outlive(parent: int) -> None:
+    """Waits for the end of the parent, and kills the process and its children where that did not end them.
+
+    A request to stop may be lost: code may swallow it, and in a long call it is seen at the end of that only. The node
+    would go on alone then, and hold the root against every run to come.
+    """
+    while os.getppid() == parent:
+        time.sleep(_WATCH_SECONDS)
+    time.sleep(GRACE_SECONDS)
+    _kill_own_group()
+
+
+def _kill_own_group() -> None:
+    os.killpg(0, signal.SIGKILL)
 
 
 def _redirect(log: Path) -> None:

@@ -37,7 +37,6 @@ from pipeline.execution.selection import Selection, select
 from preprocessing.cores import usable_cores
 from preprocessing.errors import UserError
 
-GRACE_SECONDS = 10.0
 _TICK_SECONDS = 0.25
 # The nodes that see GPUs.
 _TRAINING = frozenset({"tfx.components.trainer.component.Trainer", "tfx.components.tuner.component.Tuner"})
@@ -181,7 +180,7 @@ class _Nodes:
         killed_after = float("inf")
         while self._start_ready(received) or self._running:
             if received and killed_after == float("inf"):
-                killed_after = time.monotonic() + GRACE_SECONDS
+                killed_after = time.monotonic() + node_process.GRACE_SECONDS
                 self._each_running(node_process.interrupt)
             if len(received) > 1 or time.monotonic() > killed_after:
                 self._each_running(node_process.kill)

@@ -204,10 +204,10 @@ def test_an_interrupted_node_cleans_up(begin, tmp_path: Path):
     def work() -> Outcome:
         try:
             (tmp_path / "running").write_text("yes")
-            time.sleep(3600)
+            while True:  # a signal just before a long sleep is seen only after it
+                time.sleep(0.01)
         finally:
             (tmp_path / "cleaned").write_text("yes")
-        return OK
 
     process = begin(work)
     wait_for(tmp_path / "running")
@@ -241,24 +241,31 @@ def test_children_that_a_node_leaves_behind_are_ended(begin, tmp_path: Path):
     assert until_gone(int((tmp_path / "pid").read_text()))
 
 
-def test_a_node_ends_with_its_runner(tmp_path: Path):
+STUBBORN = "signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(3600)"
+OBEDIENT = "while True: time.sleep(0.01)"
+
+
+@pytest.mark.parametrize("goes_on", [OBEDIENT, STUBBORN], ids=["obedient", "stubborn"])
+def test_a_node_ends_with_its_runner_and_so_do_its_children(tmp_path: Path, goes_on: str):
     """The runner is killed without a chance to forward anything; its node is stopped all the same."""
     code = f"""
-import os, pathlib, time
+import os, pathlib, signal, subprocess, time
 from pipeline.execution import node_process
 root = pathlib.Path({str(tmp_path)!r})
+node_process.GRACE_SECONDS = 0.5
 def work():
-    (root / "pid").write_text(str(os.getpid()))
-    time.sleep(3600)
+    child = subprocess.Popen(["sleep", "3600"])
+    (root / "pids").write_text(f"{{os.getpid()}} {{child.pid}} .")
+    {goes_on}
 node_process.start("Node", work, log=root / "log", scratch=root)
 time.sleep(3600)
 """
     runner = subprocess.Popen([sys.executable, "-c", code])
-    node = int(wait_for(tmp_path / "pid"))
-    assert is_alive(node)
+    node, child, _ = wait_for(tmp_path / "pids").split()
+    assert is_alive(int(node)) and is_alive(int(child))
     runner.kill()
     runner.wait(300)
-    assert until_gone(node)
+    assert until_gone(int(node)) and until_gone(int(child))
 
 
 def test_waiting_returns_the_first_that_ends(begin):
