@@ -248,8 +248,10 @@ class _Assembly:
         self.made_from = self._made_from(node)
         nothing = lookups.make_nothing(node.id, self.environment)
         self._add_lookup("nothing", nothing, node.id)
-        name, push_to = self.loaded.config.name, node.exec_properties[RESOLVER_CONFIG]["target"]
-        found = lookups.find_blessed_model(node.id, name, push_to, self.made_from, nothing, self.environment)
+        push_to = node.exec_properties[RESOLVER_CONFIG]["target"]
+        found = lookups.find_blessed_model(
+            node.id, self.loaded.config.name, push_to, self.made_from, nothing, self.environment
+        )
         by_metadata = self.environment.blessed_models == "mlmd"
         kind = "blessed-model-of-metadata" if by_metadata else "blessed-model"
         self._add_lookup(kind, found, node.id, self._volume_of_pushes(node.id, push_to))

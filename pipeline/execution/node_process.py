@@ -182,7 +182,7 @@ def _outlive(parent: int) -> None:
 
 
 def _kill_own_group() -> None:
-    os.killpg(0, signal.SIGKILL)
+    os.killpg(os.getpid(), signal.SIGKILL)
 
 
 def _redirect(log: Path) -> None:
