@@ -199,7 +199,8 @@ def test_the_signal_to_stop_runs_what_cleans_up(tmp_path):
     code = f"""
         try:
             print('ready', flush=True)
-            time.sleep(60)
+            for _ in range(6000):  # a signal just before one long sleep is seen only after it
+                time.sleep(0.01)
         finally:
             open({str(tmp_path / "cleaned")!r}, 'w').close()
     """

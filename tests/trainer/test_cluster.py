@@ -73,7 +73,7 @@ def test_a_worker_that_never_comes_is_named_in_time():
 
 def test_workers_that_come_one_after_the_other_find_each_other():
     addresses = tuple(f"localhost:{port}" for port in free_ports(3))
-    errors = []
+    errors, all_there = [], threading.Barrier(3)
 
     def come(number: int) -> None:
         time.sleep(0.3 * number)
@@ -81,7 +81,7 @@ def test_workers_that_come_one_after_the_other_find_each_other():
             wait_for_workers(Cluster(addresses, number), 20.0)
             # What TensorFlow does next: it opens the port for good.
             server = socket.create_server(("localhost", int(addresses[number].split(":")[1])))
-            time.sleep(3)
+            all_there.wait(60)
             server.close()
         except Exception as error:
             errors.append(error)
