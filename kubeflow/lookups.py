@@ -101,12 +101,12 @@ def find_blessed_model(
 ) -> Task:
     """Returns the task that finds the newest blessed model that was made from something else, or gives `nothing`."""
     name = f"find-{task_name(resolver)}"
-    asked = {"registry": environment.registry, "pipeline": pipeline}
-    known = {"task": name} if environment.blessed_models == "mlmd" else asked
+    of_registry = {"registry": environment.registry, "pipeline": pipeline}
+    where = {"task": name} if environment.blessed_models == "mlmd" else of_registry
     return Task(
         name=name,
         label=resolver,
-        parameters={**known, PUSH_TO: push_to, **made_from},
+        parameters={**where, PUSH_TO: push_to, **made_from},
         artifacts={NOTHING: (Output(nothing.name, NOTHING), "system.Artifact")},
         output_parameters={MODEL_URI: "STRING"},
         cache=False,

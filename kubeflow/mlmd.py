@@ -96,15 +96,13 @@ def last_blessed(
         model = properties_of(blessing).get("current_model")
         if not properties_of(blessing).get("blessed") or not isinstance(model, str) or blessing.state in _GONE:
             continue
-        if model in away:
-            continue
         first = _first_run(store, blessing)
         if first is None or _namespace(first) not in namespaces:
             continue
-        earlier = _made_from(store, first, task, digest)
-        if earlier != made_from:
-            recorded = datetime.fromtimestamp(blessing.create_time_since_epoch / 1000, UTC)
-            return Blessed(model, blessing.uri, recorded.isoformat(timespec="seconds"), earlier)
+        recorded = datetime.fromtimestamp(blessing.create_time_since_epoch / 1000, UTC).isoformat(timespec="seconds")
+        found = Blessed(model, blessing.uri, recorded, _made_from(store, first, task, digest))
+        if found.may_be_followed(made_from, away):
+            return found
     return None
 
 

@@ -27,6 +27,10 @@ class Blessed:
     time: str
     made_from: str = ""
 
+    def may_be_followed(self, made_from: str, away: Collection[str]) -> bool:
+        """Whether a model made from `made_from` may follow this one: no model follows itself, or one of those away."""
+        return self.made_from != made_from and self.model not in away
+
 
 @dataclass(frozen=True)
 class Trained:
@@ -87,7 +91,7 @@ class FolderRegistry:
         """See base class."""
         for name in reversed(self._names(pipeline, "blessed")):
             entry = self._read(pipeline, f"blessed/{name}", Blessed)
-            if entry.made_from != made_from and entry.model not in away:
+            if entry.may_be_followed(made_from, away):
                 return entry
         return None
 

@@ -19,6 +19,18 @@ _KINDS = {"services": "V1Service", "jobs": "V1Job"}
 _POD_SECONDS = 240
 
 
+def as_kubernetes_reads_it(manifest: dict, kind: str) -> dict:
+    """Returns a manifest as the model classes of Kubernetes' client keep it: what they do not know is gone, and what is
+    required and not there is an error.
+    """
+
+    class Answer:
+        data = json.dumps(manifest)
+
+    client = k8s.ApiClient()
+    return client.sanitize_for_serialization(client.deserialize(Answer, kind))
+
+
 class KubernetesServer:
     """Objects by kind and name, and the processes of each Job's pods. forbidden: a kind that may not be created."""
 
@@ -51,11 +63,7 @@ class KubernetesServer:
         if kind == self.forbidden:
             return 403, {"kind": "Status", "message": f"{kind} is forbidden"}
 
-        class Answer:
-            data = json.dumps(body)
-
-        # Required fields are checked by the client's own classes.
-        k8s.ApiClient().deserialize(Answer, _KINDS[kind])
+        as_kubernetes_reads_it(body, _KINDS[kind])
         name = body["metadata"]["name"]
         if (kind, name) in self.objects:
             return 409, {"kind": "Status", "message": "already exists"}

@@ -7,7 +7,7 @@ import yaml
 
 from kubeflow.config import EnvironmentConfig
 from tests.kubeflow.conftest import REPOSITORY
-from tests.kubeflow.test_workers import as_kubernetes_reads_it
+from tests.kubeflow.kubernetes_server import as_kubernetes_reads_it
 
 TEXT = (REPOSITORY / "docs" / "kubeflow.md").read_text()
 HERE_DOCUMENTS = re.compile(r"(?s)<<'END'\n(.*?)\n    END")

@@ -6,13 +6,12 @@ import sys
 import textwrap
 
 import pytest
-from kubernetes import client as k8s
 
 from kubeflow.config import EnvironmentConfig
 from kubeflow.deploy.workers import job_name, run
 from kubeflow.workers import manifests, tf_config
 from preprocessing.errors import UserError
-from tests.kubeflow.kubernetes_server import KubernetesServer
+from tests.kubeflow.kubernetes_server import KubernetesServer, as_kubernetes_reads_it
 
 ENVIRONMENT = {
     "image": "registry.example/taxi:1",
@@ -36,16 +35,6 @@ ENVIRONMENT = {
     },
 }
 NODE = EnvironmentConfig.model_validate(ENVIRONMENT).node("Trainer")
-
-
-def as_kubernetes_reads_it(manifest: dict, kind: str) -> dict:
-    """Returns a manifest as the model classes of Kubernetes' client keep it: what they do not know is gone."""
-
-    class Answer:
-        data = json.dumps(manifest)
-
-    client = k8s.ApiClient()
-    return client.sanitize_for_serialization(client.deserialize(Answer, kind))
 
 
 def test_the_manifests_are_whole_in_the_client_of_kubernetes():

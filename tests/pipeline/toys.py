@@ -41,8 +41,8 @@ def write_rows(directory: str, values: Sequence[int]) -> None:
     (Path(directory) / "rows").write_text(" ".join(map(str, values)))
 
 
-def wait_until(path: Path, seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
+def wait_until(path: Path) -> None:
+    deadline = time.monotonic() + 120
     while not path.exists():
         if time.monotonic() > deadline:
             raise TimeoutError(path)
