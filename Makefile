@@ -16,7 +16,7 @@ unexport UV_PYTHON UV_SYSTEM_PYTHON UV_BREAK_SYSTEM_PACKAGES UV_PROJECT_ENVIRONM
 unexport UV_CONSTRAINT UV_OVERRIDE UV_BUILD_CONSTRAINT UV_EXCLUDE_NEWER UV_RESOLUTION UV_PRERELEASE
 unexport UV_NO_VERIFY_HASHES UV_NO_BINARY UV_NO_BUILD UV_VENV_SEED UV_WORKING_DIRECTORY UV_PROJECT
 
-.PHONY: help env demo test test-fast fuzz lint types docs bench bench-taxi bench-input bench-ingest bench-records bench-init bench-window bench-diagnose bench-kubeflow gate-events check-flink check-s3 check-serving lock clean FORCE
+.PHONY: help env demo test test-fast test-long coverage fuzz lint types docs bench bench-run bench-taxi bench-input bench-ingest bench-records bench-init bench-window bench-diagnose bench-models bench-kubeflow gate-events check-flink check-s3 check-serving check-image check-report pictures lock clean FORCE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -28,17 +28,27 @@ demo: env  ## trains on the Chicago taxi sample, then predicts three raw trips
 	$(BIN)/fullpass predict examples/taxi/serving examples/taxi/three_trips.jsonl
 
 # As many processes as cores, four at most: a test of TensorFlow takes a gigabyte. Tests of one file share its
-# fixtures; those of the runner come first, in a process in which TensorFlow has not computed yet.
-PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# fixtures; those of the runner come first, in a process in which TensorFlow has not computed yet, then the longest.
+SPREAD := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/pytest $(SPREAD)
 
 test: lint types  ## lint, types and every test; ARGS="-k name" goes to pytest
 	$(PYTEST) $(ARGS)
 
 test-fast: env  ## the tests that take seconds at most, without Beam, trainings and pipelines; ARGS as above
-	$(PYTEST) -m "not integration and not e2e" $(ARGS)
+	$(PYTEST) -m "not integration and not e2e and not long" $(ARGS)
 
-fuzz: env  ## a real CSV file spoilt in 1,000 ways, every row accounted for; ARGS=10000 for more
-	$(PYTHON) -m tests.components.ingest.corruptions $(ARGS)
+test-long: env  ## what takes long: kill -9 of every node in turn, 1,000 spoilt files; ARGS as above
+	$(PYTEST) -m long --timeout 1200 $(ARGS)
+
+coverage: env  ## the lines that `make test` runs, by file; ARGS as above
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest $(SPREAD) $(ARGS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --skip-covered --sort=cover
+
+fuzz: env  ## damaged files of every format, every row accounted for; ARGS="--minutes 10 --only image_rows"
+	$(PYTHON) -m tests.fuzz $(ARGS)
 
 lint: env  ## ruff: rules and formatting
 	$(BIN)/ruff check .
@@ -47,10 +57,16 @@ lint: env  ## ruff: rules and formatting
 types: env  ## mypy
 	$(BIN)/mypy
 
-docs: env  ## writes docs/config.md, transforms.md and expressions.md from the code
-	$(PYTHON) -m pipeline.reference docs
+pictures: env  ## the pictures of the README, from a run of the taxi example; needs Chromium
+	$(PYTHON) -m tests.live.make_pictures
 
-bench: bench-taxi bench-ingest bench-records bench-window bench-input bench-diagnose bench-kubeflow  ## every benchmark, one after the other
+docs: env  ## writes docs/config.md, transforms.md and expressions.md from the code
+	$(PYTHON) -m fullpass.pipeline.reference.reference docs
+
+bench: bench-run bench-taxi bench-ingest bench-records bench-window bench-input bench-diagnose bench-kubeflow  ## every benchmark, one after the other
+
+bench-run: env  ## stock TFX pipeline against ours on flights, node by node; ARGS="--repeat 3 --scale 10"; --rows 20000 to try
+	$(PYTHON) -m benchmarks.bench_run $(ARGS)
 
 bench-taxi: env  ## stock TFX taxi template against ours, end to end; ARGS="--repeat 1"
 	$(PYTHON) -m benchmarks.bench_taxi $(ARGS)
@@ -63,6 +79,9 @@ bench-records: env  ## records with and without gzip: writing, reading, size; AR
 
 bench-init: env  ## init, then run, on six sets of data: is a constant guess beaten? ARGS="DATA[::LABEL] ... --only"
 	$(PYTHON) -m benchmarks.bench_init $(ARGS)
+
+bench-models: env  ## init and run, untouched, against scikit-learn on ten sets; ARGS="SET ... --seeds 3"
+	$(PYTHON) -m benchmarks.bench_models $(ARGS)
 
 bench-window: env  ## windows of small and of large spans moved one by one against the same from scratch; ARGS="--moves 1 --scratch 1"
 	$(PYTHON) -m benchmarks.bench_window $(ARGS)
@@ -79,7 +98,7 @@ bench-input: env  ## stock TFX's input function against ours, on the same transf
 bench-diagnose: env  ## does what diagnose recommends give what it promised? ARGS="--cases 'slow disk'"
 	$(PYTHON) -m benchmarks.bench_diagnose $(ARGS)
 
-# --- checks against real servers on loopback: they need more than make and Python, and `make test` runs none ----
+# --- checks against real servers and a real browser: they need more than make and Python; `make test` runs none ----
 
 FLINK_HOME     ?= .tools/flink
 JOB_SERVER_JAR ?=
@@ -108,8 +127,15 @@ examples/taxi/serving/current: | $(PROJECT)
 	mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/$@.part"
 	@mv $@.part $@
 
+check-report: env  ## the report in headless Chromium: loads nothing, fits a phone, dark mode, tables sort; REPORT=FILE for another than taxi's
+	$(if $(REPORT),,$(BIN)/fullpass run examples/taxi/pipeline.yaml)
+	REPORT="$${REPORT:-$$(ls -t examples/taxi/runs/taxi/Report/report/*/report.html | head -1)}" $(BIN)/pytest tests/live/report.py $(ARGS)
+
 check-s3: env .tools/s3fs $(filter .tools/bin/versitygw,$(VERSITYGW))  ## registry and source on a real S3 server; needs Go, or VERSITYGW=PROGRAM
 	PYTHONPATH="$(CURDIR)/.tools/s3fs" VERSITYGW="$(abspath $(VERSITYGW))" $(BIN)/pytest tests/live/s3.py $(ARGS)
+
+check-image: env  ## builds the image, runs a node and the demo in it as user 65532 on a read-only root; needs docker, podman or buildah; BASE=IMAGE, ENGINE=, BUILD_ARGS=
+	BASE="$(BASE)" ENGINE="$(ENGINE)" BUILD_ARGS="$(BUILD_ARGS)" $(BIN)/pytest -s tests/live/image.py $(ARGS)
 
 # The driver of s3:// beside the environment, not in it; the lock's versions hold.
 .tools/s3fs: requirements.txt | $(UV)
@@ -132,8 +158,8 @@ env: $(PROJECT)  ## installs what requirements.txt pins into .venv (about 4 GB)
 # Each stamp is written last, so that an interrupted installation is never taken for a whole one.
 $(PROJECT): $(PACKAGES) pyproject.toml
 	@rm -f $@
-	$(UV) pip install --quiet --python $(PYTHON) --no-deps --no-build-isolation -C editable_mode=compat --editable .
-	@$(PYTHON) -m compileall -q preprocessing trainer components pipeline kubeflow
+	$(UV) pip install --quiet --python $(PYTHON) --no-deps --no-build-isolation --editable .
+	@$(PYTHON) -m compileall -q fullpass/__init__.py preprocessing trainer components pipeline kubeflow
 	@touch $@
 
 # A stamped environment is brought up to date; any other is built anew.

@@ -68,10 +68,10 @@ class Case:
 
 
 _VECTOR = {"v": {"type": "vector", "column": "v", "width": WIDTH, "transforms": []}}
-_SLOW = {"slow": {"type": "custom", "function": "functions:slow", "columns": {"x0": "number"}, "place": "input"}}
+_SLOW = {"slow": {"type": "custom", "function": "functions:slow", "columns": {"x0": "number"}, "compute_at": "input"}}
 _STREAMED = {"cache": "none"}
 CASES = {
-    "slow map": Case("transform", 30_000, _SLOW, {"input": {**_STREAMED, "place": "input"}}),
+    "slow map": Case("transform", 30_000, _SLOW, {"input": {**_STREAMED, "compute_at": "input"}}),
     "gzip, one file": Case(
         "decompress",
         20_000,
@@ -189,7 +189,7 @@ class Planted:
 
     def run(self, root: Path, log: str) -> None:
         """Runs the pipeline to Transform."""
-        command = ["-m", "pipeline.cli", "run", str(self.file), "--root", str(root), "--to", "Transform"]
+        command = ["-m", "fullpass", "run", str(self.file), "--root", str(root), "--to", "Transform"]
         time_command([sys.executable, *command], log=self.work / log)
 
     def side(self, what: str, *options: str, log: str, yaml: Path | None = None, root: Path | None = None) -> dict:
@@ -217,7 +217,7 @@ def examine(name: str, planted: Planted, seconds: float, repeat: int) -> Outcome
     changes = found["applied"]
     promised = next(trial["gain"] for trial in found["trials"] if trial["changes"] == changes) if changes else 1.0
     now = planted.root
-    if any(path.startswith("data.records.") or path.endswith(".place") for path in changes):
+    if any(path.startswith("data.records.") or path.endswith(".compute_at") for path in changes):
         now = planted.work / "root_now"
         planted.run(now, "run_again.log")
     before, after = [], []

@@ -22,12 +22,12 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.common import ROOT, Ratio, print_ratios, run_json, time_command, write_results
-from components.ingest.manifest import read_manifest
+from fullpass.components.ingest.writing.manifest import read_manifest
 
 SIDES = ("stock", "memory", "disk", "none", "numpy")
 LEAST_ROWS = 250_000
 TIMES = 5
-_FULLPASS = (sys.executable, "-m", "pipeline.cli")
+_FULLPASS = (sys.executable, "-m", "fullpass")
 Figures = dict[str, float]
 
 

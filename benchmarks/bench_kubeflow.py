@@ -24,16 +24,16 @@ from benchmarks.common import ROOT, Ratio, median_timing, print_ratios, time_com
 
 _STOCK = "import tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor"
 _OURS = """
-from kubeflow import entrypoint, imports
-from pipeline.environment import set_environment
+from fullpass.kubeflow.runtime import entrypoint, executor_imports
+from fullpass.pipeline.process_environment import set_environment
 set_environment()
-with imports.libraries_for({executor!r}, direct=False):
+with executor_imports.libraries_for({executor!r}, direct=False):
     from tfx.dsl.components.base import base_executor
-import kubeflow.artifacts
+import fullpass.kubeflow.runtime.artifact_messages
 """
 _EXECUTORS = {
-    "a node with TensorFlow": "components.ingest.component.IngestExecutor",
-    "a node without": "components.data_gate.gate.DataGate_Executor",
+    "a node with TensorFlow": "fullpass.components.ingest.component.IngestExecutor",
+    "a node without": "fullpass.components.data_gate.gate_component.DataGate_Executor",
 }
 _ENVIRONMENT = """\
 image: registry.example/taxi:1
@@ -69,7 +69,7 @@ def _imports(scratch: Path, repeat: int) -> list[Ratio]:
 
 def _tasks(scratch: Path) -> tuple[dict[str, tuple[float, float]], dict[str, float]]:
     """Returns seconds of each node in a container and in the local runner, and those of the look-ups."""
-    from kubeflow.parts import task_name
+    from fullpass.kubeflow.compile.parts import task_name
 
     harness = importlib.import_module("tests.kubeflow.backend.run")
     data = importlib.util.find_spec("tfx").submodule_search_locations[0]  # type: ignore[union-attr,index]
@@ -78,7 +78,7 @@ def _tasks(scratch: Path) -> tuple[dict[str, tuple[float, float]], dict[str, flo
     path = "package:tfx/examples/chicago_taxi_pipeline/data/simple/data.csv"
     (scratch / "pipeline.yaml").write_text(text.replace(path, "trips.csv"))
     (scratch / "env.yaml").write_text(_ENVIRONMENT.format(folder=scratch))
-    command = [sys.executable, "-m", "pipeline.cli"]
+    command = [sys.executable, "-m", "fullpass"]
     package, file = scratch / "package.yaml", str(scratch / "pipeline.yaml")
     time_command(
         [*command, "compile", file, "--env", str(scratch / "env.yaml"), "-o", str(package)], log=scratch / "compile.log"

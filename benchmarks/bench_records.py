@@ -28,7 +28,7 @@ def read_seconds(folder: Path) -> float:
     """Returns the best time of a few passes over every record of every split, batched but not parsed."""
     import tensorflow as tf
 
-    from trainer.input_fn import read_records
+    from fullpass.trainer.input.input_fn import read_records
 
     files = sorted(str(path) for path in folder.glob("Split-*/*"))
     records = read_records(tf.data.Dataset.from_tensor_slices(files), 1, 1024)

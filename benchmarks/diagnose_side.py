@@ -19,16 +19,17 @@ from pathlib import Path
 import tensorflow as tf
 from tensorflow.python.data.experimental.ops import testing
 
-from pipeline.diagnose.artifacts import TRAIN, newest_training
-from pipeline.diagnose.input import diagnose
-from pipeline.diagnose.report import to_json
-from pipeline.loading.load import Loaded, load
-from pipeline.run import add_user_modules
-from trainer import input_fn
-from trainer.diagnosis.subject import Training
-from trainer.run_fn import Data, load_data, train
-from trainer.strategy import choose_strategy
-from trainer.workers import Workers
+from fullpass.pipeline.authoring.loading.load import Loaded, load
+from fullpass.pipeline.diagnose.diagnose_input import diagnose
+from fullpass.pipeline.diagnose.diagnosis_report import to_json
+from fullpass.pipeline.diagnose.training_artifacts import TRAIN, newest_training
+from fullpass.preprocessing.user_modules import use_modules_of
+from fullpass.trainer.diagnosis.profiled_training import Training
+from fullpass.trainer.fit.strategy import choose_strategy
+from fullpass.trainer.fit.worker_channel import Workers
+from fullpass.trainer.input import input_fn
+from fullpass.trainer.train import RunOptions, train
+from fullpass.trainer.training_data import TrainingData, load_data
 
 _READINGS = 3
 
@@ -64,14 +65,14 @@ def spread(training: Training, files: int, *, gzip: bool) -> None:
 
 def trained(training: Training) -> dict[str, float]:
     """Trains, and returns the seconds of the first reading and of an epoch, and the examples per second of both."""
-    config = training.config
+    config = training.spec.config
     strategy = choose_strategy(config.training)
     train_files = [f"{Path(training.files[0]).parent}/*"]
     eval_files = [file.replace(f"/Split-{TRAIN}/", "/Split-eval/") for file in train_files]
 
-    def read(files: list[str]) -> tuple[Data, float]:
+    def read(files: list[str]) -> tuple[TrainingData, float]:
         started = time.perf_counter()
-        data = load_data(files, eval_files, training.preprocessing, config, training.tft_output, Workers(strategy))
+        data = load_data(files, eval_files, training.spec, Workers(strategy))
         return data, time.perf_counter() - started
 
     read(eval_files)
@@ -82,17 +83,10 @@ def trained(training: Training) -> dict[str, float]:
         readings.append(reading - before_reading)
     first = max(0.0, statistics.median(readings))
     ends: list[float] = []
-    train(
-        data,
-        training.preprocessing,
-        config,
-        training.tft_output,
-        strategy=strategy,
-        report=lambda *_: None,
-        on_epoch=lambda *_: ends.append(time.perf_counter()),
-    )
+    options = RunOptions(on_epoch=lambda *_: ends.append(time.perf_counter()))
+    train(data, training.spec, strategy, options)
     epoch = statistics.median(after - before for before, after in zip(ends, ends[1:], strict=False))
-    epochs = config.training.epochs
+    epochs = config.training.most_epochs
     rows = data.train.counts.used * epochs
     return {"reading": first, "epoch": epoch, "per_second": rows / (first + epochs * epoch)}
 
@@ -117,7 +111,7 @@ def main() -> None:
     parser.add_argument("--batch-size", action="store_true")
     arguments = parser.parse_args()
     loaded = load(arguments.yaml)
-    add_user_modules(loaded)
+    use_modules_of(loaded.folder)
     slow_down(arguments.sleep)
     if arguments.what == "diagnose":
         print(json.dumps(diagnosed(loaded, arguments)))

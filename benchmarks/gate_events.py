@@ -16,16 +16,16 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from components.data_gate.judge import judge
-from components.data_gate.read import summarize_raw
-from components.data_gate.series import Series, series_of
-from components.data_gate.summary import Summary
-from components.data_gate.verdict import Verdict
-from components.ingest.request import Request
-from components.ingest.spans import find_window
-from pipeline.config import PipelineConfig
-from pipeline.loading.load import load
-from preprocessing.columns import raw_columns
+from fullpass.components.data_gate.gate_verdict import Verdict
+from fullpass.components.data_gate.judge import judge
+from fullpass.components.data_gate.read_series import summarize_raw
+from fullpass.components.data_gate.series import Series, series_of
+from fullpass.components.data_gate.span_summary import Summary
+from fullpass.components.ingest.spans.ingest_request import Request
+from fullpass.components.ingest.spans.spans import find_window
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.config import PipelineConfig
+from fullpass.preprocessing.features.raw_columns import raw_columns
 
 NAME = "yellow_tripdata_sample_"
 EVENTS = {

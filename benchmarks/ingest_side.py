@@ -26,13 +26,13 @@ from tfx.proto import example_gen_pb2
 from tfx.types import standard_artifacts, standard_component_specs
 from tfx.utils import proto_utils
 
-from components.ingest.component import Ingest, IngestExecutor
-from components.ingest.config import BadRows, IngestConfig, RandomSplit, RecordsConfig
-from components.ingest.files import find_inputs
-from components.ingest.request import Request
-from components.ingest.sources import CsvSource, ParquetSource
-from components.ingest.spans import Span, Window
-from preprocessing.columns import RawColumn
+from fullpass.components.ingest.component import Ingest, IngestExecutor
+from fullpass.components.ingest.config import BadRows, IngestConfig, RandomSplit, RecordsConfig
+from fullpass.components.ingest.sources.source_config import CsvSource, ParquetSource
+from fullpass.components.ingest.sources.source_files import find_inputs
+from fullpass.components.ingest.spans.ingest_request import Request
+from fullpass.components.ingest.spans.spans import Span, Window
+from fullpass.preprocessing.features.raw_columns import RawColumn
 
 ONE_WORKER = (
     "--runner=DirectRunner",

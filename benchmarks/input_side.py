@@ -20,12 +20,13 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_transform as tft
 
-from preprocessing.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
-from trainer.block_cache import CachePlan, fingerprint_of
-from trainer.input_fn import decoder, list_files
-from trainer.order import Order
-from trainer.placement import Placement
-from trainer.split import Split, load_split
+from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
+from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.input.cache.block_cache import CachePlan, fingerprint_of
+from fullpass.trainer.input.input_fn import decoder, list_files
+from fullpass.trainer.input.input_plan import ReadingPlan
+from fullpass.trainer.input.load_split import RowSpec, Split, load_split
+from fullpass.trainer.input.placement import FeaturePlacement
 
 SHUFFLE_ROWS = 100_000
 
@@ -63,29 +64,20 @@ def our_split(arguments: argparse.Namespace, cache: str) -> Split:
     """Loads the split as the Trainer does."""
     output = tft.TFTransformOutput(arguments.graph)
     names = sorted({*output.transformed_feature_spec()} - {LABEL, EXAMPLE_WEIGHT, ROW_ID})
-    placement = Placement(True, tuple(names), (), (), 0, {}, {})
+    placement = FeaturePlacement(True, tuple(names), (), (), 0, {}, {})
     files = list_files([arguments.examples], "train")
     window = max(1 << 20, min(256 << 20, arguments.budget // 8))
     key = {"files": fingerprint_of(files)}
     plan = CachePlan(arguments.work / "cache", "train", key, min(64 << 20, window)) if cache == "disk" else None
-    return load_split(
-        "train",
-        files,
-        decoder(output, placement, names),
-        task="regression",
-        classes=0,
-        complete=None,
-        readers=2,
-        memory_limit=1 << 40 if cache == "memory" else 0,
-        cache=plan,
-        window_bytes=window,
-    )
+    rows = RowSpec(decoder(output, placement, names), complete=None, task="regression", classes=0)
+    limit = 1 << 40 if cache == "memory" else 0
+    return load_split("train", files, rows, ReadingPlan(2, limit, plan, window))
 
 
 def our_passes(arguments: argparse.Namespace, split: Split) -> Iterator[None]:
     """From files to batches, as the Trainer does it."""
     order = Order(batch_size=arguments.batch, shuffle=SHUFFLE_ROWS, seed=1)
-    return passes_of(split.batches(order), split.steps(arguments.batch))
+    return passes_of(split.batches(order), -(-split.counts.used // arguments.batch))
 
 
 def numpy_passes(arguments: argparse.Namespace, split: Split) -> Iterator[None]:

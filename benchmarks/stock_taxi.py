@@ -80,7 +80,7 @@ def _node_seconds(metadata: Path) -> dict[str, float]:
         "SELECT Type.name, Execution.last_update_time_since_epoch - Execution.create_time_since_epoch "
         "FROM Execution JOIN Type ON Type.id = Execution.type_id ORDER BY Execution.id"
     )
-    with closing(sqlite3.connect(f"file:{metadata}?mode=ro", uri=True)) as store:
+    with closing(sqlite3.connect(f"{metadata.absolute().as_uri()}?mode=ro", uri=True)) as store:
         return {name.rsplit(".", 1)[-1]: milliseconds / 1000 for name, milliseconds in store.execute(query)}
 
 

@@ -1,1 +1,1 @@
-"""The TFX components that TFX itself lacks, each thin over a pure function."""
+"""The TFX components that TFX itself lacks."""

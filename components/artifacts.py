@@ -1,44 +1,44 @@
-"""Artifact types of our own. Names are `module.Class`, the only form that compiles for Kubeflow."""
+"""The artifact types of Fullpass. Their names are `module.Class`, the only form that compiles for Kubeflow."""
 
 from tfx.types import artifact
 
-from components.data_gate.config import COMPARISON_FILE
+from fullpass.components.data_gate.config import COMPARISON_FILE
 
 
 class SchemaComparison(artifact.Artifact):
     """`comparison.txt`: how the declared schema and the one inferred from the data differ."""
 
-    TYPE_NAME = "components.artifacts.SchemaComparison"
+    TYPE_NAME = "fullpass.components.artifacts.SchemaComparison"
 
 
 class ParityReport(artifact.Artifact):
     """`parity.json`: rows compared, largest difference per transformed feature, mismatches."""
 
-    TYPE_NAME = "components.artifacts.ParityReport"
+    TYPE_NAME = "fullpass.components.artifacts.ParityReport"
 
 
 class ServingReport(artifact.Artifact):
-    """`serving.json`: what the export answered in a fresh process, and how fast."""
+    """`serving.json`: the predictions of the export in a fresh process, and their latency."""
 
-    TYPE_NAME = "components.artifacts.ServingReport"
+    TYPE_NAME = "fullpass.components.artifacts.ServingReport"
 
 
 class Report(artifact.Artifact):
-    """`report.html`: one page about a run, whole in itself."""
+    """`report.html`: one self-contained page about a run."""
 
-    TYPE_NAME = "components.artifacts.Report"
+    TYPE_NAME = "fullpass.components.artifacts.Report"
     FILE = "report.html"
 
 
 class SpanComparison(artifact.Artifact):
-    """`comparison.json`: the newest span against those before, and what the gate makes of it; `report.html`, a page."""
+    """`comparison.json`: the newest span against those before, and the gate's findings; `report.html`: its page."""
 
-    TYPE_NAME = "components.artifacts.SpanComparison"
+    TYPE_NAME = "fullpass.components.artifacts.SpanComparison"
     FILE = COMPARISON_FILE
     PAGE = "report.html"
 
 
 class DataVerdict(artifact.Artifact):
-    """That the data may be trained on. Properties: `warnings`, how many; `retrain`, whether they are a reason to."""
+    """The data passed the gate. Properties: `warnings`, their number; `retrain`, whether they call for retraining."""
 
-    TYPE_NAME = "components.artifacts.DataVerdict"
+    TYPE_NAME = "fullpass.components.artifacts.DataVerdict"

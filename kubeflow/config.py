@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from kubeflow.engines import Engine
-from preprocessing.spec import Count, Flag, Name, Spec
+from fullpass.kubeflow.beam_engines import Engine
+from fullpass.preprocessing.spec import Count, Flag, Name, Spec
 
 RELEASES = ("2.4", "2.5", "2.14", "2.15", "2.16", "2.17")
 """Releases of the open-source Kubeflow Pipelines backend that packages are made for, oldest first."""
@@ -194,7 +194,7 @@ class NodeConfig(Spec):
     """Take over results of an earlier run with the same inputs; by default yes."""
 
     def volume_of(self, folder: str) -> Volume | None:
-        """Returns the volume that a folder lies on, None where it is in the container itself."""
+        """Returns the volume that a folder lies on, None if it is in the container itself."""
         holding = [volume for volume in self.volumes if PurePosixPath(folder).is_relative_to(volume.mount)]
         return max(holding, key=lambda volume: len(volume.mount), default=None)
 
@@ -232,14 +232,14 @@ class EnvironmentConfig(Spec):
 
     @field_validator("pipeline_root")
     @classmethod
-    def _known_store(cls, root: str | None) -> str | None:
+    def _supported_store(cls, root: str | None) -> str | None:
         if root is not None and not re.match(r"(gs|s3|minio)://[^/]+", root):
             raise ValueError(f"Kubeflow keeps artifacts under gs://, s3:// or minio://. Received: {root!r}.")
         return root
 
     @field_validator("registry")
     @classmethod
-    def _a_place(cls, registry: str) -> str:
+    def _not_mlmd(cls, registry: str) -> str:
         if registry == "mlmd":
             raise ValueError(
                 "Kubeflow's metadata keep no statistics of spans, windows and analyzer caches. Give a folder on a "
@@ -264,7 +264,7 @@ class EnvironmentConfig(Spec):
         return self
 
     @model_validator(mode="after")
-    def _direct_needs_a_store_that_can(self) -> "EnvironmentConfig":
+    def _direct_needs_gcs(self) -> "EnvironmentConfig":
         if self.artifacts == "direct" and not (self.pipeline_root or "").startswith("gs://"):
             raise ValueError(
                 "artifacts: direct needs pipeline_root: gs://...; TensorFlow opens no other address itself."
@@ -272,14 +272,13 @@ class EnvironmentConfig(Spec):
         return self
 
     def node(self, name: str) -> NodeConfig:
-        """Returns what a node runs on: the defaults, and what `nodes` says of it."""
+        """Returns the settings of a node: the defaults, overridden by its entry under `nodes`."""
         own, defaults = self.nodes.get(name, NodeConfig()), self.defaults
         return NodeConfig(
             image=own.image or defaults.image or self.image,
             cpu=Cpu(request=own.cpu.request or defaults.cpu.request, limit=own.cpu.limit or defaults.cpu.limit),
             memory=Memory(
-                request=own.memory.request or defaults.memory.request,
-                limit=own.memory.limit or defaults.memory.limit,
+                request=own.memory.request or defaults.memory.request, limit=own.memory.limit or defaults.memory.limit
             ),
             accelerator=own.accelerator or defaults.accelerator,
             node_selector=defaults.node_selector | own.node_selector,
@@ -302,7 +301,7 @@ EXAMPLES = {
     "defaults": "{memory: {request: 4Gi, limit: 8Gi}}",
     "nodes": "{Trainer: {accelerator: {resource: nvidia.com/gpu, count: 1}}}",
 }
-"""Place -> value as it would be written there, for messages."""
+"""YAML path -> example value, for messages."""
 NAMES = (
     "defaults.secrets[*].env.*",
     "nodes.*",
@@ -310,4 +309,4 @@ NAMES = (
     "defaults.node_selector.*",
     "nodes.*.node_selector.*",
 )
-"""Places whose keys are the user's names, so that none is taken for a credential."""
+"""YAML paths whose keys are the user's names, which are not checked as credentials."""

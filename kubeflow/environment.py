@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from components.ingest.storage import is_address
-from kubeflow.config import EXAMPLES, NAMES, EnvironmentConfig
-from pipeline.json_schema import Schema
-from pipeline.loading.load import FileForm, load_as
-from pipeline.loading.problems import ConfigError, Keys, Problem, format_path
-from pipeline.loading.yaml_tree import Tree
-from preprocessing.errors import did_you_mean
+from fullpass.components.ingest.sources.storage import is_address
+from fullpass.kubeflow.config import EXAMPLES, NAMES, EnvironmentConfig
+from fullpass.pipeline.authoring.json_schema import Schema
+from fullpass.pipeline.authoring.loading.load import FileForm, load_as
+from fullpass.pipeline.authoring.loading.problems import ConfigError, Keys, Problem, format_path
+from fullpass.pipeline.authoring.loading.yaml_tree import Tree
+from fullpass.preprocessing.errors import did_you_mean
 
 
 @cache
@@ -26,6 +26,11 @@ ENVIRONMENT = FileForm(
     examples=EXAMPLES,
     needed=("image", "kubeflow", "registry"),
     names=NAMES,
+    instead=(
+        "Packages are kept by the backend, for all to read. Give it by a Kubernetes secret of the namespace, as an "
+        "environment variable, `secrets: [{name: SECRET, env: {VARIABLE: KEY}}]`, or as mounted files, `secrets: "
+        "[{name: SECRET, mount: /FOLDER}]`, under `defaults` or a node."
+    ),
 )
 
 
@@ -49,22 +54,22 @@ def load_environment(path: Path | str) -> Environment:
 
 
 def require(
-    environment: Environment, nodes: Sequence[str], *, push_to: str, remembering: Sequence[str]
+    environment: Environment, nodes: Sequence[str], *, push_to: str, registry_nodes: Sequence[str]
 ) -> list[Problem]:
-    """Returns what is doubtful about an environment file for a pipeline.
+    """Returns the warnings about an environment file for a pipeline.
 
     Args:
         environment: the file.
         nodes: names of the pipeline's nodes.
         push_to: folder that models are pushed to, as the Pusher's container sees it.
-        remembering: nodes whose containers open the registry.
+        registry_nodes: nodes whose containers open the registry.
 
     Raises:
-        ConfigError: It does not go with the pipeline.
+        ConfigError: The file does not fit the pipeline.
     """
     problems = [
         *_unknown_nodes(environment, nodes),
-        *_volumes(environment, push_to, remembering),
+        *_volumes(environment, push_to, registry_nodes),
         *_image_tags(environment),
     ]
     if any(problem.severity == "error" for problem in problems):
@@ -79,12 +84,12 @@ def _unknown_nodes(environment: Environment, nodes: Sequence[str]) -> Iterator[P
             yield _problem(environment, ("nodes", name), message)
 
 
-def _volumes(environment: Environment, push_to: str, remembering: Sequence[str]) -> Iterator[Problem]:
-    """Folders that must outlive a pod lie on a volume."""
+def _volumes(environment: Environment, push_to: str, registry_nodes: Sequence[str]) -> Iterator[Problem]:
+    """Checks that folders that must outlive a pod lie on a volume."""
     config = environment.config
     lasting = [(("push_to",), "Pusher", push_to)]
     if not is_address(config.registry):
-        lasting += [(("registry",), node, config.registry) for node in remembering]
+        lasting += [(("registry",), node, config.registry) for node in registry_nodes]
     for keys, node, folder in lasting:
         if config.node(node).volume_of(folder) is None:
             mounts = [volume.mount for volume in config.node(node).volumes]

@@ -1,7 +1,7 @@
 """`beam:` of the YAML as Beam's command line arguments."""
 
-from pipeline.config import BeamConfig
-from preprocessing.cores import usable_cores
+from fullpass.pipeline.config import BeamConfig
+from fullpass.preprocessing.cores import usable_cores
 
 _RUNNERS = {
     "direct": "DirectRunner",

@@ -1,4 +1,4 @@
-"""The DAG: one config in, one TFX pipeline out. Reads from top to bottom as the data flows."""
+"""Builds the TFX pipeline of a config; the nodes are listed in the order of the data flow."""
 
 import hashlib
 import json
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tensorflow_data_validation as tfdv
 from tfx import types
 from tfx.components import ExampleValidator, Trainer, Tuner
 from tfx.dsl.components.base import base_node
@@ -16,36 +15,34 @@ from tfx.orchestration import metadata
 from tfx.orchestration.pipeline import Pipeline
 from tfx.types import standard_artifacts
 
-from components.blessed import LastBlessedModel
-from components.data_gate.component import SpanComparison
-from components.data_gate.gate import DataGate
-from components.evaluation.component import Evaluator
-from components.ingest.component import Ingest, SpansOfWindow
-from components.ingest.request import KnownSpan, Request
-from components.ingest.spans import Window, find_window
-from components.parity.component import Parity
-from components.pusher import Pusher
-from components.report.component import Report
-from components.schema import DeclaredSchema, SchemaComparison
-from components.serving_check.component import ServingCheck
-from components.statistics import StatisticsGen
-from components.transform.component import Transform
-from pipeline.beam_args import beam_args
-from pipeline.config import PipelineConfig
-from pipeline.execution.metadata_store import ingested_spans
-from pipeline.loading.load import Loaded
-from pipeline.run import SPAN_STATISTICS
-from pipeline.user_code import code_digest, model_functions, transform_functions, vocabulary_files
-from preprocessing.columns import raw_columns
-from preprocessing.config import PreprocessingConfig
-from preprocessing.places import materializes
-from trainer.config import TrainerConfig
-
-METADATA = "metadata.sqlite"
+from fullpass.components.data_gate.component import SpanComparison
+from fullpass.components.data_gate.gate_component import DataGate
+from fullpass.components.declared_schema import DeclaredSchema, SchemaComparison
+from fullpass.components.evaluation.component import Evaluator
+from fullpass.components.ingest.component import Ingest, SpansOfWindow
+from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request
+from fullpass.components.ingest.spans.spans import Window, find_window
+from fullpass.components.parity.component import Parity
+from fullpass.components.push.component import Pusher
+from fullpass.components.push.last_blessed import LastBlessedModel
+from fullpass.components.report.component import Report
+from fullpass.components.serving_check.component import ServingCheck
+from fullpass.components.statistics.component import StatisticsGen
+from fullpass.components.transform.component import Transform
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.authoring.user_code import code_digest, model_functions, transform_functions, vocabulary_files
+from fullpass.pipeline.beam_args import beam_args
+from fullpass.pipeline.config import PipelineConfig
+from fullpass.pipeline.root_layout import RootLayout
+from fullpass.pipeline.running.execution.metadata_store import ingested_spans
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.features.compute_at import materializes
+from fullpass.preprocessing.features.raw_columns import raw_columns
+from fullpass.trainer.config import TrainerConfig
 
 
 def with_absolute_files(config: PreprocessingConfig, resolve: Callable[[str], str]) -> PreprocessingConfig:
-    """Returns a config whose vocabulary files are found from any folder: nodes run in folders of their own."""
+    """Returns a config with resolved paths of vocabulary files, since nodes run in other folders."""
 
     def absolute(holder: Any) -> Any:
         vocabulary = getattr(holder, "vocabulary", None)
@@ -61,13 +58,19 @@ def with_absolute_files(config: PreprocessingConfig, resolve: Callable[[str], st
 
 
 @dataclass(frozen=True)
-class Place:
-    """What depends on where a pipeline runs.
+class RunPaths:
+    """The paths and inputs of a pipeline that differ between this machine and a cluster.
 
-    resolve: writes a path of the YAML as nodes find it. window: what Ingest reads, as known now. known: spans that were
-    ingested before. analyzer_cache: folder of what analyzers made of each span. span_statistics: folder of what the
-    gate keeps of each span. compress: gzip records that the YAML leaves open. push_to: where models go. work: folder of
-    unfinished work, the same for a retry; None keeps none.
+    Attributes:
+        resolve: Converts a path of the YAML to the path that nodes use.
+        window: The spans and files to ingest, as known now.
+        known: The spans that earlier runs ingested.
+        analyzer_cache: The folder of accumulators per span.
+        span_statistics: The folder of the data gate's statistics per span.
+        compress: Whether records are gzipped if the YAML says `auto`.
+        push_to: The folder of pushed models.
+        cache_dir: The folder of the input cache, if the YAML names none.
+        work: The folder of checkpoints and other unfinished work for retries; None keeps none.
     """
 
     resolve: Callable[[str], str]
@@ -81,84 +84,85 @@ class Place:
     work: str | None = None
 
 
-def trainer_config(config: PipelineConfig, place: Place) -> TrainerConfig:
-    """Returns what the Trainer is told, with folders as `place` has them."""
-    given = config.trainer_config
-    folder = place.cache_dir if given.input.cache_dir is None else str(place.resolve(given.input.cache_dir))
-    update: dict[str, Any] = {"input": given.input.model_copy(update={"cache_dir": folder})}
-    if given.training.begins_from_folder:
-        begin = place.resolve(given.training.warm_start)
-        update["training"] = given.training.model_copy(update={"warm_start": begin})
-    return given.model_copy(update=update)
+def trainer_config(config: PipelineConfig, paths: RunPaths) -> TrainerConfig:
+    """Returns the config of the Trainer with resolved paths."""
+    trainer = config.trainer_config
+    folder = paths.cache_dir if trainer.input.cache_dir is None else str(paths.resolve(trainer.input.cache_dir))
+    update: dict[str, Any] = {"input": trainer.input.model_copy(update={"cache_dir": folder})}
+    if trainer.training.begins_from_folder:
+        begin = paths.resolve(trainer.training.warm_start)
+        update["training"] = trainer.training.model_copy(update={"warm_start": begin})
+    return trainer.model_copy(update=update)
 
 
 def made_from(request: Request, *parameters: Any) -> str:
-    """Returns a digest of all that a model follows from but the model before it: data, features, training, code.
+    """Returns a digest of the data, features, training and code of a model, but not of the model before it.
 
     Args:
-        request: what Ingest is asked for.
-        parameters: of the nodes that make the graph and the model, as JSON data.
+        request: The data that Ingest reads.
+        parameters: The parameters of the nodes that produce the graph and the model, as JSON data.
     """
     spans = [span.fingerprint for span in request.spans]
     return hashlib.sha256(json.dumps([spans, parameters], sort_keys=True).encode()).hexdigest()
 
 
 def build(loaded: Loaded, *, root: Path, cache: bool = True, window: Window | None = None) -> Pipeline:
-    """Returns the TFX pipeline of a config, to be run on this machine.
+    """Returns the TFX pipeline of a config for this machine.
 
     Args:
-        loaded: the config and where it lies.
-        root: folder of artifacts and metadata.
-        cache: take over results of nodes whose inputs and parameters are unchanged, and spans that are ingested.
-        window: the spans to train on; by default those up to the newest.
+        loaded: The config and its path.
+        root: The folder of artifacts and metadata.
+        cache: Whether to reuse ingested spans and the results of nodes whose inputs and parameters are unchanged.
+        window: The spans to train on; by default those up to the newest.
 
     Raises:
         UserError: Source files are missing.
     """
     config = loaded.config
-    here = Place(
+    layout = RootLayout(root)
+    paths = RunPaths(
         resolve=loaded.resolve,
         window=window or find_window(config.data, loaded.resolve),
-        known=ingested_spans(root / METADATA, config.name),
-        analyzer_cache=str(root / "analyzer_cache"),
-        span_statistics=str(root / SPAN_STATISTICS),
+        known=ingested_spans(layout.metadata, config.name),
+        analyzer_cache=str(layout.analyzer_cache),
+        span_statistics=str(layout.span_statistics),
         compress="://" in str(root),
         push_to=str(loaded.resolve(config.push.to)),
-        cache_dir=str(root / "input_cache"),
-        work=f"{root}/work",
+        cache_dir=str(layout.input_cache),
+        work=str(layout.work),
     )
     return Pipeline(
         pipeline_name=config.name,
         pipeline_root=str(root),
-        components=build_nodes(loaded, here, reuse=cache),
+        components=build_nodes(loaded, paths, reuse=cache),
         enable_cache=cache,
-        metadata_connection_config=metadata.sqlite_metadata_connection_config(str(root / METADATA)),
-        beam_pipeline_args=beam_args(config.beam, data_bytes=sum(file.size for file in here.window.files)),
+        metadata_connection_config=metadata.sqlite_metadata_connection_config(str(layout.metadata)),
+        beam_pipeline_args=beam_args(config.beam, data_bytes=sum(file.size for file in paths.window.files)),
     )
 
 
-def build_nodes(loaded: Loaded, place: Place, *, reuse: bool = True) -> list[base_node.BaseNode]:
-    """Returns the nodes of a config, joined by their inputs and outputs.
+def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[base_node.BaseNode]:
+    """Returns the nodes of a config, connected by their inputs and outputs.
 
     Args:
-        loaded: the config and where it lies.
-        place: where the nodes will run.
-        reuse: take over spans that are known, and what analyzers made of them.
+        loaded: The config and its path.
+        paths: The paths of the machine or cluster that runs the nodes.
+        reuse: Whether to reuse ingested spans and their accumulators.
     """
     config = loaded.config
     declared = config.preprocessing_config
-    preprocessing = with_absolute_files(declared, place.resolve)
+    preprocessing = with_absolute_files(declared, paths.resolve)
     columns = raw_columns(preprocessing)
     records = config.data.records
-    gzip = records.compression == "gzip" or (records.compression == "auto" and place.compress)
+    gzip = records.compression == "gzip" or (records.compression == "auto" and paths.compress)
 
     request = Request(config.ingest_config, config.data.split_names, tuple(columns.values()), gzip)
-    request = request.with_window(place.window, place.known)
-    ingest = Ingest(request, known=place.known if reuse and request.spanned else ())
+    request = request.with_window(paths.window, paths.known)
+    ingest = Ingest(request, known=paths.known if reuse and request.spanned else ())
     spans = _window_node(ingest, request) if request.spanned else None
     examples = (spans or ingest).outputs["examples"]
 
-    statistics = StatisticsGen(examples=examples, stats_options=tfdv.StatsOptions(feature_allowlist=list(columns)))
+    statistics = StatisticsGen(preprocessing, examples=examples)
     schema = DeclaredSchema(preprocessing=preprocessing.model_dump_json()).with_id("Schema")
     comparison = SchemaComparison(statistics=statistics.outputs["statistics"], schema=schema.outputs["schema"])
     validator = ExampleValidator(statistics=statistics.outputs["statistics"], schema=schema.outputs["schema"])
@@ -169,26 +173,26 @@ def build_nodes(loaded: Loaded, place: Place, *, reuse: bool = True) -> list[bas
         examples=examples,
         anomalies=validator.outputs["anomalies"],
         name=config.name,
-        unit=place.window.unit,
-        folder=place.span_statistics,
+        unit=paths.window.unit,
+        folder=paths.span_statistics,
     )
-    gate = DataGate(comparison=span_comparison.outputs["comparison"], serving=place.push_to)
+    gate = DataGate(comparison=span_comparison.outputs["comparison"], serving=paths.push_to)
 
     code = code_digest(transform_functions(config), [loaded.resolve(f) for f in vocabulary_files(declared)])
     training: dict[str, Any] = {
         "name": config.name,
         "preprocessing": preprocessing.model_dump(mode="json"),
-        "trainer": trainer_config(config, place).model_dump(mode="json"),
-        "source": config.data.source.raw_text.model_dump(mode="json"),
+        "trainer": trainer_config(config, paths).model_dump(mode="json"),
+        "source": config.data.source.description(),
         "code": code_digest(model_functions(config) + transform_functions(config)),
     }
     if config.tuning is not None:
-        # As text: the order of the search is part of it, and TFX sorts the keys of mappings.
+        # As text, since TFX sorts the keys of mappings and the order of the search matters.
         training["tuning"] = config.tuning.model_dump_json()
     origin = made_from(request, training, code)
     blessed = Resolver(
         strategy_class=LastBlessedModel,
-        config={"made_from": origin, "target": place.push_to},
+        config={"made_from": origin, "target": paths.push_to},
         model=types.Channel(type=standard_artifacts.Model),
         model_blessing=types.Channel(type=standard_artifacts.ModelBlessing),
     ).with_id("LastBlessedModel")
@@ -202,7 +206,7 @@ def build_nodes(loaded: Loaded, place: Place, *, reuse: bool = True) -> list[bas
         records=records,
         gzip=gzip,
         code=code,
-        cache=place.analyzer_cache if request.spanned and reuse else None,
+        cache=paths.analyzer_cache if request.spanned and reuse else None,
         base_model=last if preprocessing.has_stable_ids else None,
     )
     transform_graph = transform.outputs["transform_graph"]
@@ -211,23 +215,22 @@ def build_nodes(loaded: Loaded, place: Place, *, reuse: bool = True) -> list[bas
     tuner = None
     if config.tuning is not None:
         tuner = Tuner(
-            tuner_fn="trainer.tuning.search.tuner_fn",
+            tuner_fn="fullpass.trainer.tuning.search.tuner_fn",
             examples=ready,
             transform_graph=transform_graph,
-            custom_config={**training, "work": place.work and f"{place.work}/Tuner"},
+            custom_config={**training, "work": paths.work and f"{paths.work}/Tuner"},
         )
     trainer = Trainer(
-        run_fn="trainer.run_fn.run_fn",
+        run_fn="fullpass.trainer.run_fn.run_fn",
         examples=ready,
         transform_graph=transform_graph,
         hyperparameters=tuner.outputs["best_hyperparameters"] if tuner else None,
         base_model=last if config.training.warm_start == "blessed" else None,
-        custom_config={**training, "made_from": origin, "work": place.work and f"{place.work}/Trainer"},
+        custom_config={**training, "made_from": origin, "work": paths.work and f"{paths.work}/Trainer"},
     )
-    for node in (tuner, trainer):
-        if node is not None:
-            # What learns waits for the gate; Transform runs beside it, and what it makes is kept for the next run.
-            node.add_upstream_node(gate)
+    for node in filter(None, (tuner, trainer)):
+        # Only training waits for the gate; Transform runs beside it, and its result serves the next run too.
+        node.add_upstream_node(gate)
     model = trainer.outputs["model"]
 
     parity = Parity(
@@ -244,6 +247,7 @@ def build_nodes(loaded: Loaded, place: Place, *, reuse: bool = True) -> list[bas
         examples=examples,
         model=model,
         baseline_model=last,
+        columns=columns,
         spanned=request.spanned,
     )
     serving_check = ServingCheck(model=model)
@@ -257,7 +261,7 @@ def build_nodes(loaded: Loaded, place: Place, *, reuse: bool = True) -> list[bas
         blessing=evaluator.outputs["blessing"],
         parity=parity.outputs["report"],
         serving=serving_check.outputs["report"],
-        target=place.push_to,
+        target=paths.push_to,
         keep=config.push.keep,
         evaluated=config.evaluation.model_dump_json(),
     )
@@ -299,7 +303,7 @@ def build_nodes(loaded: Loaded, place: Place, *, reuse: bool = True) -> list[bas
 
 
 def _window_node(ingest: Ingest, request: Request) -> Resolver:
-    """Returns the node that joins the spans ingested now with those ingested before."""
+    """Returns the node that merges the spans ingested now with those ingested before."""
     every = types.Channel(type=standard_artifacts.Examples, producer_component_id=ingest.id, output_key="examples")
     fingerprints = {str(span.number): span.fingerprint for span in request.spans}
     node = Resolver(strategy_class=SpansOfWindow, config={"fingerprints": fingerprints}, examples=every)

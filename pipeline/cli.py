@@ -1,37 +1,64 @@
 """The command `fullpass`. Parsing only: what is heavy is imported inside the verb that needs it."""
 
+import contextlib
 import os
 import sys
 from importlib import import_module
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+import typer.core
 
-from pipeline import input_service
-from pipeline.bless.cli import bless
-from pipeline.environment import set_environment
-from pipeline.lineage.cli import lineage
-from pipeline.models.cli import models
-from pipeline.pushed import pushed_to
-from pipeline.retention.cli import gc
-from preprocessing.errors import UserError
+from fullpass.pipeline import input_service_command, printing
+from fullpass.pipeline.exit_codes import ExitCode
+from fullpass.pipeline.explain_error import exit_code, explained
+from fullpass.pipeline.process_environment import set_environment
+from fullpass.pipeline.registry.bless_command import bless
+from fullpass.pipeline.registry.lineage_command import lineage
+from fullpass.pipeline.registry.models_command import models
+from fullpass.pipeline.registry.retention.gc_command import gc
+from fullpass.pipeline.scheduling import schedule_command
 
 if TYPE_CHECKING:
-    from pipeline.loading.load import Loaded
+    from fullpass.pipeline.authoring.loading.load import Loaded
 
-EXIT_FAILED = 1
-EXIT_CONFIG = 2
-EXIT_NO_SPAN = 4
 _DEBUG = "--debug"
 
 _Task = Literal["binary", "multiclass", "multilabel", "regression"]
 _File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline YAML.", show_default=False)]
 
 
+TASKS = {
+    "Write a pipeline": ("init", "check", "show", "schema", "plan-shards"),
+    "Run it": ("run", "predict", "diagnose", "schedule", "backfill"),
+    "Manage models": ("models", "lineage", "bless", "rollback", "gc"),
+    "Use a cluster": ("compile", "submit", "input-service"),
+    "About": ("version",),
+}
+"""Task -> the commands for it, as `fullpass --help` lists them."""
+ABOVE = ("fullpass.kubeflow.deploy.deploy_command",)
+"""Modules of the layer above that add commands, each by its function `register`: imported by name, for no layer may
+import one above it, and the command line stands above all."""
+
+
+class _ByTask(typer.core.TyperGroup):
+    """The commands of `fullpass --help`, grouped by task."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Writes a section per task."""
+        width = max(map(len, self.commands))
+        for task, names in TASKS.items():
+            with formatter.section(task):
+                limit = formatter.width - 6 - width
+                rows = [(name.ljust(width), self.commands[name].get_short_help_str(limit)) for name in names]
+                formatter.write_dl(rows)
+
+
 app = typer.Typer(
     name="fullpass",
+    cls=_ByTask,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -40,12 +67,13 @@ app = typer.Typer(
 )
 schedule = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Run the pipeline by the YAML's schedule.")
 app.add_typer(schedule, name="schedule")
-app.add_typer(input_service.app, name="input-service")
+app.add_typer(input_service_command.app, name="input-service")
 
 
 def main() -> None:
     """Runs the command line: the console entry `fullpass`."""
     set_environment()
+    printing.accept_any_text()
     # Taken out here, so that it may stand anywhere on the line.
     debug = _DEBUG in sys.argv[1:]
     try:
@@ -53,20 +81,17 @@ def main() -> None:
     except Exception as error:
         if debug:
             raise
-        typer.echo(_explained(error), err=True)
-        sys.exit(_exit_code(error))
+        printing.say(explained(error), err=True)
+        sys.exit(exit_code(error))
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"fullpass {installed_version('fullpass')}")
+        printing.say(f"fullpass {installed_version('fullpass')}")
         raise typer.Exit()
 
 
-@app.callback(
-    epilog="Exit codes: 0 done, 1 a run failed, 2 the YAML or the command line is wrong, 3 not blessed, 4 no such "
-    "span, 5 stopped by the data gate, 6 nothing to train."
-)
+@app.callback(epilog=f"Exit codes: {', '.join(f'{code} {code.short}' for code in ExitCode)}.")
 def fullpass(
     debug: Annotated[bool, typer.Option(_DEBUG, help="Show tracebacks.")] = False,
     version: Annotated[
@@ -88,11 +113,11 @@ def init(
     rows: Annotated[int, typer.Option("--sample", min=1, help="Rows to look at.")] = 20_000,
 ) -> None:
     """Write a pipeline YAML from a look at data. Every line says why it is there."""
-    from pipeline.init.init import init as write_pipeline
+    from fullpass.pipeline.authoring.init.init import init as write_pipeline
 
     written = write_pipeline(data, output=str(output), label=label, task=task, rows=rows)
     for line in written.summary:
-        typer.echo(line)
+        printing.say(line)
 
 
 @app.command()
@@ -102,18 +127,18 @@ def check(
     rows: Annotated[int, typer.Option("--sample", min=1, help="Rows to look at, with --data.")] = 20_000,
 ) -> None:
     """Check a pipeline YAML: every mistake, with its line."""
-    from components.ingest.spans import find_window
-    from pipeline.overview import overview
+    from fullpass.components.ingest.spans.spans import find_window
+    from fullpass.pipeline.authoring.overview import overview
 
     loaded = _checked(file)
-    typer.echo(overview(loaded.config, find_window(loaded.config.data, loaded.resolve).lines()))
+    printing.say(overview(loaded.config, find_window(loaded.config.data, loaded.resolve).lines()))
     if data:
-        from pipeline.data_check.check import check_data, table
+        from fullpass.pipeline.authoring.data_check.data_check import check_data, table
 
         report = check_data(loaded, rows=rows)
-        typer.echo(f"\n{table(report)}")
+        printing.say(f"\n{table(report)}")
         if report.has_errors:
-            raise typer.Exit(EXIT_CONFIG)
+            raise typer.Exit(ExitCode.WRONG_USAGE)
 
 
 @app.command("plan-shards")
@@ -124,18 +149,18 @@ def plan_shards(
     ] = None,
 ) -> None:
     """Print the rows, bytes and files per split that a run will write, and what would read faster."""
-    from pipeline.plan import plan, table
+    from fullpass.pipeline.authoring.plan_shards import plan, table
 
-    typer.echo(table(plan(_checked(file), readers=readers)))
+    printing.say(table(plan(_checked(file), readers=readers)))
 
 
 @app.command()
 def show(file: _File) -> None:
     """Print the YAML with every default filled in. The output is a pipeline YAML itself."""
-    from pipeline.loading.load import load
-    from pipeline.show import resolved_yaml
+    from fullpass.pipeline.authoring.loading.load import load
+    from fullpass.pipeline.authoring.show_config import resolved_yaml
 
-    typer.echo(resolved_yaml(load(file).config), nl=False)
+    printing.emit(resolved_yaml(load(file).config), nl=False)
 
 
 @app.command()
@@ -143,9 +168,9 @@ def schema() -> None:
     """Print the JSON Schema of the YAML, for editors."""
     import json
 
-    from pipeline.json_schema import json_schema
+    from fullpass.pipeline.authoring.json_schema import json_schema
 
-    typer.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+    printing.emit(json.dumps(json_schema(), indent=2, ensure_ascii=False))
 
 
 @app.command()
@@ -177,10 +202,13 @@ def run(
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait for another run on the same root, instead of refusing.")
     ] = False,
+    summary: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write what came out as JSON, once the run has ended.")
+    ] = None,
 ) -> None:
     """Run the pipeline here, from raw data to a pushed model. Unchanged nodes are not repeated."""
     loaded = _checked(file)
-    from pipeline.run import run as run_pipeline
+    from fullpass.pipeline.running.run import run as run_pipeline
 
     code = run_pipeline(
         loaded,
@@ -192,23 +220,14 @@ def run(
         gate=gate,
         parallel=parallel,
         wait=wait,
+        summary=summary,
     )
     # Everything is written; taking TFX and TensorFlow apart again would keep the user waiting for seconds.
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        # The code is that of the run, though nobody reads what it prints.
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
     os._exit(code)
-
-
-@app.command("compile")
-def compile_(
-    file: _File,
-    env: Annotated[Path, typer.Option(help="The environment file: image, resources, secrets, volumes.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The package to write.")] = Path("package.yaml"),
-) -> None:
-    """Compile the pipeline to a package for Kubeflow Pipelines, checked against the rules of its release."""
-    loaded = _checked(file, runs_here=False)
-    # Found by name, as at the end of this file.
-    import_module("kubeflow.cli").compile_to(loaded, env, output)
 
 
 @app.command()
@@ -220,22 +239,22 @@ def diagnose(
     batch_size: Annotated[
         bool, typer.Option("--batch-size", help="With --apply: training.batch_size too, which changes the model.")
     ] = False,
-    places: Annotated[
-        bool, typer.Option("--places", help="Compare computing features in transform, input and model instead.")
+    compute_at: Annotated[
+        bool, typer.Option("--compute-at", help="Compare computing features in transform, input and model instead.")
     ] = False,
-    rows: Annotated[int, typer.Option("--rows", min=100, help="Rows to measure on, with --places.")] = 20_000,
+    rows: Annotated[int, typer.Option("--rows", min=100, help="Rows to measure on, with --compute-at.")] = 20_000,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Measure each stage of the newest run's input and its model: input-bound or compute-bound, and what to set."""
     loaded = _checked(file)
-    if places:
+    if compute_at:
         if apply or batch_size:
-            raise typer.BadParameter("--places only compares. Write `input: {place: ...}` yourself.")
-        _compare_places(loaded, rows=rows, as_json=as_json)
+            raise typer.BadParameter("--compute-at only compares. Write `input: {compute_at: ...}` yourself.")
+        _compare_placements(loaded, rows=rows, as_json=as_json)
         return
     if batch_size and not apply:
         raise typer.BadParameter("--batch-size goes with --apply.")
-    from pipeline.diagnose.input import diagnose as diagnose_input
+    from fullpass.pipeline.diagnose.diagnose_input import diagnose as diagnose_input
 
     found = diagnose_input(
         loaded,
@@ -243,27 +262,30 @@ def diagnose(
         seconds=seconds,
         apply=apply,
         batch_size=batch_size,
-        say=lambda text: typer.echo(f"measuring {text}", err=True),
+        say=lambda text: printing.say(f"measuring {text}", err=True),
     )
-    from pipeline.diagnose.report import dumped, table
+    from fullpass.pipeline.diagnose.diagnosis_report import report_json, table
 
     if as_json:
-        typer.echo(dumped(found.diagnosis, {"page": str(found.page), "applied": found.changes}))
+        printing.emit(report_json(found.diagnosis, {"page": str(found.page), "applied": found.changes}))
         return
-    typer.echo(f"{table(found.diagnosis)}\nChart: {found.page}")
+    printing.say(f"{table(found.diagnosis)}\nChart: {found.page}")
     if apply:
-        typer.echo(f"\n{found.diff}" if found.diff else f"\nNothing to write into {file}.")
+        printing.say(f"\n{found.diff}" if found.diff else f"\nNothing to write into {file}.")
 
 
-def _compare_places(loaded: "Loaded", *, rows: int, as_json: bool) -> None:
-    from pipeline.diagnose.cost import report_json, table
-    from pipeline.execution.noise import noise_to
+def _compare_placements(loaded: "Loaded", *, rows: int, as_json: bool) -> None:
+    from fullpass.pipeline.diagnose.placement_advice import report_json, table
+    from fullpass.pipeline.running.execution.quiet_imports import noise_to
 
     with noise_to(Path(os.devnull)):
-        from pipeline.diagnose.places import compare_places
+        from fullpass.pipeline.diagnose.compare_placements import compare_placements
 
-    found = compare_places(loaded, rows=rows, say=lambda text: typer.echo(f"measuring {text}", err=True))
-    typer.echo(report_json(found) if as_json else table(found))
+    found = compare_placements(loaded, rows=rows, say=lambda text: printing.say(f"measuring {text}", err=True))
+    if as_json:
+        printing.emit(report_json(found))
+    else:
+        printing.say(table(found))
 
 
 @app.command()
@@ -271,30 +293,59 @@ def predict(
     model: Annotated[
         Path, typer.Argument(metavar="MODEL", help="A model's folder, the folder models are pushed to, or the YAML.")
     ],
-    rows: Annotated[Path, typer.Argument(metavar="INPUT", help="Raw rows: CSV, JSON lines or Parquet, by file name.")],
+    rows: Annotated[str, typer.Argument(metavar="INPUT", help="Raw rows: a file, folder, glob or address.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Where to write.", show_default="JSON lines on standard output"),
+        typer.Option(
+            "--output", "-o", help="A CSV, JSON lines or Parquet file.", show_default="JSON lines on standard output"
+        ),
+    ] = None,
+    format_: Annotated[
+        str | None,
+        typer.Option(
+            "--format", metavar="FORMAT", help="Of INPUT: csv, tsv, jsonl, parquet ...", show_default="by name"
+        ),
+    ] = None,
+    separator: Annotated[str | None, typer.Option(metavar="CHARACTER", help="Between the cells of a CSV file.")] = None,
+    columns: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="Column names of a CSV file that has no header line.")
+    ] = None,
+    header: Annotated[
+        bool, typer.Option("--header", help="The CSV file has a header line, although those of training had none.")
+    ] = False,
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="Text that means missing, in place of those of training; repeatable."),
+    ] = None,
+    encoding: Annotated[str | None, typer.Option(help="Of a CSV or text file, such as latin-1.")] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Any other key of data.source for INPUT, value in YAML; repeatable."),
     ] = None,
 ) -> None:
-    """Predict raw rows with a trained model. A column that the rows lack counts as missing."""
-    target = pushed_to(model)
-    from trainer.predict import absent_columns, load_export, predict_file, predict_tables
-    from trainer.tables import to_json
+    """Predict raw rows with a trained model. They are read as its training data was, unless options say otherwise.
 
-    exported = load_export(target)
+    A column that the rows lack counts as missing. A row that cannot be read has no prediction; `bad_row` says why.
+    """
+    from fullpass.components.predict.read_options import read_as_of
+
+    read_as = read_as_of(format_, separator, columns, missing, encoding, source, header=header)
+    from fullpass.pipeline.api import open_model
+
+    exported = open_model(model)
+    from fullpass.components.predict.predict import predict_file, predict_tables
+    from fullpass.components.predict.write_tables import to_json
+
     if output is not None:
-        predicted = predict_file(exported, str(rows), str(output))
-        absent = predicted.absent
-        typer.echo(f"{predicted.rows:,} rows predicted, in {output}")
+        done = predict_file(exported, rows, str(output), read_as=read_as)
+        printing.say(f"{done.rows - done.bad:,} rows predicted, in {output}")
     else:
-        absent = ()
-        for table in predict_tables(exported, str(rows)):
-            absent = absent_columns(exported, table.column_names)
+        done = predict_tables(exported, rows, read_as)
+        for table in done:
             for row in table.to_pylist():
-                typer.echo(to_json(row))
-    if absent:
-        typer.echo(f"Columns that {rows} lacks, taken as missing: {', '.join(absent)}", err=True)
+                printing.emit(to_json(row))
+    for line in done.notes():
+        printing.say(line, err=True)
 
 
 @app.command()
@@ -307,9 +358,9 @@ def rollback(
     ] = None,
 ) -> None:
     """Serve an earlier model again, or with --to a later one. Newer versions are put aside, not deleted."""
-    from components.push import rollback as roll_back
+    from fullpass.pipeline.api import rollback as roll_back
 
-    typer.echo(f"Now served: version {roll_back(pushed_to(target), to)}")
+    printing.say(f"Now served: version {roll_back(target, to)}")
 
 
 app.command()(bless)
@@ -322,38 +373,19 @@ app.command()(gc)
 def version() -> None:
     """Print the versions of Fullpass and its engine."""
     for package in ("fullpass", "tfx", "tensorflow", "tensorflow-transform", "apache-beam", "keras"):
-        typer.echo(f"{package} {installed_version(package)}")
-    typer.echo(f"python {sys.version.split()[0]}")
+        printing.say(f"{package} {installed_version(package)}")
+    printing.say(f"python {sys.version.split()[0]}")
 
 
 def _checked(file: Path, *, runs_here: bool = True) -> "Loaded":
-    from pipeline.loading.checked import load_checked
+    from fullpass.pipeline.authoring.loading.load_checked import load_checked
 
     return load_checked(file, runs_here=runs_here)
 
 
-def _explained(error: Exception) -> str:
-    from pipeline.loading.problems import ConfigError
-
-    if isinstance(error, ConfigError):
-        return f"{error}\n{error.count}"
-    if isinstance(error, UserError):
-        return str(error)
-    return f"{type(error).__name__}: {error}\nThis is a defect of Fullpass. --debug shows where it arose."
-
-
-def _exit_code(error: Exception) -> int:
-    from components.ingest.spans import SpanNotFoundError
-    from pipeline.loading.problems import ConfigError
-
-    if isinstance(error, SpanNotFoundError):
-        return EXIT_NO_SPAN
-    return EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_FAILED
-
-
-import_module("pipeline.schedule.cli").register(app, schedule)
-# The command line stands above all layers, this module does not: what is above it is found by name.
-import_module("kubeflow.deploy.cli").register(app, schedule)
+schedule_command.register(app, schedule)
+for module in ABOVE:
+    import_module(module).register(app, schedule)
 
 
 if __name__ == "__main__":

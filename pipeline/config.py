@@ -1,34 +1,37 @@
-"""The whole of one YAML file, as data. Nothing here imports TensorFlow, TFX or Beam."""
+"""A pipeline file as data. Nothing here imports TensorFlow, TFX or Beam."""
 
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from components.data_gate.config import GatesConfig
-from components.evaluation.config import EvaluationConfig
-from components.evaluation.metrics import DEFAULT_METRICS
-from components.ingest.config import DataConfig, IngestConfig, StratifiedSplit
-from pipeline.notify.config import Hook
-from pipeline.schedule.config import ScheduleConfig
-from preprocessing.columns import derived_behind
-from preprocessing.config import PreprocessingConfig
-from preprocessing.feature import Cross, Features, StableIds
-from preprocessing.label import Label
-from preprocessing.spec import Count, Flag, Name, Spec
-from trainer.config import InputConfig, ModelConfig, TrainerConfig, TrainingConfig, WideDeep
-from trainer.tuning.config import TuningConfig
+from fullpass.components.data_gate.config import GatesConfig
+from fullpass.components.evaluation.config import EvaluationConfig
+from fullpass.components.evaluation.metrics import DEFAULT_METRICS
+from fullpass.components.ingest.config import DataConfig, IngestConfig, StratifiedSplit
+from fullpass.pipeline.running.notify.config import Hook
+from fullpass.pipeline.scheduling.config import ScheduleConfig
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.features.cross import Cross
+from fullpass.preprocessing.features.feature import Features
+from fullpass.preprocessing.features.ids import StableIds
+from fullpass.preprocessing.features.label import Label
+from fullpass.preprocessing.features.raw_columns import derived_behind
+from fullpass.preprocessing.spec import Count, Flag, Name, Spec
+from fullpass.trainer.config import InputConfig, ModelConfig, TrainerConfig, TrainingConfig, WideDeep
+from fullpass.trainer.tuning.config import TuningConfig
 
 
 class ParityConfig(Spec):
-    """The proof that training and serving compute the same features."""
+    """Compares the features of training with those of serving."""
 
     rows: Literal["all"] | Count = "all"
     """Eval rows compared."""
     rtol: Annotated[float, Field(strict=True, ge=0)] = 1e-5
     """Difference allowed between floats, as a share of the export's value, beside `atol`; float32 holds 7 digits. Ids
     and text must be equal."""
-    atol: Annotated[float, Field(strict=True, ge=0)] = 1e-5
-    """Difference allowed between floats, whatever their size: |training - serving| <= atol + rtol * |serving|."""
+    atol: Literal["auto"] | Annotated[float, Field(strict=True, ge=0)] = "auto"
+    """Difference allowed between floats, whatever their size: |training - serving| <= atol + rtol * |serving|. auto:
+    `rtol` times the standard deviation of the feature or of the scores; of probabilities, times 1."""
 
 
 class PushConfig(Spec):
@@ -65,8 +68,8 @@ class PipelineConfig(Spec):
     crosses: tuple[Cross, ...] = ()
     """Categories made of combinations of features."""
     stable_ids: StableIds | Flag = False
-    """Ids of known tokens never change when the pipeline is run again on other data; true is short for the defaults. Of
-    all learned vocabularies that do not say so themselves."""
+    """Ids of known tokens never change when the pipeline is run again on other data; true is short for the defaults.
+    The default of all learned vocabularies."""
     preprocessing: str | None = Field(default=None, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
     """`package.module:function` that replaces the generated transforms of all features."""
     model: ModelConfig = WideDeep(kind="wide_deep")
@@ -81,7 +84,7 @@ class PipelineConfig(Spec):
     push: PushConfig = PushConfig()
     schedule: ScheduleConfig | None = None
     notify: tuple[Hook, ...] = ()
-    """Who is told how runs end."""
+    """Who is notified of how runs end."""
     beam: BeamConfig = BeamConfig()
 
     @model_validator(mode="before")
@@ -106,7 +109,7 @@ class PipelineConfig(Spec):
             types=self.data.types,
             label=self.label,
             slices=tuple(dict.fromkeys(c for columns in self.evaluation.slices for c in columns)),
-            place=self.input.place,
+            compute_at=self.input.compute_at,
             function=self.preprocessing,
             stable_ids=self.stable_ids,
         )
@@ -124,7 +127,7 @@ class PipelineConfig(Spec):
             split=split,
             records=data.records,
             bad_rows=data.bad_rows,
-            split_overlap=data.split_overlap,
+            split_leakage=data.split_leakage,
             derive=derive,
             span=data.span,
         )

@@ -22,33 +22,35 @@ def main() -> None:
     here = Path(__file__).resolve().parent
     sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != here]
 
-    from pipeline.environment import set_environment
+    from fullpass.pipeline.process_environment import set_environment
 
     set_environment()
     from tfx.orchestration.local.local_dag_runner import LocalDagRunner
 
-    from components.ingest.spans import find_window
-    from pipeline.build import METADATA, build
-    from pipeline.checks.check import require
-    from pipeline.execution.events import new_run_id
-    from pipeline.execution.locks import run_lock
-    from pipeline.execution.metadata_store import settle_abandoned
-    from pipeline.loading.load import load
-    from pipeline.run import add_user_modules, pipeline_root
-    from pipeline.run_facts import run_facts, tell_nodes
-    from preprocessing.errors import UserError
+    from fullpass.components.ingest.spans.spans import find_window
+    from fullpass.pipeline.authoring.checks.check import require
+    from fullpass.pipeline.authoring.loading.load import load
+    from fullpass.pipeline.build import build
+    from fullpass.pipeline.root_layout import RootLayout, pipeline_root
+    from fullpass.pipeline.running.execution.events import new_run_id
+    from fullpass.pipeline.running.execution.locks import run_lock
+    from fullpass.pipeline.running.execution.metadata_store import close_abandoned
+    from fullpass.pipeline.running.record_provenance import run_facts, write_run_facts
+    from fullpass.preprocessing.errors import UserError
+    from fullpass.preprocessing.user_modules import use_modules_of
 
     file = os.environ.get(CONFIG_VARIABLE)
     if not file:
         raise UserError(f"set {CONFIG_VARIABLE} to the absolute path of a pipeline YAML.")
     loaded = load(Path(file))
     require(loaded)
-    add_user_modules(loaded)
+    use_modules_of(loaded.folder)
     root = pipeline_root(loaded)
+    layout = RootLayout(root)
     with run_lock(root, what="tfx run"):
-        settle_abandoned(root / METADATA, str(root), loaded.config.name)
-        # TFX gives the run its id, and tells it to nobody before.
-        tell_nodes(run_facts(loaded, None), root / "logs" / new_run_id())
+        close_abandoned(layout.metadata, str(root), loaded.config.name)
+        # TFX chooses the id of the run later.
+        write_run_facts(run_facts(loaded, None), layout.run_logs(new_run_id()))
         window = find_window(loaded.config.data, loaded.resolve, os.environ.get(SPAN_VARIABLE) or None)
         LocalDagRunner().run(build(loaded, root=root, window=window))
 

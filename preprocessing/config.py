@@ -4,9 +4,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from preprocessing.feature import Cross, Features, Place, StableIds, Vocabulary, stable_ids_of
-from preprocessing.label import Label
-from preprocessing.spec import Flag, Name, Spec
+from fullpass.preprocessing.features.base_feature import ComputeAt
+from fullpass.preprocessing.features.cross import Cross
+from fullpass.preprocessing.features.feature import Features
+from fullpass.preprocessing.features.ids import StableIds, Vocabulary, stable_ids_of
+from fullpass.preprocessing.features.label import Label
+from fullpass.preprocessing.spec import Flag, Name, Spec
 
 ColumnType = Literal["number", "string"]
 
@@ -22,13 +25,13 @@ class PreprocessingConfig(Spec):
     """Types of raw columns where no feature decides them."""
     label: Label
     slices: tuple[Name, ...] = ()
-    """Raw columns that evaluation slices by; carried along though no feature reads them."""
-    place: Place = "transform"
-    """Where the features are computed that do not say so themselves."""
+    """Raw columns that evaluation slices by; carried along even if no feature reads them."""
+    compute_at: ComputeAt = "transform"
+    """Where features without a `compute_at` of their own are computed."""
     function: str | None = Field(default=None, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
     """`package.module:function` that replaces the transforms of all features: columns in, transformed features out."""
     stable_ids: StableIds | Flag = False
-    """Of all learned vocabularies that do not say so themselves."""
+    """The default of all learned vocabularies."""
 
     @property
     def has_stable_ids(self) -> bool:

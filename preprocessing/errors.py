@@ -4,13 +4,20 @@ import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from fullpass.preprocessing.secrets.redact import redact
+
 
 class UserError(ValueError):
     """An error whose message is written for the user.
 
     The message names what is wrong (file, row or YAML path), what was received, what is accepted and how
-    to fix it. It is shown as it stands, without a traceback; any other exception also shows where it arose.
+    to fix it. It is shown as it stands, without a traceback; any other exception also shows where it arose. Messages
+    end in logs and notifications, so what looks like a secret is blanked.
     """
+
+    def __init__(self, message: object = "", *others: object) -> None:
+        """Takes the message."""
+        super().__init__(redact(str(message)), *others)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

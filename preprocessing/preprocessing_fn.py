@@ -5,13 +5,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from preprocessing.apply import apply_features
-from preprocessing.apply_label import label
-from preprocessing.column_tensors import Columns
-from preprocessing.config import PreprocessingConfig
-from preprocessing.errors import blame
-from preprocessing.outputs import ROW_ID
-from preprocessing.stable_ids import Continued
+from fullpass.preprocessing.apply.apply_features import apply_features
+from fullpass.preprocessing.apply.apply_label import label
+from fullpass.preprocessing.apply.column_tensors import Columns
+from fullpass.preprocessing.apply.stable_ids import Continued
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.errors import blame
+from fullpass.preprocessing.features.outputs import ROW_ID
 
 
 def preprocessing_fn(
@@ -22,7 +22,7 @@ def preprocessing_fn(
     Args:
         inputs: raw columns, parsed by `column_tensors.raw_feature_spec`. An absent one is missing throughout.
         custom_config: `{"preprocessing": PreprocessingConfig.model_dump(mode="json")}`; and `continued`, the fields of
-            a `stable_ids.Continued`, where ids go on from those of another model.
+            a `stable_ids.Continued`, where ids follow those of another model.
 
     Returns:
         What `outputs.outputs` promises, and LABEL, EXAMPLE_WEIGHT and ROW_ID of that module. The features depend on

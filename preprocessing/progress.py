@@ -1,4 +1,4 @@
-"""How a running node tells how far it is: one small file, replaced whole, that the runner reads.
+"""The progress of a running node: one small file, replaced whole, that the runner reads.
 
 A node calls `report` as often as it likes, from any thread or process of its own (a Beam worker too). The
 file is named by an environment variable that the local runner sets for each node; elsewhere `report` does
@@ -19,14 +19,14 @@ MIN_INTERVAL_SECONDS = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """What a node last said of itself.
+    """The last progress report of a node.
 
     Attributes:
         done: Units finished so far.
         total: Units there are in all, or None where the node cannot know.
         unit: What is counted, in the plural: "rows", "batches", "epochs".
-        note: A few words of the node's own, such as "epoch 3 of 10, loss 0.213".
-        reported_at: When it was said, in seconds since 1970-01-01 UTC.
+        note: A few words about the work, such as "epoch 3 of 10, loss 0.213".
+        reported_at: When it was written, in seconds since 1970-01-01 UTC.
     """
 
     done: int
@@ -37,7 +37,7 @@ class Progress:
 
 
 def report(done: int, total: int | None, unit: str, note: str = "") -> None:
-    """Says how far this node is. Cheap: more than five calls a second cost one `stat` each.
+    """Reports the progress of this node. Cheap: more than five calls a second cost one `stat` each.
 
     The last report of a count (`done` equal to `total`) is always written.
 
@@ -53,7 +53,7 @@ def report(done: int, total: int | None, unit: str, note: str = "") -> None:
     now = time.time()
     if done != total and _is_recent(path, now):
         return
-    # A node must not fail because nobody can be told how far it is (a full disk, a run that was cleaned up).
+    # A node must not fail because its progress cannot be written (a full disk, a run that was cleaned up).
     with contextlib.suppress(OSError):
         _replace(path, Progress(done=done, total=total, unit=unit, note=note, reported_at=now))
 

@@ -1,10 +1,10 @@
-"""What every declared object has in common: frozen, strict, and written in YAML by its tag.
+"""The base classes of all declared objects: frozen, strict, and named in YAML by their tag.
 
 Nothing here imports TensorFlow: specs are data, and a config must be checked in well under a second.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Union
+from typing import Annotated, Any, ClassVar, Union, get_args
 
 from pydantic import (
     BaseModel,
@@ -40,6 +40,8 @@ class TaggedSpec(Spec):
     """A spec that the YAML names by its tag: `log1p`, or `{clip: {min: 0}}` where it takes fields."""
 
     tag: ClassVar[str]
+    example: ClassVar[str] = ""
+    """The key `transforms:` of a feature, for the reference pages; by default the bare tag."""
 
     @model_validator(mode="before")
     @classmethod
@@ -82,6 +84,11 @@ def tag_of(value: Any) -> str | None:
 
 
 def tagged_union(*classes: type[TaggedSpec]) -> Any:
-    """Returns the type that accepts any of `classes`, told apart by tag."""
+    """Returns the type that accepts any of `classes`, selected by tag."""
     members = tuple(Annotated[cls, Tag(cls.tag)] for cls in classes)
     return Annotated[Union[members], Discriminator(tag_of)]  # noqa: UP007
+
+
+def union_members(union: Any) -> tuple[type[TaggedSpec], ...]:
+    """Returns the classes of a `tagged_union`."""
+    return tuple(get_args(member)[0] for member in get_args(get_args(union)[0]))

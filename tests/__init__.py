@@ -1,1 +1,5 @@
-"""A package, so that the name is not taken by the `tests` that IPython brings along once TFX is imported."""
+"""The tests, in folders that mirror the packages."""
+
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]

@@ -1,8 +1,12 @@
 """Shared fixtures. The TensorFlow environment is decided here, before any test imports it."""
 
+import contextlib
+import fcntl
 import os
-from collections.abc import Callable
+import pickle
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,6 +22,61 @@ settings.register_profile("patient", deadline=None, suppress_health_check=[Healt
 settings.load_profile("patient")
 
 GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Orders files: first those with `RUN_FIRST = True`, as TensorFlow's threads do not survive a fork; then those that
+    take longest, so that all workers end about together."""
+    marks: dict[str, set[str]] = {}
+    for item in items:
+        marks.setdefault(str(item.path), set()).update(mark.name for mark in item.iter_markers())
+
+    def rank(item: pytest.Item) -> tuple[bool, bool, bool]:
+        found = marks[str(item.path)]
+        return not getattr(item.module, "RUN_FIRST", False), "e2e" not in found, "integration" not in found
+
+    items.sort(key=rank)
+
+
+@contextlib.contextmanager
+def restored_environment() -> Iterator[None]:
+    """Commands that run in this process set variables that the processes of later tests would inherit."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _module_restores_environment() -> Iterator[None]:
+    with restored_environment():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _test_restores_environment() -> Iterator[None]:
+    with restored_environment():
+        yield
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], Any]], Any]:
+    """Returns `made_once(name, make)`: what `make(folder)` returned in the first of all workers that asked for it."""
+    shared = tmp_path_factory.getbasetemp()
+    shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
+
+    def once(name: str, make: Callable[[Path], Any]) -> Any:
+        folder = shared / f"made-{name}"
+        with (shared / f"made-{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (folder / "returned").exists():
+                folder.mkdir()
+                with restored_environment():
+                    (folder / "returned").write_bytes(pickle.dumps(make(folder)))
+            return pickle.loads((folder / "returned").read_bytes())
+
+    return once
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -6,6 +6,8 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
+from collections.abc import Container
 from pathlib import Path
 
 import pytest
@@ -13,18 +15,20 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests import REPOSITORY
+
 LAYERS = ("preprocessing", "trainer", "components", "pipeline", "kubeflow")
 HEAVY = ("tensorflow", "tensorflow_transform", "tfx", "apache_beam", "keras", "kfp")
 # The modules that `check`, `init` and an editor need to answer at once.
-LIGHT_FILES = ("__init__.py", "config.py", "checks.py", "cli.py", "spec.py", "feature.py", "transforms.py")
+LIGHT_FILES = ("__init__.py", "api.py", "config.py", "checks.py", "cli.py", "spec.py", "feature.py", "transforms.py")
+SHARED_NAMES = ("__init__.py", "config.py", "component.py")
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-LOCK = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+LOCK = (REPOSITORY / "requirements.txt").read_text(encoding="utf-8")
 
 
 def source_files(package: str) -> list[Path]:
-    return sorted((ROOT / package).rglob("*.py"))
+    return sorted((REPOSITORY / package).rglob("*.py"))
 
 
 def locked_lines() -> list[str]:
@@ -45,15 +49,17 @@ def direct_requirements() -> list[Requirement]:
 
 
 def imported_packages(source: str, package: tuple[str, ...]) -> set[str]:
-    """Top-level names that `source`, a module of `package`, imports anywhere, relative imports resolved."""
+    """Names that `source`, a module of `package`, imports anywhere: top-level ones, those below fullpass by layer."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(source)):
+        paths: list[list[str]] = []
         if isinstance(node, ast.Import):
-            found.update(alias.name.split(".")[0] for alias in node.names)
+            paths = [alias.name.split(".") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             parents = package[: len(package) - node.level + 1] if node.level else ()
-            path = [*parents, *(node.module.split(".") if node.module else [])]
-            found.update([path[0]] if path else [alias.name for alias in node.names])
+            base = [*parents, *(node.module.split(".") if node.module else [])]
+            paths = [[*base, alias.name] for alias in node.names]
+        found.update(path[1] if path[0] == "fullpass" and len(path) > 1 else path[0] for path in paths)
     return found
 
 
@@ -82,14 +88,16 @@ def test_every_direct_dependency_is_pinned_in_its_declared_range(requirement):
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        ("import os.path\ndef f():\n    from trainer.config import Training", {"os", "trainer"}),
+        ("import os.path\ndef f():\n    from fullpass.trainer.config import Training", {"os", "trainer"}),
+        ("import fullpass.pipeline.config", {"pipeline"}),
+        ("from fullpass import kubeflow", {"kubeflow"}),
         ("from . import schema\nfrom .schema import build", {"components"}),
         ("from ...pipeline import config", {"pipeline"}),
         ("from ... import kubeflow", {"kubeflow"}),
     ],
 )
 def test_imports_are_found_wherever_they_stand(source, expected):
-    assert imported_packages(source, ("components", "ingest")) == expected
+    assert imported_packages(source, ("fullpass", "components", "ingest")) == expected
 
 
 @pytest.mark.parametrize("layer", LAYERS)
@@ -97,16 +105,49 @@ def test_imports_point_one_way(layer):
     above = set(LAYERS[LAYERS.index(layer) + 1 :]) | {"tests", "benchmarks", "examples"}
     breaches = []
     for path in source_files(layer):
-        relative = path.relative_to(ROOT)
-        wrong = above & imported_packages(path.read_text(encoding="utf-8"), relative.parent.parts)
+        relative = path.relative_to(REPOSITORY)
+        wrong = above & imported_packages(path.read_text(encoding="utf-8"), ("fullpass", *relative.parent.parts))
         breaches += [f"{relative} imports {name}" for name in sorted(wrong)]
     assert breaches == []
 
 
+def test_no_two_source_files_have_one_name():
+    names = [path.name for layer in LAYERS for path in source_files(layer) if path.name not in SHARED_NAMES]
+    assert sorted(name for name, count in Counter(names).items() if count > 1) == []
+
+
+def test_no_files_import_each_other_in_a_circle():
+    graph = {module_name(path): path for layer in LAYERS for path in source_files(layer)}
+    imports = {name: imported_modules(path, graph) for name, path in graph.items()}
+    # A file without imports from those that are left is in no circle; what remains in the end is, or leads to one.
+    while free := [name for name, found in imports.items() if not found & imports.keys()]:
+        for name in free:
+            del imports[name]
+    assert imports == {}
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(REPOSITORY).with_suffix("").parts
+    return ".".join(["fullpass", *parts]).removesuffix(".__init__")
+
+
+def imported_modules(path: Path, known: Container[str]) -> set[str]:
+    """Returns which of the known modules a file imports, inside functions too."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            own = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= own if all(name in known for name in own) else {node.module, *own}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return {name for name in found if name in known} - {module_name(path)}
+
+
 def test_config_modules_do_not_load_tensorflow_tfx_or_beam(tmp_path):
     paths = [path for layer in LAYERS for path in source_files(layer) if path.name in LIGHT_FILES]
-    modules = [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in paths]
-    assert "preprocessing" in modules
+    names = [".".join(path.relative_to(REPOSITORY).with_suffix("").parts).removesuffix(".__init__") for path in paths]
+    modules = ["fullpass", *(f"fullpass.{name}" for name in names)]
+    assert "fullpass.preprocessing" in modules
     code = (
         "import importlib, sys\n"
         f"for name in {modules!r}:\n"
@@ -118,20 +159,22 @@ def test_config_modules_do_not_load_tensorflow_tfx_or_beam(tmp_path):
     run_python(code, cwd=tmp_path)
 
 
-def test_no_other_distribution_provides_kubeflow():
-    owners = importlib.metadata.packages_distributions().get("kubeflow", [])
-    assert set(owners) <= {"fullpass"}
-    assert "kubeflow" not in locked_versions()
+def test_one_name_is_installed_and_it_is_ours_from_any_directory(tmp_path):
+    assert set(importlib.metadata.packages_distributions()["fullpass"]) == {"fullpass"}
+    for layer in LAYERS:
+        (tmp_path / layer).mkdir()
+        (tmp_path / layer / "__init__.py").write_text("raise ImportError('a folder of the user')\n")
+        origin = run_python(f"import fullpass.{layer} as layer; print(layer.__file__)", cwd=tmp_path)
+        assert Path(origin).resolve() == REPOSITORY / layer / "__init__.py"
 
 
-@pytest.mark.parametrize("package", [layer for layer in LAYERS if (ROOT / layer / "__init__.py").exists()])
-def test_packages_are_ours_from_any_directory(package, tmp_path):
-    origin = run_python(f"import {package}; print({package}.__file__)", cwd=tmp_path)
-    assert Path(origin) == ROOT / package / "__init__.py"
+def test_the_checkout_adds_no_other_name_to_the_import_path(tmp_path):
+    code = f"import importlib.util; print([n for n in {LAYERS!r} if importlib.util.find_spec(n)])"
+    assert run_python(code, cwd=tmp_path) == "[]"
 
 
 def test_the_changelog_agrees_with_the_version():
-    headings = re.findall(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    headings = re.findall(r"^## \[(.+?)\]", (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     version = Version(PROJECT["project"]["version"])
     assert headings[0] in ("Unreleased", str(version))
     assert all(Version(heading) <= version for heading in headings if heading != "Unreleased")

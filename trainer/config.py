@@ -6,11 +6,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from preprocessing.feature import Place
-from preprocessing.spec import Count, Flag, Fraction, Name, NonNegative, Spec
+from fullpass.preprocessing.features.base_feature import ComputeAt
+from fullpass.preprocessing.spec import Count, Flag, Fraction, Name, NonNegative, Spec
 
 ADDRESS = re.compile(r"[^\s:/]+:[0-9]{1,5}|\[[0-9a-fA-F:.]+\]:[0-9]{1,5}")
 """host:port, or [IPv6 address]:port."""
+
+MOST_EPOCHS = 100
+"""Passes over the train split with `epochs: auto`."""
 
 Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 
@@ -77,9 +80,9 @@ class Module(_Network):
     """A model of your own: `module: package.module:build_model`.
 
     Called as `build_model(inputs, task, classes, options)`: `inputs` an ordered dict of transformed feature name to
-    `trainer.inputs.ModelInput`, `task` the label's task, `classes` the number of classes (1 for binary and
-    regression), `options` the mapping given here. Must return an uncompiled keras.Model whose inputs are the
-    `keras_input`s and whose output are logits float32 [batch, classes].
+    `fullpass.trainer.models.model_inputs.ModelInput`, `task` the label's task, `classes` the number of classes (1 for
+    binary and regression), `options` the mapping given here. Must return an uncompiled keras.Model whose inputs are
+    the `keras_input`s and whose output are logits float32 [batch, classes].
     """
 
     kind: Literal["module"]
@@ -122,8 +125,9 @@ class EarlyStopping(Spec):
     The weights of the best epoch are the ones exported, with or without early stopping.
     """
 
-    patience: Count = 3
-    """Epochs without improvement before training stops."""
+    patience: Count = 5
+    """Epochs without improvement before training stops; with `schedule: plateau`, before each fall of the learning
+    rate, and after the last fall before training stops."""
     min_delta: Annotated[float, Field(strict=True, ge=0)] = 0.0
     """Smallest fall that counts as an improvement."""
 
@@ -159,24 +163,32 @@ class ProfileConfig(Spec):
 class TrainingConfig(Spec):
     """How the model is fitted."""
 
-    epochs: Count = 10
-    """Passes over the train split, at most."""
+    epochs: Literal["auto"] | Count = "auto"
+    """Passes over the train split, at most. auto: as many as the eval split gains from, up to 100."""
+    max_minutes: Positive | None = 60.0
+    """Minutes after which training stops, with the best weights so far; null is without limit. Minutes of interrupted
+    runs count. A training that this limit ends is not the same when it is run again."""
     batch_size: Literal["auto"] | Count = "auto"
     """Examples per update. `auto`: the power of two nearest to train rows / 50, from 32 to 1024."""
     optimizer: Literal["adam", "adamw", "sgd", "adagrad", "ftrl"] = "adam"
     """How gradients become updates; sgd is with Nesterov momentum 0.9."""
     learning_rate: Positive = 1e-3
     """Largest learning rate, reached after `warmup`."""
-    schedule: Literal["constant", "cosine", "linear"] = "cosine"
-    """Decay of the learning rate to zero over all epochs, after `warmup`."""
+    schedule: Literal["auto", "plateau", "constant", "cosine", "linear"] = "auto"
+    """The learning rate after `warmup`. plateau: it stays until the eval split has not gained for `patience` epochs;
+    then training goes back to the best weights and the learning rate falls to a fifth, twice. cosine, linear: it falls
+    to zero over all epochs. auto: plateau with `epochs: auto` and early stopping, else cosine."""
     warmup: Fraction = 0.05
-    """Share of all updates in which the learning rate rises from 0."""
+    """Share of all updates in which the learning rate rises from 0; with plateau at most the first epoch."""
     weight_decay: Annotated[float, Field(strict=True, ge=0)] = 0.0
     """For adamw."""
     clip_norm: Positive | None = None
     """Largest global norm of the gradient."""
     label_smoothing: Fraction = 0.0
     """For binary, multiclass and multilabel."""
+    mask_rate: Fraction = 0.02
+    """Share of the single-valued categories that an update takes as missing or unknown, so that values never seen in
+    train get about the mean answer. 0 trains on the rows as they are."""
     early_stopping: EarlyStopping | None = EarlyStopping()
     """null trains all epochs."""
     warm_start: Literal["none", "blessed"] | Name = "none"
@@ -217,18 +229,31 @@ class TrainingConfig(Spec):
             raise ValueError(f"weight_decay is for optimizer: adamw. Received: optimizer: {self.optimizer}.")
         return self
 
+    @model_validator(mode="after")
+    def _plateau_needs_patience(self) -> "TrainingConfig":
+        if self.schedule == "plateau" and self.early_stopping is None:
+            raise ValueError(
+                "schedule: plateau falls by the patience of early_stopping, which is null. Use schedule: cosine, or "
+                "leave early_stopping out."
+            )
+        return self
+
+    @property
+    def most_epochs(self) -> int:
+        """The passes over the train split, at most."""
+        return MOST_EPOCHS if self.epochs == "auto" else self.epochs
+
+    @property
+    def decay(self) -> Literal["plateau", "constant", "cosine", "linear"]:
+        """How the learning rate falls."""
+        if self.schedule != "auto":
+            return self.schedule
+        return "plateau" if self.epochs == "auto" and self.early_stopping is not None else "cosine"
+
     @property
     def begins_from_folder(self) -> bool:
         """Whether `warm_start` names an export."""
         return self.warm_start not in ("none", "blessed")
-
-
-class BadRecords(Spec):
-    """Records of the train split that are damaged. The eval split, which models are judged by, must be whole."""
-
-    max_records: NonNegative = 0
-    """Damaged records that each trainer leaves out, named in its log and counted in training.json; with one more it
-    fails. 0 fails at the first."""
 
 
 class ServiceConfig(Spec):
@@ -250,7 +275,7 @@ class ServiceConfig(Spec):
 class InputConfig(Spec):
     """How examples reach the model."""
 
-    place: Place = "transform"
+    compute_at: ComputeAt = "transform"
     """Where features are computed that do not say so themselves: transform (once, when examples are written), input (by
     the input function, as training reads) or model (in the training step). If none is computed by transform, no
     transformed examples are written."""
@@ -266,10 +291,19 @@ class InputConfig(Spec):
     Of examples in memory all are shuffled, whatever the number."""
     readers: Literal["auto"] | Count = "auto"
     """Files read at the same time."""
-    bad_records: BadRecords = BadRecords()
-    """What is done about damaged records; by default they fail the run."""
     service: ServiceConfig | None = None
     """Lets other machines parse and transform; null reads the files in the trainer."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_bad_records(cls, value: Any) -> Any:
+        if isinstance(value, Mapping) and "bad_records" in value:
+            raise ValueError(
+                "bad_records is no longer an option: a damaged record of the transformed examples fails the training, "
+                "which names its file, record and byte. Remove bad_records; to leave out bad rows of raw data, set "
+                "data.bad_rows."
+            )
+        return value
 
     @model_validator(mode="after")
     def _local_cache(self) -> "InputConfig":

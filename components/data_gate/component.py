@@ -1,5 +1,6 @@
-"""SpanComparison, which looks at the newest span and tells what moved."""
+"""The SpanComparison component, which compares the newest span with earlier ones and publishes the findings."""
 
+import glob
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -11,23 +12,23 @@ from tfx.dsl.components.base import base_beam_component, base_beam_executor, exe
 from tfx.dsl.io import fileio
 from tfx.types import artifact_utils, component_spec, standard_artifacts
 
-from components.artifacts import SpanComparison as SpanComparisonArtifact
-from components.data_gate.config import GatesConfig
-from components.data_gate.distribution import Distribution
-from components.data_gate.judge import judge
-from components.data_gate.read import sketch_records
-from components.data_gate.series import Series, series_of
-from components.data_gate.summary import Summary, SummaryStore, joined
-from components.data_gate.verdict import Verdict
-from components.ingest.component import FINGERPRINT, LABEL, by_span
-from components.report.gate_page import render_gate
-from preprocessing.config import PreprocessingConfig
+from fullpass.components.artifacts import SpanComparison as SpanComparisonArtifact
+from fullpass.components.data_gate.config import GatesConfig
+from fullpass.components.data_gate.distribution import Distribution
+from fullpass.components.data_gate.gate_verdict import Verdict
+from fullpass.components.data_gate.judge import judge
+from fullpass.components.data_gate.read_series import sketch_records
+from fullpass.components.data_gate.series import Series, series_of
+from fullpass.components.data_gate.span_summary import Summary, SummaryStore, merge_parts
+from fullpass.components.ingest.component import FINGERPRINT, LABEL, by_span
+from fullpass.components.report.gate_page import render_gate
+from fullpass.preprocessing.config import PreprocessingConfig
 
 _ANOMALIES = "SchemaDiff.pb"
 
 
 class SpanComparisonExecutor(base_beam_executor.BaseBeamExecutor):
-    """Summarises the spans that are new, and judges the newest."""
+    """Summarizes the spans that have no summary yet, and judges the newest."""
 
     def Do(
         self,
@@ -73,9 +74,13 @@ class SpanComparisonExecutor(base_beam_executor.BaseBeamExecutor):
                     | "Files" >> beam.Create(files)
                     | "Sketch" >> beam.ParDo(_Sketch(preprocessing, series))
                     | "Span" >> beam.GroupByKey()
-                    | "Keep" >> beam.MapTuple(_Keep(store, spans))
+                    | "Write" >> beam.MapTuple(_WriteSummary(store, spans))
                 )
-        return [store.read(number, fingerprint) or _absent(label) for number, label, fingerprint in spans]
+        written = [store.read(number, fingerprint) for number, _, fingerprint in spans]
+        absent = [label for (_, label, _), summary in zip(spans, written, strict=True) if summary is None]
+        if absent:
+            raise RuntimeError(f"the summaries of {', '.join(absent)} were written and cannot be read back")
+        return [summary for summary in written if summary is not None]
 
 
 def _span(examples: types.Artifact, unit: str | None) -> tuple[int, str, str]:
@@ -86,16 +91,12 @@ def _span(examples: types.Artifact, unit: str | None) -> tuple[int, str, str]:
 
 def _record_files(examples: types.Artifact) -> list[str]:
     splits = artifact_utils.decode_split_names(examples.split_names)
-    files = [file for split in splits for file in sorted(fileio.glob(f"{examples.uri}/Split-{split}/*"))]
+    files = [file for split in splits for file in sorted(fileio.glob(f"{glob.escape(examples.uri)}/Split-{split}/*"))]
     return files or [""]
 
 
-def _absent(label: str) -> Summary:
-    raise RuntimeError(f"the statistics of {label} were written, and are not there")
-
-
 class _Sketch(beam.DoFn):
-    """(span, file) -> (span, (rows, distributions)); no file is no rows."""
+    """Sketches one file: (span, path) -> (span, (rows, distributions)). An empty path has no rows."""
 
     def __init__(self, preprocessing: PreprocessingConfig, series: tuple[Series, ...]):
         self._preprocessing, self._series = preprocessing, series
@@ -106,21 +107,19 @@ class _Sketch(beam.DoFn):
         yield span, (found.rows, found.distributions())
 
 
-class _Keep:
-    """(span, its parts) -> its summary, kept."""
+class _WriteSummary:
+    """Merges the parts of one span and writes its summary."""
 
     def __init__(self, store: SummaryStore, spans: Sequence[tuple[int, str, str]]):
         self._store, self._spans = store, list(spans)
 
     def __call__(self, span: int, parts: Iterable[tuple[int, dict[str, Distribution]]]) -> None:
-        every = list(parts)
-        number, label, fingerprint = self._spans[span]
-        rows = sum(rows for rows, _ in every)
-        self._store.write(joined(number, label, fingerprint, rows, [distributions for _, distributions in every]))
+        counts, distributions = zip(*parts, strict=True)
+        self._store.write(merge_parts(*self._spans[span], sum(counts), distributions))
 
 
 def read_anomalies(anomalies: types.Artifact) -> list[str]:
-    """Returns TFDV's anomalies in words, each once, with the splits that have it."""
+    """Returns the descriptions of TFDV's anomalies, each once, with the splits that have it."""
     splits_of: dict[str, list[str]] = {}
     for split in artifact_utils.decode_split_names(anomalies.split_names):
         with fileio.open(f"{artifact_utils.get_split_uri([anomalies], split)}/{_ANOMALIES}", "rb") as file:
@@ -133,7 +132,7 @@ def read_anomalies(anomalies: types.Artifact) -> list[str]:
 
 
 def write_comparison(comparison: types.Artifact, verdict: Verdict, name: str) -> None:
-    """Writes the verdict and its page, and describes it for the metadata."""
+    """Writes the verdict and its page, and sets the custom properties of the artifact."""
     with fileio.open(f"{comparison.uri}/{comparison.FILE}", "w") as file:
         file.write(json.dumps(verdict.to_json(), indent=1))
     with fileio.open(f"{comparison.uri}/{comparison.PAGE}", "w") as file:
@@ -183,12 +182,12 @@ class SpanComparison(base_beam_component.BaseBeamComponent):
 
         Args:
             preprocessing: features and label.
-            gates: the section of the YAML.
+            gates: the section `gates:` of the YAML.
             examples: raw examples of every span.
             anomalies: of ExampleValidator.
             name: of the pipeline.
-            unit: what a span is; None for a source without spans.
-            folder: where statistics of spans are kept between runs.
+            unit: length of a span; None for a source without spans.
+            folder: path of the span summaries, which are kept between runs.
         """
         options = {"gates": gates.model_dump(mode="json"), "name": name, "unit": unit, "folder": folder}
         super().__init__(

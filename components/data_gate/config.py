@@ -1,25 +1,24 @@
-"""`gates:` of the YAML: which changes of the data a run tells, stops at, or takes as a reason to retrain."""
+"""`gates:` of the YAML: which changes of the data a run reports, stops at, or takes as a reason to retrain."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from preprocessing.spec import Count, Fraction, Name, Spec
+from fullpass.preprocessing.spec import Count, Fraction, Name, Spec
 
 COMPARISON_FILE = "comparison.json"
-"""Of a SpanComparison artifact: what was found."""
+"""File of a SpanComparison artifact that holds the verdict as JSON."""
 
 Policy = Literal["ignore", "warn", "stop", "retrain"]
 Divergence = Annotated[float, Field(strict=True, gt=0, le=1)]
 
 
 class Check(Spec):
-    """One check; a bare policy such as `stop` is short for the defaults with that policy."""
+    """One check. A bare policy such as `stop` stands for the default limits with that policy."""
 
     policy: Policy = "warn"
-    """ignore: not looked at. warn: told, and the run goes on. stop: nothing is trained. retrain: told, and a reason for
-    a schedule with a drift trigger to train; a run that is under way goes on."""
+    """ignore, warn, stop or retrain, see `gates`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -28,7 +27,7 @@ class Check(Spec):
 
 
 class FeatureLimits(Spec):
-    """Limits of one column in place of those of all."""
+    """Limits of one column, in place of those of the check."""
 
     js: Divergence | None = None
     """Jensen-Shannon divergence, to base 2."""
@@ -45,7 +44,7 @@ class FeatureLimits(Spec):
 
 
 class Divergences(Check):
-    """Limits of what a distribution may diverge."""
+    """Limits on the divergence of a distribution."""
 
     js: Divergence = 0.1
     """Largest Jensen-Shannon divergence to base 2, 0 to 1, beyond what chance gives in samples of these sizes."""
@@ -70,7 +69,7 @@ class LabelCheck(Divergences):
 
 
 class MissingCheck(Check):
-    """Whether as many values are missing as before."""
+    """Whether the share of missing values has changed."""
 
     max_change: Fraction = 0.05
     """Largest change of the share of missing values, up or down, beyond what chance gives."""
@@ -85,28 +84,33 @@ class RowsCheck(Check):
     """Most rows, as a multiple of the median of the spans before."""
 
 
-class LostColumns(Check):
+class DroppedColumns(Check):
     """Whether every column still has values."""
 
     policy: Policy = "stop"
-    """As of `drift`; a model that goes on without a column it was built on is seldom meant."""
+    """As of `drift`. By default a run stops, because a model rarely should lose a column that it was built on."""
 
 
 class GatesConfig(Spec):
-    """What a run looks at before it trains: the newest span against the span before it and the rest of the window."""
+    """Checks before training: the newest span against the span before it, and against the rest of the window.
+
+    Each check has a policy. ignore: the check is left out. warn: the finding is reported, and the run goes on. stop:
+    nothing is trained. retrain: the finding is reported, and a schedule with a drift trigger trains; a run that has
+    begun goes on.
+    """
 
     anomalies: Check = Check()
     """TFDV's anomalies of the examples against the declared schema."""
     new_columns: Check = Check()
     """A column has values that had none before."""
-    lost_columns: LostColumns = LostColumns()
+    dropped_columns: DroppedColumns = DroppedColumns()
     """A column has no value any more."""
     missing: MissingCheck = MissingCheck()
     drift: DriftCheck = DriftCheck()
     label: LabelCheck = LabelCheck()
     rows: RowsCheck = RowsCheck()
     history: Count = 30
-    """Spans before the newest whose rows are counted, where the window does not reach so far back."""
+    """How many spans before the newest the row count is compared with; they may be older than the window."""
 
     @property
     def checks(self) -> Mapping[str, Check]:
@@ -114,7 +118,7 @@ class GatesConfig(Spec):
         return {name: check for name, check in self if isinstance(check, Check)}
 
     def without_stops(self) -> Self:
-        """Returns the section with `stop` turned into `warn`: the data was looked at, and is as it should be."""
+        """Returns the section with each `stop` replaced by `warn`, for data that a person has looked at."""
         softened = {
             name: check.model_copy(update={"policy": "warn"})
             for name, check in self.checks.items()

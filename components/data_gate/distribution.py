@@ -1,8 +1,8 @@
-"""How one column is distributed in some rows, in a form that is small, adds up, and can be compared.
+"""The distribution of one column, in a form that is small, mergeable and comparable.
 
-Numbers are a step function of at most `ATOMS` steps: values, each with the number of rows from the value before it up
-to it. Anywhere it is off by at most three rows in a thousand, and values that are more common than that have steps of
-their own. Categories are counts of tokens. Both come from the sketches that TFDV and TF Transform use.
+Numbers are kept as a step function of at most `ATOMS` values, each with the number of rows above the previous value and
+up to this one. Its error is at most three rows in a thousand, and a value more common than that has a step of its own.
+Categories are kept as counts of tokens. Both come from the sketches that TFDV and TF Transform use.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,9 +14,9 @@ import pyarrow as pa
 from tfx_bsl import sketches
 
 ATOMS = 1000
-"""Most values that are kept of a distribution."""
+"""Largest number of values that a distribution keeps."""
 _SKETCHED = 4096
-"""Tokens that are counted exactly, in one file."""
+"""Number of tokens per file that are counted exactly."""
 _SKETCH_ERROR = 5e-4
 _MOST_ROWS = 1 << 32
 
@@ -27,9 +27,12 @@ Kind = Literal["number", "category"]
 class Distribution:
     """Counts of a column's values.
 
-    values: numbers in rising order, or tokens, the commonest first. counts: rows of each. other: rows of tokens that
-    are not listed. missing: rows without a value; a row of several tokens counts once for each. complete: every token
-    there is is listed.
+    Attributes:
+        values: numbers in rising order, or tokens, the most common first.
+        counts: rows of each value.
+        other: rows of tokens that are not listed.
+        missing: rows without a value. A row of several tokens counts once for each.
+        complete: whether every token is listed.
     """
 
     kind: Kind
@@ -55,25 +58,25 @@ class Distribution:
         return self.missing / self.rows if self.rows else 0.0
 
     def to_json(self) -> list[Any]:
-        """Returns it as JSON has it."""
+        """Returns the distribution as a JSON list."""
         return [self.kind, list(self.values), list(self.counts), self.other, self.missing, self.complete]
 
     @classmethod
     def from_json(cls, fields: Sequence[Any]) -> Self:
-        """Returns what `to_json` wrote."""
+        """Returns a distribution from the list of `to_json`."""
         kind, values, counts, *rest = fields
         return cls(kind, tuple(values), tuple(counts), *rest)
 
 
 class NumberSketch:
-    """Numbers of one file, added batch by batch."""
+    """A quantile sketch of the numbers of one file, filled batch by batch."""
 
     def __init__(self) -> None:
         self._sketch = sketches.QuantilesSketch(_SKETCH_ERROR, _MOST_ROWS, 1)
         self._present = self._missing = 0
 
     def add(self, values: np.ndarray, missing: int) -> None:
-        """Adds float [n]; what is not finite counts as missing."""
+        """Adds float [n]; values that are not finite count as missing."""
         finite = values[np.isfinite(values)].astype(np.float64)
         self._present += len(finite)
         self._missing += missing + len(values) - len(finite)
@@ -81,7 +84,7 @@ class NumberSketch:
             self._sketch.AddValues(pa.array(finite))
 
     def distribution(self) -> Distribution:
-        """Returns what was added."""
+        """Returns the distribution of the numbers added."""
         if not self._present:
             return Distribution("number", missing=float(self._missing))
         found = self._sketch.GetQuantilesAndCumulativeWeights(ATOMS)
@@ -90,7 +93,7 @@ class NumberSketch:
 
 
 class TokenSketch:
-    """Tokens of one file, added batch by batch."""
+    """A heavy-hitter sketch of the tokens of one file, filled batch by batch."""
 
     def __init__(self) -> None:
         self._sketch = sketches.MisraGriesSketch(_SKETCHED)
@@ -104,7 +107,7 @@ class TokenSketch:
             self._sketch.AddValues(tokens.cast(pa.binary()))
 
     def distribution(self) -> Distribution:
-        """Returns what was added; of more tokens than are counted exactly, those that are surely common."""
+        """Returns the distribution of the tokens added, without those that an inexact count may rank too high."""
         found = self._sketch.Estimate().flatten() if self._present else [pa.array([]), pa.array([])]
         tokens, counts = found[0].to_pylist(), np.asarray(found[1], dtype=np.float64)
         counted = {token.decode("utf-8", "replace"): count for token, count in zip(tokens, counts, strict=True)}
@@ -113,16 +116,16 @@ class TokenSketch:
         return _category(counted, self._present, float(self._missing), complete=complete, least=least)
 
 
-def merged(parts: Iterable[Distribution]) -> Distribution:
-    """Returns the distribution of the rows of all parts together.
+def merge(parts: Iterable[Distribution]) -> Distribution:
+    """Merges the distributions of parts into that of all their rows.
 
     Raises:
-        ValueError: There is none, or they are of different kinds.
+        ValueError: There is no part, or parts are of different kinds.
     """
     every = list(parts)
     kinds = {part.kind for part in every}
     if len(kinds) != 1:
-        raise ValueError(f"distributions of one kind add up. Received: {sorted(kinds) or 'none'}.")
+        raise ValueError(f"only distributions of one kind can be merged. Received: {sorted(kinds) or 'none'}.")
     missing = sum(part.missing for part in every)
     if len(every) == 1:
         return every[0]

@@ -1,7 +1,7 @@
-"""How far two distributions of a column lie apart: bins that both share, their divergences, and what chance gives.
+"""Divergences of two distributions of a column over common bins, and the divergence that chance explains.
 
-A bin is a value of its own, a range, or a rest; missing is always a bin of its own, so that shares add up to 1 over all
-rows. Measures are
+A bin is a single value, a range, or all other values. Missing is always a bin of its own, so the shares of all rows add
+up to 1. The measures are
 
 * `js`, the Jensen-Shannon divergence to base 2, from 0 (equal) to 1 (nothing in common): the mean of the
   Kullback-Leibler divergences of both from their mean (Lin 1991);
@@ -9,7 +9,7 @@ rows. Measures are
 
 Two samples of one distribution differ as well. Of n and m rows, 8 ln 2 n m / (n + m) js is about chi-squared with one
 degree of freedom less than there are bins, and the difference of a share s is about normal with variance
-s (1 - s) (1/n + 1/m). `js_chance` and `linf_chance` are what these exceed once in ten thousand comparisons.
+s (1 - s) (1/n + 1/m). `js_chance` and `linf_chance` are exceeded by chance once in ten thousand comparisons.
 """
 
 import math
@@ -19,23 +19,27 @@ from statistics import NormalDist
 
 import numpy as np
 
-from components.data_gate.distribution import Distribution
+from fullpass.components.data_gate.distribution import Distribution
 
 BINS = 20
-"""Ranges that numbers are cut into, with about as many rows of the data before in each."""
+"""Ranges that numbers are cut into, each with about as many rows of the earlier data."""
 _TOKENS = 100
 _LEAST_EXPECTED = 5
-"""Rows expected in a bin of a single value; below, counts are no measure of a share (Cochran)."""
+"""Smallest expected count of a bin of a single value (Cochran's rule)."""
 _CHANCE = 1e-4
 MISSING, OTHER = "missing", "other values"
 
 
 @dataclass(frozen=True)
 class Divergence:
-    """Two distributions side by side.
+    """Two distributions over common bins.
 
-    bins: what each bin is. before, now: share of rows in each; of no rows, zeros. unseen: share of the rows now whose
-    token the data before did not have at all; 0 where that is not known.
+    Attributes:
+        bins: name of each bin.
+        before, now: share of rows in each bin; zeros where there are no rows.
+        js, linf: the divergences.
+        js_chance, linf_chance: what they are by chance in samples of these sizes.
+        unseen: share of the rows now whose token the earlier data did not have; 0 where that is not known.
     """
 
     bins: tuple[str, ...]
@@ -49,11 +53,11 @@ class Divergence:
 
 
 def divergence(before: Distribution, now: Distribution) -> Divergence:
-    """Returns how two distributions of one kind differ.
+    """Returns the divergence of two distributions of one kind.
 
     Args:
-        before: decides the ranges of numbers.
-        now: compared with it.
+        before: the earlier data, which decides the ranges of numbers.
+        now: the newer data.
     """
     cut = _number_bins if before.kind == "number" else _token_bins
     bins, counts_before, counts_now = cut(before, now)
@@ -87,7 +91,7 @@ def _relative_entropy(p: np.ndarray, q: np.ndarray) -> float:
 
 
 def share_by_chance(share: float, inverse: float, comparisons: int = 1) -> float:
-    """Returns the difference of a share that two samples hardly ever exceed.
+    """Returns the difference of a share that chance exceeds once in 10,000 pairs of samples.
 
     Args:
         share: in both together.
@@ -99,7 +103,7 @@ def share_by_chance(share: float, inverse: float, comparisons: int = 1) -> float
 
 
 def _js_by_chance(bins: int, inverse: float) -> float:
-    """Returns the divergence that two samples hardly ever exceed; chi-squared by Wilson and Hilferty (1931)."""
+    """Returns the divergence that chance exceeds once in 10,000; chi-squared by Wilson and Hilferty (1931)."""
     freedom = bins - 1
     if freedom < 1:
         return 0.0
@@ -109,7 +113,7 @@ def _js_by_chance(bins: int, inverse: float) -> float:
 
 
 def _most_uncertain(shares: np.ndarray) -> float:
-    """Returns the share that fluctuates most: the one next to a half."""
+    """Returns the share with the largest variance: the one nearest to a half."""
     return float(shares[np.argmin(np.abs(shares - 0.5))])
 
 
@@ -119,7 +123,7 @@ def _shares(counts: Sequence[float]) -> np.ndarray:
 
 
 def _token_bins(before: Distribution, now: Distribution) -> tuple[list[str], list[float], list[float]]:
-    """A bin per token that is common enough to be measured, and one of all others."""
+    """Returns a bin per token that is common enough, and one for all other tokens, with the counts of both sides."""
     of_before, of_now = (dict(zip(d.values, d.counts, strict=True)) for d in (before, now))
     rows = min(before.rows, now.rows)
 
@@ -134,7 +138,7 @@ def _token_bins(before: Distribution, now: Distribution) -> tuple[list[str], lis
 
 
 def _number_bins(before: Distribution, now: Distribution) -> tuple[list[str], list[float], list[float]]:
-    """A bin per value that many rows share, and ranges between those that hold as many rows of before each.
+    """Returns a bin per common value, and ranges of the others with about equally many earlier rows, with the counts.
 
     A range is (from, to]; the first and the last are open.
     """
@@ -142,7 +146,10 @@ def _number_bins(before: Distribution, now: Distribution) -> tuple[list[str], li
     own = [_counts_of(d, heavy) for d in (before, now)]
     rest = [_without(d, heavy) for d in (before, now)]
     edges = _edges(*rest[0], present=before.present)
-    ranges = [_count_ranges(*part, edges) for part in rest]
+    ranges = [
+        np.bincount(np.searchsorted(edges, values), weights=counts, minlength=len(edges) + 1).tolist()
+        for values, counts in rest
+    ]
     bins = [*(f"{value:g}" for value in heavy), *_range_names(edges)]
     return bins, [*own[0], *ranges[0]], [*own[1], *ranges[1]]
 
@@ -164,17 +171,13 @@ def _without(d: Distribution, heavy: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def _edges(values: np.ndarray, counts: np.ndarray, *, present: float) -> np.ndarray:
-    """Returns the values that end a range, but for the last, which is open."""
+    """Returns the upper bound of each range but the last, which is open."""
     ranges = round(BINS * counts.sum() / present) if present else 0
     if ranges < 2:
         return np.array([])
     below = np.cumsum(counts)
     at = np.searchsorted(below, below[-1] * np.arange(1, ranges) / ranges * (1 - 1e-12))
     return np.unique(values[at[at < len(values) - 1]])
-
-
-def _count_ranges(values: np.ndarray, counts: np.ndarray, edges: np.ndarray) -> list[float]:
-    return np.bincount(np.searchsorted(edges, values), weights=counts, minlength=len(edges) + 1).tolist()
 
 
 def _range_names(edges: np.ndarray) -> list[str]:

@@ -1,23 +1,23 @@
-"""What the gate finds in the newest span: what moved, by how much, against what, and what is to be done about it."""
+"""Compares the newest span with the span before it and with the rest of the window, and reports what changed."""
 
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from components.data_gate.config import Check, Divergences, GatesConfig
-from components.data_gate.divergence import Divergence, divergence, share_by_chance
-from components.data_gate.series import Series
-from components.data_gate.summary import Summary, together
-from components.data_gate.verdict import Compared, Finding, Verdict
+from fullpass.components.data_gate.config import Check, Divergences, GatesConfig
+from fullpass.components.data_gate.divergence import Divergence, divergence, share_by_chance
+from fullpass.components.data_gate.gate_verdict import Compared, Finding, Verdict
+from fullpass.components.data_gate.series import Series
+from fullpass.components.data_gate.span_summary import Summary, merge_spans
 
 ALL_DATA = "The data"
-"""What is judged where there are no spans."""
+"""Name of the data of a source without spans."""
 _SEASONS = {"day": 7, "hour": 24}
-"""Unit of spans -> spans after which they are alike again: what differs from the span before, and not from the one a
-season before, is told only if it is apart from the window too."""
+"""Unit of spans -> length of its season, in spans. A change against the span before that is none against the span one
+season before is reported only if it is one against the window too."""
 _OF_DISTRIBUTIONS = ("drift", "label", "missing")
 _POISSON = 4.0
-"""Standard deviations by which a number of rows fluctuates by chance."""
+"""Standard deviations of a number of rows that count as chance."""
 
 
 def judge(
@@ -30,25 +30,26 @@ def judge(
     unit: str | None = None,
     anomalies: Sequence[str] = (),
 ) -> Verdict:
-    """Returns what is to be said of the newest span.
+    """Returns the verdict on the newest span.
 
     Args:
         newest: the span to judge.
         window: the other spans of the window, the oldest first.
-        earlier: spans before the newest that are known from other runs, the oldest first.
-        series: what is looked at.
-        config: the section of the YAML.
-        unit: what a span is: days have a week, and hours a day, in which they are unlike each other as a rule.
-        anomalies: of TFDV, each in words.
+        earlier: spans before the newest that other runs have summarized, the oldest first.
+        series: the series to compare.
+        config: the section `gates:` of the YAML.
+        unit: length of a span. Days differ within a week, and hours within a day.
+        anomalies: descriptions of TFDV's anomalies.
     """
     before = sorted({s.number: s for s in (*earlier, *window)}.values(), key=lambda s: s.number)
     previous = before[-1] if before else None
-    rest = together(window) if len(window) > 1 else None
-    against = [(_named(previous), previous)] if previous else []
+    rest = merge_spans(window) if len(window) > 1 else None
+    against = [(_label(previous), previous)] if previous else []
     if rest is not None:
         against.append((f"the window ({window[0].label} to {window[-1].label})", rest))
     season = next((s for s in before if s.number == newest.number - _SEASONS.get(unit or "", 0)), None)
-    findings = list(_anomalies(anomalies, config))
+    policy = config.anomalies.policy
+    findings = [Finding("anomalies", text.partition(":")[0], policy, text, 1.0) for text in anomalies]
     compared = []
     for name, other in against:
         of_other = [_compare(one, newest, name, other, config) for one in series]
@@ -62,40 +63,55 @@ def judge(
                 moved += _columns(one, newest, name, other, config)
             findings += moved
     findings += _rows(newest, before[-config.history :], config)
-    told = [finding for finding in _once(findings) if finding.policy != "ignore"]
-    alike = season or previous  # the span that the newest should be like
-    echoes = _echoes(told, newest, alike, window, series, config) if alike is not None and rest is not None else []
+    findings = [finding for finding in _most_serious(findings) if finding.policy != "ignore"]
+    reference = season or previous
+    repeated = []
+    if reference is not None and rest is not None:
+        repeated = _repeated(findings, newest, reference, window, series, config)
     order = ("stop", "retrain", "warn")
     return Verdict(
         span=newest.label or ALL_DATA,
         rows=newest.rows,
-        previous=_named(previous) if previous else "",
+        previous=_label(previous) if previous else "",
         window=against[1][0] if len(against) > 1 else "",
-        findings=tuple(sorted((f for f in told if f not in echoes), key=lambda f: (order.index(f.policy), -f.over))),
+        findings=tuple(
+            sorted((f for f in findings if f not in repeated), key=lambda f: (order.index(f.policy), -f.over))
+        ),
         compared=tuple(sorted(compared, key=lambda c: -c.over)),
-        notes=(*_notes(newest, previous), *(f"As told of {alike.label} already: {f.text}" for f in echoes if alike)),
+        notes=(
+            *_notes(newest, previous),
+            *(f"Already reported for {reference.label}: {f.text}" for f in repeated if reference),
+        ),
     )
 
 
-def _echoes(
-    told: Sequence[Finding],
+def _repeated(
+    findings: Sequence[Finding],
     newest: Summary,
-    alike: Summary,
+    reference: Summary,
     window: Sequence[Summary],
     series: Sequence[Series],
     config: GatesConfig,
 ) -> list[Finding]:
-    """Returns what was found in the same way of the span before, or a season before, and has not changed since.
+    """Returns the warnings that the reference span had already, and that have not changed since.
 
-    A change that lasts is apart from the window until the window consists of it, and is told once. What stops a run
-    stops it until someone has looked, and what is a reason to train is one while the window is mixed.
+    A lasting change differs from the window until it fills the window. It is reported once, and later spans carry a
+    note. Findings that stop a run or are a reason to train are reported each time.
+
+    Args:
+        findings: of the newest span.
+        newest: the span to judge.
+        reference: the span one season before, or the span before.
+        window: the other spans of the window.
+        series: the series to compare.
+        config: the section `gates:` of the YAML.
     """
-    repeatable = [f for f in told if f.check in _OF_DISTRIBUTIONS and f.policy == "warn"]
-    if not repeatable:
+    warnings = [f for f in findings if f.check in _OF_DISTRIBUTIONS and f.policy == "warn"]
+    if not warnings:
         return []
-    rest = together([one for one in window if one is not alike])
-    echoes = []
-    for finding in repeatable:
+    rest = merge_spans([one for one in window if one is not reference])
+    repeated = []
+    for finding in warnings:
         mine = [one for one in series if finding.subject in (one.name, one.column)]
         now, then = (
             any(
@@ -103,11 +119,11 @@ def _echoes(
                 for one in mine
                 for f in _of_distribution(one, newer, older, config)
             )
-            for newer, older in ((newest, alike), (alike, rest))
+            for newer, older in ((newest, reference), (reference, rest))
         )
         if then and not now:
-            echoes.append(finding)
-    return echoes
+            repeated.append(finding)
+    return repeated
 
 
 def _of_distribution(one: Series, newer: Summary, older: Summary, config: GatesConfig) -> Iterator[Finding]:
@@ -115,13 +131,13 @@ def _of_distribution(one: Series, newer: Summary, older: Summary, config: GatesC
     yield from _drift(one, _compare(one, newer, "", older, config), config)
 
 
-def _named(summary: Summary) -> str:
+def _label(summary: Summary) -> str:
     return summary.label or "the data of the run before"
 
 
 def _notes(newest: Summary, previous: Summary | None) -> Iterator[str]:
     if previous is None:
-        yield "Nothing to compare with: these are the first data that the gate sees."
+        yield "Nothing to compare with: this is the first data that the gate sees."
     elif newest.number - previous.number > 1:
         gap = newest.number - previous.number - 1
         missing = "1 span" if gap == 1 else f"{gap} spans"
@@ -130,16 +146,16 @@ def _notes(newest: Summary, previous: Summary | None) -> Iterator[str]:
         yield f"{newest.label or ALL_DATA} has no rows; no distribution was compared."
 
 
-def _once(findings: Sequence[Finding]) -> list[Finding]:
-    """Returns the most serious finding of each check and subject: against the span before, or against the window."""
-    first: dict[tuple[str, str], Finding] = {}
+def _most_serious(findings: Sequence[Finding]) -> list[Finding]:
+    """Returns one finding per check and subject: the more serious of those against the span before and the window."""
+    worst: dict[tuple[str, str], Finding] = {}
     for finding in sorted(findings, key=lambda f: -f.over):
-        first.setdefault((finding.check, finding.subject), finding)
-    return list(first.values())
+        worst.setdefault((finding.check, finding.subject), finding)
+    return list(worst.values())
 
 
 def _limits(one: Series, config: GatesConfig) -> tuple[Check, float, float, float]:
-    """Returns check, limits of js, linf and of the change of missing values of a series."""
+    """Returns the check of a series, and its limits of js, of linf, and of the change of missing values."""
     check: Divergences = config.label if one.is_label else config.drift
     own = None if one.is_label else config.drift.features.get(one.column)
     missing = config.missing.max_change
@@ -173,7 +189,7 @@ def _drift(one: Series, c: Compared, config: GatesConfig) -> Iterator[Finding]:
     d = c.divergence
     if c.over <= 1:
         return
-    said = [
+    exceeded = [
         f"{name} {value:.3f}, over {limit:g}" + (f" and the {chance:.3f} of chance" if chance >= 0.001 else "")
         for name, value, limit, chance in (
             ("Jensen-Shannon", d.js, c.js_limit, d.js_chance),
@@ -182,15 +198,15 @@ def _drift(one: Series, c: Compared, config: GatesConfig) -> Iterator[Finding]:
         if value - chance > limit
     ]
     kind = "label" if one.is_label else "drift"
-    text = f"{c.series}: moved against {c.against}: {'; '.join(said)}. {_most_moved(d)}"
+    text = f"{c.series}: drifted from {c.against}: {'; '.join(exceeded)}. {_most_moved(d)}"
     if d.unseen:
         text += f" {d.unseen:.1%} of rows have values that were not there before."
     yield Finding(kind, c.series, check.policy, text, c.over)
 
 
 def _most_moved(d: Divergence) -> str:
-    at = max(range(len(d.bins)), key=lambda i: abs(d.now[i] - d.before[i]))
-    return f"Most of all {d.bins[at]!r}: {d.before[at]:.1%} of rows before, {d.now[at]:.1%} now."
+    index = max(range(len(d.bins)), key=lambda i: abs(d.now[i] - d.before[i]))
+    return f"Most of all {d.bins[index]!r}: {d.before[index]:.1%} of rows before, {d.now[index]:.1%} now."
 
 
 def _columns(one: Series, newest: Summary, against: str, other: Summary, config: GatesConfig) -> Iterator[Finding]:
@@ -203,7 +219,7 @@ def _columns(one: Series, newest: Summary, against: str, other: Summary, config:
         yield Finding("new_columns", one.column, config.new_columns.policy, text, 1 + share)
     if before.present and not now.present:
         text = f"{one.column}: has no value any more; {1 - before.missing_share:.1%} of rows had one in {against}."
-        yield Finding("lost_columns", one.column, config.lost_columns.policy, text, 2 - before.missing_share)
+        yield Finding("dropped_columns", one.column, config.dropped_columns.policy, text, 2 - before.missing_share)
 
 
 def _missing(one: Series, newest: Summary, against: str, other: Summary, config: GatesConfig) -> Iterator[Finding]:
@@ -229,7 +245,7 @@ def _rows(newest: Summary, before: Sequence[Summary], config: GatesConfig) -> It
     median = statistics.median(summary.rows for summary in before)
     low, high = config.rows.min_ratio * median, config.rows.max_ratio * median
     rows, check = newest.rows, config.rows
-    spans = f"the {len(before)} before" if len(before) > 1 else _named(before[0])
+    spans = f"the {len(before)} before" if len(before) > 1 else _label(before[0])
     if rows < low - _POISSON * low**0.5:
         text = (
             f"{rows:,} rows, {rows / median:.0%} of the {median:,.0f} of {spans}"
@@ -242,8 +258,3 @@ def _rows(newest: Summary, before: Sequence[Summary], config: GatesConfig) -> It
             f"{' (median)' if len(before) > 1 else ''}; more than {check.max_ratio:g} times."
         )
         yield Finding("rows", newest.label or ALL_DATA, check.policy, text, rows / high)
-
-
-def _anomalies(anomalies: Sequence[str], config: GatesConfig) -> Iterator[Finding]:
-    for text in anomalies:
-        yield Finding("anomalies", text.partition(":")[0], config.anomalies.policy, text, 1.0)

@@ -1,8 +1,8 @@
-"""What the gate looks at in each row: a series of numbers or tokens for each raw column, and for the label.
+"""The series that the gate compares: numbers or tokens of each raw column, and of the label.
 
-A number is itself; a vector its mean; text its length in characters; a category its tokens. A date moves on by itself,
-so what is looked at is where it stands in periods that a span holds whole: hour in spans of a day, day of the week and
-of the month too in spans of a month.
+A number gives itself, a vector its mean, text its length in characters, and a category its tokens. Dates always
+advance, so a date gives its position in the periods that a span covers whole: the hour in spans of a day; also the day
+of the week and of the month in spans of a month.
 """
 
 import re
@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from components.data_gate.distribution import Distribution, Kind, NumberSketch, TokenSketch
-from components.ingest.derived import derived_column
-from components.ingest.split import instant
-from preprocessing.columns import derived_behind, raw_columns, with_origins
-from preprocessing.config import PreprocessingConfig
-from preprocessing.feature import CategoryFeature, DateFeature, DurationFeature, TextFeature
+from fullpass.components.data_gate.distribution import Distribution, Kind, NumberSketch, TokenSketch
+from fullpass.components.ingest.splitting.assign_split import instant
+from fullpass.components.ingest.splitting.derived_batches import derived_column
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.features.feature import CategoryFeature, DateFeature, DurationFeature, TextFeature
+from fullpass.preprocessing.features.raw_columns import derived_behind, raw_columns, with_origins
 
 LABEL = "label"
 """Name of the label's series; its column keeps its own name."""
@@ -39,10 +39,16 @@ _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
 
 @dataclass(frozen=True)
 class Series:
-    """One thing that is looked at in every row.
+    """A series of numbers or tokens from one column.
 
-    name: for people. column: raw or derived column. what: how the column becomes numbers or tokens. format: of dates.
-    part: of dates. separator: between several tokens of a cell. positive: the label's value that counts as 1.
+    Attributes:
+        name: shown to people.
+        column: raw or derived column.
+        what: how the column becomes numbers or tokens.
+        format: format of dates.
+        part: part of dates.
+        separator: stands between the tokens of a cell.
+        positive: the label's value that counts as 1.
     """
 
     name: str
@@ -55,21 +61,21 @@ class Series:
 
     @property
     def kind(self) -> Kind:
-        """Of its distribution."""
+        """The kind of its distribution."""
         return "category" if self.what in ("token", "date") else "number"
 
     @property
     def is_label(self) -> bool:
-        """Whether it is what the model learns."""
+        """Whether the series is the label."""
         return self.name.startswith(f"{LABEL} ")
 
 
 def series_of(config: PreprocessingConfig, unit: str | None) -> tuple[Series, ...]:
-    """Returns what is looked at, by column, the label last.
+    """Returns the series of a config, by column, the label last.
 
     Args:
         config: features and label.
-        unit: what a span is; None for a source without spans.
+        unit: length of a span; None for a source without spans.
     """
     found: list[Series] = []
     for name, column in raw_columns(config).items():
@@ -112,7 +118,13 @@ def _label(config: PreprocessingConfig) -> Series:
 
 @dataclass
 class Sketches:
-    """Every series of some rows, added batch by batch. config: of which `series` are."""
+    """Sketches of every series, filled batch by batch.
+
+    Attributes:
+        config: features and label, from which the series are made.
+        series: the series to sketch.
+        rows: rows added so far.
+    """
 
     config: PreprocessingConfig
     series: tuple[Series, ...]
@@ -128,9 +140,9 @@ class Sketches:
         """Adds rows.
 
         Args:
-            columns: raw columns [rows], null where missing: float32, binary, or lists of them as in tf.Examples. One
-                that is not there is missing.
-            rows: how many.
+            columns: raw columns [rows], null where missing: float32, binary, or lists of them as in tf.Examples. A
+                column that is absent is missing in all rows.
+            rows: number of rows.
         """
         if not rows:
             return
@@ -148,11 +160,11 @@ class Sketches:
                 sketch.add(tokens.drop_null(), missing + tokens.null_count)
 
     def distributions(self) -> dict[str, Distribution]:
-        """Returns the distributions by name of the series."""
+        """Returns the distribution of each series, by name."""
         return {name: sketch.distribution() for name, sketch in self._sketches.items()}
 
     def _derived(self, column: str, flat: Mapping[str, pa.Array]) -> pa.Array:
-        needed = with_origins({column}, self.config)
+        needed = with_origins([column], self.config.derive)
         columns = [one for one in self._columns if one.name in needed] or self._columns
         return derived_column(column, flat, columns, derived_behind(column, self.config.derive))
 
@@ -176,7 +188,7 @@ def _flat(array: pa.Array | None, rows: int, *, vector: bool) -> pa.Array:
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """Returns text as binary, whatever the reader made of it."""
+    """Returns text as binary, whichever string type the reader chose."""
     return array.cast(pa.binary()) if pa.types.is_large_binary(array.type) else array
 
 
@@ -189,7 +201,7 @@ def _numbers(present: pa.Array, series: Series) -> np.ndarray:
 
 
 def _tokens(present: pa.Array, series: Series) -> pa.Array:
-    """Returns the tokens of values, null where one tells none."""
+    """Returns the tokens of values, null where a value has none."""
     if series.what == "date":
         return _date_parts(_text(present), series)
     if not (pa.types.is_binary(present.type) or pa.types.is_string(present.type)):
@@ -206,7 +218,7 @@ def _tokens(present: pa.Array, series: Series) -> pa.Array:
 
 
 def _text(values: pa.Array) -> pa.Array:
-    """Returns binary values as text; what is not UTF-8 is written with replacement characters."""
+    """Returns binary values as text, with replacement characters for bytes that are not UTF-8."""
     if not pa.types.is_binary(values.type):
         return values.cast(pa.string())
     try:
@@ -216,7 +228,7 @@ def _text(values: pa.Array) -> pa.Array:
 
 
 def _date_parts(texts: pa.Array, series: Series) -> pa.Array:
-    """Returns the part of each date as text, null for what is no date. Of times hardly two are equal, of hours many."""
+    """Returns a part of each date as text, null where there is no date. Each distinct hour or text is parsed once."""
     iso = series.format == "iso"
     keys = pc.utf8_slice_codeunits(texts, 0, 13) if iso else texts
     distinct = keys.dictionary_encode()

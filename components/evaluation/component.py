@@ -1,32 +1,37 @@
-"""The Evaluator: TFX's, which finds out which span is the newest, judges slices, and tells readers without TFMA.
+"""The Evaluator component: measures a model and the last blessed one on the eval split, and blesses or refuses it.
 
-Which span is the newest follows from the examples, which caches compare anyway. As a parameter it would have to be
-known when the pipeline is built; a package for Kubeflow is built once for every window.
-
-TFMA can hold thresholds per slice, but not only those of slices with rows enough: where `min_slice_size` leaves a slice
-out, its thresholds count as missed.
+The newest span follows from the examples, which are part of the cache key anyway. A parameter would have to be known
+when the pipeline is built, and a package for Kubeflow is built once for every window.
 """
 
+import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import apache_beam as beam
+import numpy as np
 from tfx import types
-from tfx.components.evaluator import executor
-from tfx.dsl.components.base import base_beam_component, executor_spec
+from tfx.dsl.components.base import base_beam_component, base_beam_executor, executor_spec
 from tfx.dsl.io import fileio
-from tfx.types import artifact_utils, component_spec, standard_artifacts, standard_component_specs
-from tfx.utils import json_utils
+from tfx.types import artifact_utils, component_spec, standard_artifacts
 
-from components.evaluation.config import EvaluationConfig
-from components.evaluation.eval_config import NEWEST, eval_config
-from components.evaluation.measured import write_measured
-from components.evaluation.verdict import read_verdict
-from preprocessing.columns import span_in_row_ids
+from fullpass.components.evaluation.beam_evaluation import Evaluate
+from fullpass.components.evaluation.config import EvaluationConfig
+from fullpass.components.evaluation.evaluation_verdict import is_blessed, judge
+from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, FILE, Rows, read_measured, text_of, to_json
+from fullpass.components.evaluation.slice_rows import SliceKey
+from fullpass.components.evaluation.slice_states import MOST_SLICES, SliceAccumulator, State
+from fullpass.components.evaluation.tfma_files import write_tfma_files
+from fullpass.components.ingest.component import rows_of
+from fullpass.components.transform.component import serving_model, split_files
+from fullpass.preprocessing.features.raw_columns import RawColumn, span_in_row_ids
+
+SPLIT = "eval"
 
 
-class Executor(executor.Executor):
-    """Evaluates as TFX does, by a config in which NEWEST is the newest span; blesses nothing that misses on a slice."""
+class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
+    """Runs the evaluation on Beam, writes what was measured, and describes the blessing."""
 
     def Do(
         self,
@@ -35,46 +40,115 @@ class Executor(executor.Executor):
         exec_properties: dict[str, Any],
     ) -> None:
         """See base class."""
-        name = standard_component_specs.EVAL_CONFIG_KEY
-        text = with_newest_span(exec_properties[name], input_dict[standard_component_specs.EXAMPLES_KEY])
-        super().Do(input_dict, output_dict, {**exec_properties, name: text})
         config = EvaluationConfig.model_validate_json(exec_properties["evaluated"])
+        options = json.loads(exec_properties["options"])
+        examples = input_dict["examples"]
+        models = [artifact for name in ("model", "baseline_model") for artifact in (input_dict.get(name) or [])[:1]]
+        newest = span_in_row_ids(max(artifact.span for artifact in examples)) if options["spanned"] else None
+        exports = [str(serving_model([model])) for model in models]
+        metrics = tuple(dict.fromkeys((ALWAYS_MEASURED, *config.metrics, *config.thresholds)))
+        accumulator = SliceAccumulator(metrics, config.slices, newest, len(models))
         evaluation, blessing = (
             artifact_utils.get_single_instance(output_dict[name]) for name in ("evaluation", "blessing")
         )
-        write_measured(evaluation.uri)
-        verdict = read_verdict(evaluation.uri, config, blessed=False)
-        if blessing.get_int_custom_property("blessed") and not verdict.slices_hold:
-            fileio.remove(f"{blessing.uri}/BLESSED")
-            with fileio.open(f"{blessing.uri}/NOT_BLESSED", "w") as file:
-                file.write("")
-            blessing.set_int_custom_property("blessed", 0)
-        if not blessing.get_int_custom_property("blessed"):
-            logging.warning("Not blessed:\n%s", "\n".join(verdict.reasons))
+        with self._make_beam_pipeline() as pipeline:
+            states = (
+                pipeline
+                | "Files" >> beam.Create(split_files(examples, SPLIT))
+                | "Evaluate" >> Evaluate(accumulator, exports, options["columns"], rows_of(examples, SPLIT))
+            )
+            _ = states | "Write" >> beam.Map(_write_results, accumulator, config, evaluation.uri, exports)
+        measured = read_measured(evaluation.uri)
+        blessed = is_blessed(measured, config)
+        _describe(blessing, models, blessed=blessed)
+        if not blessed:
+            logging.warning("Not blessed:\n%s", "\n".join(judge(measured, config, blessed=False).reasons))
 
 
-def with_newest_span(config: str, examples: Sequence[types.Artifact]) -> str:
-    """Returns an evaluation config, as JSON, with the number of the newest span in it as row ids have it."""
-    return config.replace(NEWEST, str(span_in_row_ids(max(artifact.span for artifact in examples))))
+def _write_results(
+    state: State, accumulator: SliceAccumulator, config: EvaluationConfig, folder: str, exports: Sequence[str]
+) -> None:
+    """Writes the files of the evaluation, as the last step on Beam: no state goes through a file."""
+    _warn_of_crowded(state, config)
+    measured = _measured(accumulator, state)
+    blessed = is_blessed(list(measured.values()), config)
+    write_tfma_files(folder, config, measured, blessed=blessed, newest_span=accumulator.newest, exports=exports)
+    with fileio.open(f"{folder}/{FILE}", "w") as file:
+        file.write(to_json(list(measured.values())))
 
 
-class EvaluatorSpec(standard_component_specs.EvaluatorSpec):
-    """TFX's, with `evaluation:` of the YAML."""
+def _measured(accumulator: SliceAccumulator, state: State) -> dict[SliceKey, Rows]:
+    """Returns the metrics of each slice: of all rows and of the newest span first."""
+    found = accumulator.measure(state)
+    measured = {}
+    for key in sorted(state.places, key=lambda key: (key.entry, key.newest, key.values)):
+        columns = accumulator.slices[key.entry] if key.entry >= 0 else ()
+        shared = tuple(sorted((column, text_of(value)) for column, value in zip(columns, key.values, strict=True)))
+        place = state.places[key]
+        values, errors = ([_at(place, one) for one in every] for every in (found.values, found.errors))
+        measured[key] = Rows(
+            shared,
+            values[0],
+            values[1] if len(values) > 1 else {},
+            key.newest,
+            errors[0],
+            errors[1] if len(errors) > 1 else {},
+            _at(place, found.differences),
+        )
+    return measured
+
+
+def _at(place: int, values: Mapping[str, np.ndarray]) -> dict[str, float]:
+    return {name: float(of_slices[place]) for name, of_slices in values.items()}
+
+
+def _warn_of_crowded(state: State, config: EvaluationConfig) -> None:
+    for entry in sorted(state.crowded):
+        columns = ", ".join(config.slices[entry])
+        logging.warning(
+            "evaluation.slices: %s has more than %d values, so none of its slices is measured. Slice by columns "
+            "with fewer values.",
+            columns,
+            MOST_SLICES,
+        )
+
+
+def _describe(blessing: types.Artifact, models: Sequence[types.Artifact], *, blessed: bool) -> None:
+    """Marks the blessing as Pusher and the look-up of the last blessed model read it."""
+    for name, model in zip(("current_model", "baseline_model"), models, strict=False):
+        blessing.set_string_custom_property(name, model.uri)
+        blessing.set_int_custom_property(f"{name}_id", model.id)
+    blessing.set_int_custom_property("blessed", int(blessed))
+    with fileio.open(f"{blessing.uri}/{'BLESSED' if blessed else 'NOT_BLESSED'}", "w") as file:
+        file.write("")
+
+
+class EvaluatorSpec(component_spec.ComponentSpec):
+    """Parameters, inputs and outputs of the Evaluator."""
 
     PARAMETERS = {
-        **standard_component_specs.EvaluatorSpec.PARAMETERS,
         "evaluated": component_spec.ExecutionParameter(type=str),
+        "options": component_spec.ExecutionParameter(type=str),
+    }
+    INPUTS = {
+        "examples": component_spec.ChannelParameter(type=standard_artifacts.Examples),
+        "model": component_spec.ChannelParameter(type=standard_artifacts.Model),
+        "baseline_model": component_spec.ChannelParameter(type=standard_artifacts.Model, optional=True),
+    }
+    OUTPUTS = {
+        "evaluation": component_spec.ChannelParameter(type=standard_artifacts.ModelEvaluation),
+        "blessing": component_spec.ChannelParameter(type=standard_artifacts.ModelBlessing),
     }
 
 
 class Evaluator(base_beam_component.BaseBeamComponent):
-    """Measures a model, and the last blessed one, on the eval split, and blesses it if it holds.
+    """Measures a model and the last blessed one on the eval split, and blesses the model if it holds its thresholds.
 
-    Outputs: `evaluation`, as TFMA writes it, and `measured.json`; `blessing`.
+    Outputs: `evaluation`, with `measured.json` and the files of TFMA; `blessing`.
     """
 
     SPEC_CLASS = EvaluatorSpec
-    EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(Executor)
+    EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(EvaluatorExecutor)
 
     def __init__(
         self,
@@ -83,26 +157,28 @@ class Evaluator(base_beam_component.BaseBeamComponent):
         examples: types.BaseChannel,
         model: types.BaseChannel,
         baseline_model: types.BaseChannel,
+        columns: Mapping[str, RawColumn],
         spanned: bool,
     ):
         """Constructs the component.
 
         Args:
-            config: the section of the YAML.
+            config: the section `evaluation:` of the YAML.
             examples: raw examples of every span.
-            model: the new one.
-            baseline_model: the last blessed one, if there is one.
+            model: the new model.
+            baseline_model: the last blessed model, if there is one.
+            columns: the raw columns, by name.
             spanned: whether the source has spans.
         """
+        sliced = sorted({column for entry in config.slices for column in entry})
+        options = {"columns": {name: columns[name].type for name in sliced}, "spanned": spanned}
         super().__init__(
             EvaluatorSpec(
+                evaluated=config.model_dump_json(),
+                options=json.dumps(options),
                 examples=examples,
                 model=model,
                 baseline_model=baseline_model,
-                eval_config=eval_config(config, spanned=spanned),
-                evaluated=config.model_dump_json(),
-                example_splits=json_utils.dumps(None),
-                fairness_indicator_thresholds=json_utils.dumps(None),
                 evaluation=types.Channel(type=standard_artifacts.ModelEvaluation),
                 blessing=types.Channel(type=standard_artifacts.ModelBlessing),
             )

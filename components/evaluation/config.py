@@ -1,23 +1,26 @@
-"""`evaluation:` of the YAML: what is measured, on which slices, and what a model must reach."""
+"""`evaluation:` of the YAML: the metrics, the slices, and the thresholds of a model."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from preprocessing.spec import Count, Name, Real, Spec
+from fullpass.preprocessing.spec import Count, Name, Real, Spec
 
 
 class Bounds(Spec):
-    """What a metric must reach on some rows."""
+    """Bounds of a metric on some rows."""
 
     min: Real | None = None
     """Smallest value allowed."""
     max: Real | None = None
     """Largest value allowed."""
     not_worse_than: Literal["blessed"] | None = None
-    """Compare with the last blessed model; on a first run there is none, and the comparison holds."""
+    """Compare with the last blessed model. On a first run there is none, and the comparison holds."""
     tolerance: Annotated[float, Field(strict=True, ge=0)] = 0.0
     """By how much it may be worse than the last blessed model."""
+    confidence: Annotated[float, Field(strict=True, gt=0.5, lt=1)] | None = None
+    """With not_worse_than: it is worse only if it is so beyond chance, with this confidence, such as 0.95. Chance is
+    estimated by how the difference of the two models varies over groups of the same rows. null: as measured."""
 
     @model_validator(mode="after")
     def _says_something(self) -> "Bounds":
@@ -27,57 +30,59 @@ class Bounds(Spec):
             raise ValueError(f"min must not exceed max. Received: min={self.min:g}, max={self.max:g}.")
         if self.tolerance and self.not_worse_than is None:
             raise ValueError("tolerance goes with not_worse_than: blessed. Add that, or lower min.")
+        if self.confidence is not None and self.not_worse_than is None:
+            raise ValueError("confidence goes with not_worse_than: blessed. Add that, or remove confidence.")
         return self
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is asked for."""
+        """Whether there is no bound."""
         return self.min is None and self.max is None and self.not_worse_than is None
 
 
 class SliceBounds(Bounds):
-    """What a metric must reach on every slice of `evaluation.slices`, each for itself."""
+    """Bounds of a metric on every slice of `evaluation.slices`."""
 
     min_examples: Count = 100
-    """Slices of fewer rows, by their weights, are shown and not judged: chance alone moves them."""
+    """Slices of fewer rows, by weight, are shown but never block a push: their metrics vary by chance."""
 
 
 class SlicedBounds(Bounds):
-    """What a metric must reach on some rows together, and on each slice of them."""
+    """Bounds of a metric on some rows together, and on each slice of them."""
 
     slices: SliceBounds | None = None
-    """What it must reach on every slice of `evaluation.slices` that has rows enough."""
+    """Bounds on every slice of `evaluation.slices` that has `min_examples` rows."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is asked for."""
+        """Whether there is no bound."""
         return not self.bounds_rows and self.slices is None
 
     @property
     def bounds_rows(self) -> bool:
-        """Whether anything is asked of the rows together."""
+        """Whether there are bounds on the rows together."""
         return not super().is_empty
 
 
 class Threshold(SlicedBounds):
-    """What a metric must reach for a model to be blessed: on all rows of the eval split, and on the newest."""
+    """Bounds that a model must hold to be blessed: on the whole eval split, and on the newest span."""
 
     newest_span: SlicedBounds | None = None
-    """What it must reach on the rows of the window's newest span alone, where the source has spans."""
+    """Bounds on the rows of the window's newest span alone, where the source has spans."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is asked for."""
+        """Whether there is no bound."""
         return super().is_empty and self.newest_span is None
 
 
 class EvaluationConfig(Spec):
-    """What is measured on the eval split, on which slices, and what a model must reach to be blessed."""
+    """The metrics of the eval split, the slices, and the thresholds that a model must hold to be blessed."""
 
     metrics: tuple[Name, ...] = ()
     """Metric names; by default those usual for the task. Metrics with a threshold are always measured."""
     slices: tuple[tuple[Name, ...], ...] = ()
     """Each entry is a list of raw columns; metrics are also given per combination of their values."""
     thresholds: dict[Name, Threshold] = Field(default_factory=dict)
-    """Metric -> what it must reach, on all rows, on each slice, and on the newest span; without any, a model is blessed
-    when evaluation succeeds."""
+    """Metric -> its bounds on all rows, on each slice, and on the newest span. Without any, a model is blessed when
+    evaluation succeeds."""

@@ -5,43 +5,36 @@ import json
 import tensorflow_model_analysis as tfma
 from google.protobuf import wrappers_pb2
 
-from components.evaluation.config import Bounds, EvaluationConfig, Threshold
-from components.evaluation.measured import ALWAYS_MEASURED, BASELINE, CANDIDATE
-from components.evaluation.metrics import METRICS, Metric
-from preprocessing.outputs import EXAMPLE_WEIGHT, LABEL, SPAN
-
-TRANSFORM_SIGNATURE = "transform_features"
-
-
-NEWEST = "NEWEST_SPAN"
-"""Stands for the newest span until the Evaluator has its examples."""
+from fullpass.components.evaluation.config import Bounds, EvaluationConfig, Threshold
+from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, BASELINE, CANDIDATE
+from fullpass.components.evaluation.metrics import METRICS, Metric
+from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, SPAN
+from fullpass.trainer.export.signatures import SERVING_DEFAULT, TRANSFORM_FEATURES
 
 
-def eval_config(config: EvaluationConfig, *, spanned: bool = False) -> tfma.EvalConfig:
-    """Returns what TFMA runs: metrics, slices, thresholds but those on slices, the last blessed model as baseline.
+def eval_config(config: EvaluationConfig, newest_span: int | None = None) -> tfma.EvalConfig:
+    """Returns the config of TFMA: metrics, slices, all thresholds except those on slices, and the baseline model.
 
     Labels and weights come from the export's `transform_features`, predictions from `serving_default`.
 
     Args:
-        config: the section.
-        spanned: whether the source has spans; the newest is measured for itself too, and by slice.
+        config: the section `evaluation:` of the YAML.
+        newest_span: number of the newest span as row ids hold it, which is measured by itself too, with its slices;
+            None where the source has no spans.
     """
-    newest = {SPAN: NEWEST} if spanned else {}
+    newest = {} if newest_span is None else {SPAN: str(newest_span)}
     rows = [{}, newest] if newest else [{}]
     spec = {
-        "signature_name": "serving_default",
+        "signature_name": SERVING_DEFAULT,
         "prediction_key": "scores",
         "label_key": LABEL,
         "example_weight_key": EXAMPLE_WEIGHT,
-        "preprocessing_function_names": [TRANSFORM_SIGNATURE],
+        "preprocessing_function_names": [TRANSFORM_FEATURES],
     }
     names = dict.fromkeys([*config.metrics, *config.thresholds])
     metrics = [_metric(METRICS[name], name, config.thresholds.get(name), newest) for name in names]
     return tfma.EvalConfig(
-        model_specs=[
-            tfma.ModelSpec(name=CANDIDATE, **spec),
-            tfma.ModelSpec(name=BASELINE, is_baseline=True, **spec),
-        ],
+        model_specs=[tfma.ModelSpec(name=CANDIDATE, **spec), tfma.ModelSpec(name=BASELINE, is_baseline=True, **spec)],
         slicing_specs=[
             tfma.SlicingSpec(feature_keys=list(columns), feature_values=values)
             for columns in ((), *config.slices)
@@ -66,18 +59,19 @@ def _metric(metric: Metric, name: str, threshold: Threshold | None, newest: dict
     )
     if threshold is not None:
         if threshold.bounds_rows:
-            config.per_slice_thresholds.append(_on({}, _threshold(metric, threshold)))
+            config.per_slice_thresholds.append(_on({}, metric_threshold(metric, threshold)))
         if threshold.newest_span is not None and threshold.newest_span.bounds_rows and newest:
-            config.per_slice_thresholds.append(_on(newest, _threshold(metric, threshold.newest_span)))
+            config.per_slice_thresholds.append(_on(newest, metric_threshold(metric, threshold.newest_span)))
     return config
 
 
 def _on(values: dict[str, str], threshold: tfma.MetricThreshold) -> tfma.PerSliceMetricThreshold:
-    """Returns a threshold on all examples, or those of one span; a plain `threshold` would hold for every slice too."""
+    """Returns a threshold on all examples or on one span; TFMA's plain `threshold` would apply to every slice too."""
     return tfma.PerSliceMetricThreshold(slicing_specs=[tfma.SlicingSpec(feature_values=values)], threshold=threshold)
 
 
-def _threshold(metric: Metric, threshold: Bounds) -> tfma.MetricThreshold:
+def metric_threshold(metric: Metric, threshold: Bounds) -> tfma.MetricThreshold:
+    """Returns the bounds of a metric as TFMA has them."""
     result = tfma.MetricThreshold()
     if threshold.min is not None:
         result.value_threshold.lower_bound.value = threshold.min

@@ -1,10 +1,10 @@
-"""The metrics of the YAML: which task each fits, which way is better, and its TFMA class."""
+"""The metrics of the YAML: their tasks, their direction, and their TFMA classes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from preprocessing.label import Task
+from fullpass.preprocessing.features.label import Task
 
 
 @dataclass(frozen=True)

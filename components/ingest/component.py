@@ -9,11 +9,10 @@ from tfx.dsl.components.base import base_beam_component, base_beam_executor, exe
 from tfx.dsl.components.common import resolver
 from tfx.types import artifact_utils, component_spec, standard_artifacts
 
-from components.ingest.first_pass import with_cuts
-from components.ingest.ingest import Ingest as Ingestion
-from components.ingest.ingest import finish, run
-from components.ingest.manifest import Manifest
-from components.ingest.request import KnownSpan, Request, SpanRequest, read_request
+from fullpass.components.ingest.ingest import finish, ingest_of, run
+from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, SpanRequest, read_request
+from fullpass.components.ingest.splitting.stratified_pass import with_cuts
+from fullpass.components.ingest.writing.manifest import Manifest
 
 FINGERPRINT = "fingerprint"
 LABEL = "label"
@@ -33,7 +32,7 @@ class IngestExecutor(base_beam_executor.BaseBeamExecutor):
         artifacts = _one_each(artifact_utils.get_single_instance(output_dict["examples"]), request.spans)
         output_dict["examples"] = artifacts
         ingestions = [
-            _ingestion(request, span, artifact.uri) for span, artifact in zip(request.spans, artifacts, strict=True)
+            ingest_of(request, span, artifact.uri) for span, artifact in zip(request.spans, artifacts, strict=True)
         ]
         ingestions = [with_cuts(ingestion, self._make_beam_pipeline) for ingestion in ingestions]
         if ingestions:
@@ -51,18 +50,6 @@ def _one_each(artifact: types.Artifact, spans: Sequence[SpanRequest]) -> list[ty
     for one, span in zip(copies, spans, strict=True):
         one.uri = f"{artifact.uri}/{span.label}"
     return copies
-
-
-def _ingestion(request: Request, span: SpanRequest, folder: str) -> Ingestion:
-    return Ingestion(
-        config=request.config,
-        files=span.files,
-        splits=request.splits,
-        columns=request.columns,
-        folder=folder,
-        gzip=request.gzip,
-        span=span.number if request.spanned else None,
-    )
 
 
 def describe(examples: types.Artifact, manifest: Manifest, span: SpanRequest) -> None:

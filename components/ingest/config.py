@@ -4,10 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Tag, model_validator
 
-from components.ingest.shards import Layout
-from components.ingest.sources import Source, discriminator
-from preprocessing.config import ColumnType
-from preprocessing.spec import Count, Flag, Fraction, Name, NonNegative, Spec
+from fullpass.components.ingest.sources.source_config import Source, discriminator
+from fullpass.components.ingest.writing.shards import Layout
+from fullpass.preprocessing.config import ColumnType
+from fullpass.preprocessing.spec import Count, Flag, Fraction, Name, NonNegative, Spec
 
 Ratios = dict[Name, Annotated[float, Field(strict=True, gt=0)]]
 _EIGHT_TO_TWO: dict[str, float] = {"train": 8.0, "eval": 2.0}
@@ -101,7 +101,7 @@ class RecordsConfig(Spec):
     """Another seed gives another order."""
 
     def layout(self, *, gzip: bool) -> Layout:
-        """Returns how files are written, `gzip` being what `compression` comes to."""
+        """Returns how files are written; `gzip` says whether they are compressed."""
         return Layout(self.shard_mb << 20, self.readers, gzip, self.seed if self.shuffle else None)
 
 
@@ -114,9 +114,9 @@ class BadRows(Spec):
     """Absolute limit, beside the fraction."""
 
 
-class SplitOverlap(Spec):
+class SplitLeakage(Spec):
     """How many rows of a split may stand in another split too, equal in every column that is read, before the run
-    fails. They are counted and shown in any case: what is measured on rows of train is known already."""
+    fails. They are counted and shown in any case: a metric measured on rows of train is too good."""
 
     max_fraction: Fraction = 1.0
     """Largest share of a split's rows, for every pair of splits; train is the other one where it is of the pair."""
@@ -143,7 +143,7 @@ class WindowConfig(Spec):
 
 
 class DataConfig(Spec):
-    """Where rows come from and what becomes of them."""
+    """Where rows come from, and how they are split and written."""
 
     source: Source
     """Files, a database, or a function that gives rows."""
@@ -155,7 +155,7 @@ class DataConfig(Spec):
     """Which row belongs to which split; not used where the source has data per split."""
     records: RecordsConfig = RecordsConfig()
     bad_rows: BadRows = BadRows()
-    split_overlap: SplitOverlap = SplitOverlap()
+    split_leakage: SplitLeakage = SplitLeakage()
     span: SpanColumn | None = None
     """Which span a row belongs to, where that does not stand in `source.path`."""
     window: WindowConfig = WindowConfig()
@@ -185,7 +185,7 @@ class IngestConfig(Spec):
     split: Split
     records: RecordsConfig
     bad_rows: BadRows
-    split_overlap: SplitOverlap = SplitOverlap()
+    split_leakage: SplitLeakage = SplitLeakage()
     derive: dict[Name, Name] = Field(default_factory=dict)
     """The derived columns that the split reads."""
     span: SpanColumn | None = None

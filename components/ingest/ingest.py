@@ -1,11 +1,11 @@
 """Raw files to split, sharded TFRecords, with every row accounted for: read = written + quarantined.
 
-A worker reads a portion at a time, of about 64 MB: a part of a large file, or several small files. It leaves a piece
-of records per split, and its counts. What is in a portion depends on the files alone, so the records are the same
-however many workers there are. Of every row written a hash of its content is kept until the end, so that rows that
-stand in two splits are counted.
+A worker does one read task at a time, about 64 MB: a part of a large file, or several small files. It writes a chunk of
+records per split, and its counts. A read task depends on the files only, so the number of workers does not change the
+records. The hash of every written row is kept until the end, to count rows that stand in two splits.
 """
 
+import glob
 import json
 import time
 from collections import Counter
@@ -20,32 +20,29 @@ import pyarrow.parquet as pq
 from absl import logging
 from tfx.dsl.io import fileio
 
-from components.ingest.config import IngestConfig
-from components.ingest.content import hashes
-from components.ingest.encode import entries, examples
-from components.ingest.files import SourceFile
-from components.ingest.hash_runs import Run, RunWriter
-from components.ingest.manifest import MANIFEST, QUARANTINE, FileCount, Manifest
-from components.ingest.overlap import check_overlaps, count_overlaps
-from components.ingest.pace import Pace
-from components.ingest.portions import Portion, spread
-from components.ingest.reading import WHOLE, BadRow, Reading, Rows, cell_text
-from components.ingest.rows import convert_columns, place_rows, read_rows, reading_of
-from components.ingest.shards import Layout, Piece
-from components.ingest.split import NO_SPLIT, split_column
-from components.ingest.strata import Cuts
-from components.ingest.write import PENDING, JoinPieces, PieceWriter, publish
-from preprocessing.columns import RAW_ROW_ID, ROW_BITS, SPAN_FILE_BITS, RawColumn, span_in_row_ids
-from preprocessing.errors import UserError
+from fullpass.components.artifact_files import read_json
+from fullpass.components.ingest.config import IngestConfig
+from fullpass.components.ingest.read_rate import ReadRate
+from fullpass.components.ingest.readers.prepare_rows import convert_columns, place_rows, read_rows, reading_of
+from fullpass.components.ingest.readers.read_tasks import ReadTask, spread
+from fullpass.components.ingest.readers.reader import WHOLE, BadRow, Reading, Rows, text_at
+from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.spans.ingest_request import Request, SpanRequest
+from fullpass.components.ingest.splitting.assign_split import NO_SPLIT, split_column
+from fullpass.components.ingest.splitting.hash_runs import Run, RunWriter
+from fullpass.components.ingest.splitting.row_hash import hashes
+from fullpass.components.ingest.splitting.split_leakage import check_overlaps, count_overlaps
+from fullpass.components.ingest.splitting.stratified import Cuts
+from fullpass.components.ingest.writing.encode import entries, examples
+from fullpass.components.ingest.writing.manifest import MANIFEST, QUARANTINE, FileCount, Manifest
+from fullpass.components.ingest.writing.record_writer import PENDING, ChunkWriter, JoinChunks, publish
+from fullpass.components.ingest.writing.shards import Chunk, Layout
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID, ROW_BITS, SPAN_FILE_BITS, RawColumn, span_in_row_ids
+from fullpass.preprocessing.secrets.redact import redact, redact_tree
 
 _QUARANTINE_SCHEMA = pa.schema(
-    {
-        "file": pa.string(),
-        "row": pa.int64(),
-        "column": pa.string(),
-        "reason": pa.string(),
-        "text": pa.string(),
-    }
+    {"file": pa.string(), "row": pa.int64(), "column": pa.string(), "reason": pa.string(), "text": pa.string()}
 )
 
 
@@ -88,6 +85,12 @@ class Ingest:
         return self.config.records.layout(gzip=self.gzip)
 
 
+def ingest_of(request: Request, span: SpanRequest, folder: str) -> Ingest:
+    """Returns how one span of a request is ingested into a folder."""
+    number = span.number if request.spanned else None
+    return Ingest(request.config, span.files, request.splits, request.columns, folder, gzip=request.gzip, span=number)
+
+
 def run(ingests: Sequence[Ingest], pipeline: beam.Pipeline) -> None:
     """Reads every file on Beam workers and leaves finished shards and counts in the pending folders.
 
@@ -95,9 +98,9 @@ def run(ingests: Sequence[Ingest], pipeline: beam.Pipeline) -> None:
         ingests: spans of one source, or the whole source as one; they differ in files, folder, span and cuts only.
         pipeline: runs it.
     """
-    portions = spread(pipeline, [ingest.files for ingest in ingests], ingests[0].config.source)
-    pieces = portions | "Ingest" >> beam.ParDo(_IngestPortion(ingests))
-    _ = pieces | "Shards" >> JoinPieces(ingests[0].layout)
+    tasks = spread(pipeline, [ingest.files for ingest in ingests], ingests[0].config.source)
+    chunks = tasks | "Ingest" >> beam.ParDo(_IngestTask(ingests))
+    _ = chunks | "Shards" >> JoinChunks(ingests[0].layout)
 
 
 def finish(ingest: Ingest) -> Manifest:
@@ -106,7 +109,7 @@ def finish(ingest: Ingest) -> Manifest:
     Raises:
         UserError: Too many bad rows, a split without rows, or too many rows in two splits.
     """
-    results = [_read_json(path) for path in sorted(fileio.glob(f"{ingest.folder}/{PENDING}/*.json"))]
+    results = [read_json(path) for path in sorted(fileio.glob(f"{glob.escape(ingest.folder)}/{PENDING}/*.json"))]
     _check_portions(ingest, results)
     manifest = _sum(ingest, results)
     bad = [BadRow(**row) for result in results for row in result["bad"]]
@@ -117,60 +120,60 @@ def finish(ingest: Ingest) -> Manifest:
         _check_splits(manifest)
     overlaps = count_overlaps({s: [Run(**run) for r in results for run in r["hashes"][s]] for s in ingest.splits})
     ids = {row_id for overlap in overlaps for row_id in overlap.example or ()}
-    check_overlaps(overlaps, ingest.config.split_overlap, {row_id: manifest.locate(row_id) for row_id in ids})
+    check_overlaps(overlaps, ingest.config.split_leakage, {row_id: manifest.locate(row_id) for row_id in ids})
     manifest = replace(manifest, overlaps=overlaps)
     for split in ingest.splits:
-        pieces = [Piece(**piece) for result in results for piece in result["pieces"][split]]
-        publish(ingest.folder, split, pieces, ingest.layout)
+        chunks = [Chunk(**chunk) for result in results for chunk in result["chunks"][split]]
+        publish(ingest.folder, split, chunks, ingest.layout)
     if bad:
-        table = pa.Table.from_pylist([asdict(row) for row in bad], _QUARANTINE_SCHEMA)
+        table = pa.Table.from_pylist([asdict(row) | {"file": redact(row.file)} for row in bad], _QUARANTINE_SCHEMA)
         pq.write_table(table, f"{ingest.folder}/{QUARANTINE}")
     with fileio.open(f"{ingest.folder}/{MANIFEST}", "w") as f:
-        f.write(json.dumps(asdict(manifest), indent=1))
+        f.write(json.dumps(redact_tree(asdict(manifest)), indent=1))
     fileio.rmtree(f"{ingest.folder}/{PENDING}")
     megabytes = manifest.bytes_read / 2**20 / max(manifest.seconds, 1e-3)
     logging.info("Ingest: %s rows, %.0f rows/s, %.1f MB/s", manifest.read, manifest.rows_per_second, megabytes)
     return manifest
 
 
-class _IngestPortion(beam.DoFn):
-    """Reads a portion in C++ batches and writes its records; one Beam element per portion, not per row."""
+class _IngestTask(beam.DoFn):
+    """Reads the rows of a task in C++ batches and writes their records. A task is one Beam element."""
 
     def __init__(self, ingests: Sequence[Ingest]):
         self._ingests = list(ingests)
 
     def setup(self) -> None:
-        self._pace = Pace([file for ingest in self._ingests for file in ingest.files])
+        self._rate = ReadRate([file for ingest in self._ingests for file in ingest.files])
 
-    def process(self, portion: Portion) -> Iterator[tuple[str, Piece]]:
-        ingest = self._ingests[portion.source]
-        result = ingest_portion(ingest, portion, self._pace)
+    def process(self, task: ReadTask) -> Iterator[tuple[str, Chunk]]:
+        ingest = self._ingests[task.source]
+        result = ingest_task(ingest, task, self._rate)
         folder = f"{ingest.folder}/{PENDING}"
         fileio.makedirs(folder)
-        with fileio.open(f"{folder}/{portion.name}.json", "w") as f:
+        with fileio.open(f"{folder}/{task.name}.json", "w") as f:
             f.write(json.dumps(result))
-        for split, pieces in result["pieces"].items():
-            yield from ((split, Piece(**piece)) for piece in pieces)
+        for split, chunks in result["chunks"].items():
+            yield from ((split, Chunk(**chunk)) for chunk in chunks)
 
 
-def ingest_portion(ingest: Ingest, portion: Portion, pace: Pace) -> dict[str, Any]:
-    """Writes the rows of one portion; returns its counts, pieces and bad rows as JSON."""
+def ingest_task(ingest: Ingest, task: ReadTask, rate: ReadRate) -> dict[str, Any]:
+    """Writes the rows of one task; returns its counts, chunks and bad rows as JSON."""
     started = time.time()
-    writers = {split: PieceWriter(ingest.folder, split, portion.name, ingest.layout) for split in ingest.splits}
-    runs = {s: RunWriter(f"{ingest.folder}/{PENDING}/rows.by-content/{s}-{portion.name}") for s in ingest.splits}
+    writers = {split: ChunkWriter(ingest.folder, split, task.name, ingest.layout) for split in ingest.splits}
+    runs = {s: RunWriter(f"{ingest.folder}/{PENDING}/rows.by-content/{s}-{task.name}") for s in ingest.splits}
     counts: list[dict[str, Any]] = []
     rows_read = 0
     bad: list[BadRow] = []
     try:
-        for number, part in portion.parts:
+        for number, part in task.parts:
             reading = reading_of(ingest, ingest.files[number], part)
             before, written = rows_read, Counter[str]()
             for count, rows in read_rows(ingest, reading):
                 rows_read += count
                 written += _write_rows(ingest, number, reading, rows, writers, runs)
-                pace.tell(rows_read - before, reading.consumed, reading.path.rsplit("/", 1)[-1])
+                rate.report(rows_read - before, reading.consumed, reading.path.rsplit("/", 1)[-1])
             rows_read += reading.malformed
-            pace.add(rows_read - before, reading.file.size if part == WHOLE else reading.consumed)
+            rate.add_part(rows_read - before, reading.file.size if part == WHOLE else reading.consumed)
             unusable = reading.take_bad()
             bad += unusable
             counts.append(
@@ -181,20 +184,20 @@ def ingest_portion(ingest: Ingest, portion: Portion, pace: Pace) -> dict[str, An
             writers[split].close()
             runs[split].close()
     return {
-        "files": [portion.parts[0][0], portion.parts[-1][0]],
-        "number": portion.number,
-        "last": portion.last,
+        "files": [task.parts[0][0], task.parts[-1][0]],
+        "number": task.number,
+        "last": task.last,
         "seconds": [started, time.time()],
         "counts": counts,
         "written": {split: writer.rows for split, writer in writers.items()},
-        "pieces": {split: [asdict(piece) for piece in writer.pieces] for split, writer in writers.items()},
+        "chunks": {split: [asdict(chunk) for chunk in writer.chunks] for split, writer in writers.items()},
         "hashes": {split: [asdict(run) for run in writer.runs] for split, writer in runs.items()},
         "bad": [asdict(row) for row in bad],
     }
 
 
 def _check_portions(ingest: Ingest, results: Sequence[dict]) -> None:
-    """Checks that there is a result for every portion: a lost one would be lost rows."""
+    """Checks that there is a result for every task: a lost one would be lost rows."""
     expected: tuple[int, int] = (0, 0)
     for result in results:
         first, last = result["files"]
@@ -202,7 +205,7 @@ def _check_portions(ingest: Ingest, results: Sequence[dict]) -> None:
             break
         expected = (last + 1, 0) if result["last"] else (first, result["number"] + 1)
     if expected != (len(ingest.files), 0):
-        raise RuntimeError(f"portion {expected} of {len(ingest.files)} files left no result")
+        raise RuntimeError(f"read task {expected} of {len(ingest.files)} files left no result")
 
 
 def _write_rows(
@@ -210,7 +213,7 @@ def _write_rows(
     index: int,
     reading: Reading,
     rows: Rows,
-    writers: Mapping[str, PieceWriter],
+    writers: Mapping[str, ChunkWriter],
     runs: Mapping[str, RunWriter],
 ) -> Counter[str]:
     """Writes the rows that can be used; returns how many went to each split."""
@@ -220,7 +223,7 @@ def _write_rows(
     places = place_rows(ingest, ingest.first_file + index, reading.file, rows, arrays)
     for row in np.flatnonzero(good & (places == NO_SPLIT)):
         column = split_column(ingest.config.split)
-        text = cell_text(rows.table.column(column)[int(row)].as_py()) if column else ""
+        text = text_at(rows.table.column(column), int(row)) if column else ""
         reading.add_bad(int(rows.numbers[row]), column, "fits no split", text)
     row_ids = (ingest.first_file + index << ROW_BITS) + rows.numbers
     features = entries({column.name: arrays[column.name] for column in ingest.columns})
@@ -297,8 +300,3 @@ def _check_budget(ingest: Ingest, manifest: Manifest, bad: Sequence[BadRow]) -> 
         lines.append(f"  {n:,} x {reason}{where}; first: {first.file}, row {first.row}: {first.text[:80]!r}")
     lines.append("Declare a missing token (data.source.missing), mend the file, or raise data.bad_rows.")
     raise UserError("\n".join(lines))
-
-
-def _read_json(path: str) -> dict:
-    with fileio.open(path, "r") as f:
-        return json.loads(f.read())

@@ -1,27 +1,71 @@
 """Compares features that were computed in two ways."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from preprocessing.errors import UserError
+from fullpass.preprocessing.errors import UserError
 
 SHOWN_MISMATCHES = 3
+DEFAULT_RTOL = 1e-5
+FLOAT32_STEP = 2.0**-23
+"""The relative distance of two neighbouring float32 numbers."""
+ROUNDING_STEPS = 1e4
+"""Differences beyond so many steps are not those of rounding: of float32's seven digits, three would be left."""
+
+
+class RowNames(Protocol):
+    """How people find row i of a batch."""
+
+    def __getitem__(self, index: int, /) -> str:
+        """Returns the file and the row in it."""
 
 
 class Tolerance(NamedTuple):
-    """How far two floats may be apart, as `numpy.allclose` has it: |left - right| <= atol + rtol * |right|."""
+    """How far two floats may be apart: |left - right| <= atol + rtol * |right|.
+
+    atol: "auto" is rtol times the standard deviation of the feature's values so far. Two ways of computing a value in
+    float32 differ by rounding of what it is summed from, and that is as large as the values vary.
+    """
 
     rtol: float
-    atol: float
+    atol: float | Literal["auto"] = "auto"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Count, mean and sum of squared deviations of the finite values of a feature, over batches."""
+
+    count: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+
+    def plus(self, values: np.ndarray) -> "Spread":
+        """Returns the spread with the values, float [any shape], added."""
+        values = values[np.isfinite(values)]
+        if not values.size:
+            return self
+        mean, count = float(values.mean()), self.count + values.size
+        squares = float(np.square(values - mean).sum())
+        apart = mean - self.mean
+        return Spread(
+            count,
+            self.mean + apart * values.size / count,
+            self.squares + squares + apart**2 * self.count * values.size / count,
+        )
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation."""
+        return float(np.sqrt(self.squares / self.count)) if self.count else 0.0
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """One row that differs. row: what leads to it. left, right: the values, as text."""
+    """One row that differs. row: its file, and the row in it. left, right: the values, as text."""
 
     row: str
     left: str
@@ -33,6 +77,8 @@ class Compared:
     """One feature, computed in two ways.
 
     largest: largest absolute difference of numbers. mismatches: rows beyond the tolerance; examples: the first few.
+    cause: what the values of the first batch that differs tell of the reason; empty where nothing differs. spread: of
+    the right values.
     """
 
     feature: str
@@ -41,6 +87,52 @@ class Compared:
     largest: float
     mismatches: int
     examples: tuple[Mismatch, ...] = ()
+    cause: str = ""
+    spread: Spread = field(default=Spread(), compare=False)
+
+    def plus(self, later: "Compared") -> "Compared":
+        """Returns the comparison of the rows of both."""
+        return Compared(
+            self.feature,
+            self.pair,
+            self.rows + later.rows,
+            max(self.largest, later.largest),
+            self.mismatches + later.mismatches,
+            (*self.examples, *later.examples)[:SHOWN_MISMATCHES],
+            self.cause or later.cause,
+            later.spread,
+        )
+
+
+class Comparison:
+    """The comparison of rows that come in batches."""
+
+    def __init__(self) -> None:
+        self._compared: dict[tuple[str, str], Compared] = {}
+
+    def spread_of(self, pair: str, feature: str) -> Spread:
+        """Returns the spread of a feature over the rows so far."""
+        return self._compared[pair, feature].spread if (pair, feature) in self._compared else Spread()
+
+    def add(self, compared: Iterable[Compared]) -> None:
+        """Adds the rows of one batch."""
+        for one in compared:
+            key = one.pair, one.feature
+            self._compared[key] = self._compared[key].plus(one) if key in self._compared else one
+
+    @property
+    def compared(self) -> list[Compared]:
+        """Each feature in each pair of ways, over all rows so far."""
+        return list(self._compared.values())
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether some feature has as many mismatches as are shown, so that no further row is needed."""
+        return any(one.mismatches >= SHOWN_MISMATCHES for one in self._compared.values())
+
+
+Again = Callable[[], Mapping[str, np.ndarray]]
+"""Computes the right side a second time."""
 
 
 def compare(
@@ -48,8 +140,11 @@ def compare(
     right: Mapping[str, np.ndarray],
     *,
     pair: str,
-    row_names: Mapping[int, str] | list[str],
+    row_names: RowNames,
     tolerance: Tolerance,
+    before: Comparison | None = None,
+    again: Again | None = None,
+    least_spread: float = 0.0,
 ) -> list[Compared]:
     """Compares features computed in two ways, row by row.
 
@@ -57,8 +152,11 @@ def compare(
         left, right: feature -> [rows] or [rows, width]; both in the same row order. Rows of ids may be padded with 0
             to different widths. NaN equals NaN.
         pair: what is compared, for the report: "Beam = export".
-        row_names: how to name row i.
+        row_names: of the rows.
         tolerance: between floats; everything else must be equal.
+        before: the comparison of earlier batches, whose values count for the standard deviation.
+        again: called if something differs, to tell whether the right side is deterministic.
+        least_spread: the smallest standard deviation that the tolerance follows, such as 1 for probabilities.
 
     Raises:
         UserError: A feature is on one side only.
@@ -66,11 +164,19 @@ def compare(
     if set(left) != set(right):
         only = sorted(set(left) ^ set(right))
         raise UserError(f"parity ({pair}): features on one side only: {', '.join(only)}.")
-    return [_compare_one(name, left[name], right[name], pair, row_names, tolerance) for name in sorted(left)]
+    compared = []
+    for name in sorted(left):
+        _require_same_rows(name, pair, left[name], right[name])
+        known = before.spread_of(pair, name) if before else Spread()
+        compared.append(_compare_one(name, left[name], right[name], pair, row_names, tolerance, known, least_spread))
+    if not any(one.mismatches for one in compared):
+        return compared
+    repeated = again() if again else right
+    return [replace(c, cause=_cause(left[c.feature], right[c.feature], repeated[c.feature], c)) for c in compared]
 
 
 def check(compared: list[Compared]) -> None:
-    """Raises UserError if anything differs, naming features and rows."""
+    """Raises a UserError that names features, rows and likely causes if anything differs."""
     wrong = [c for c in compared if c.mismatches]
     if not wrong:
         return
@@ -78,7 +184,8 @@ def check(compared: list[Compared]) -> None:
     for c in wrong:
         lines.append(f"  {c.feature} ({c.pair}): {c.mismatches:,} of {c.rows:,} rows differ, by up to {c.largest:g}.")
         lines += [f"    {m.row}: {m.left} against {m.right}" for m in c.examples]
-    lines.append("The model is not pushed. Look for a transform that is not deterministic, or a changed constant.")
+        lines += [f"    {c.cause}"] if c.cause else []
+    lines.append("The model is not pushed.")
     raise UserError("\n".join(lines))
 
 
@@ -87,31 +194,64 @@ def report_json(compared: list[Compared]) -> str:
     return json.dumps([asdict(c) for c in compared], indent=1)
 
 
+def _require_same_rows(name: str, pair: str, left: np.ndarray, right: np.ndarray) -> None:
+    if len(left) != len(right):
+        raise UserError(f"parity ({pair}): {name} has {len(left)} rows on one side and {len(right)} on the other.")
+
+
 def _compare_one(
     name: str,
     left: np.ndarray,
     right: np.ndarray,
     pair: str,
-    row_names: Mapping[int, str] | list[str],
+    row_names: RowNames,
     tolerance: Tolerance,
+    known: Spread,
+    least_spread: float,
 ) -> Compared:
-    if len(left) != len(right):
-        raise UserError(f"parity ({pair}): {name} has {len(left)} rows on one side and {len(right)} on the other.")
-    a, b = _same_width(left.reshape(len(left), -1), right.reshape(len(right), -1))
-    if np.issubdtype(a.dtype, np.floating):
-        a, b = a.astype(np.float64), b.astype(np.float64)
-        with np.errstate(invalid="ignore"):  # infinity minus itself
-            difference = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
-        difference = np.where(np.isnan(difference), np.inf, difference)
-        allowed = tolerance.atol + tolerance.rtol * np.where(np.isfinite(b), np.abs(b), 0.0)
-        wrong = (difference > allowed).any(axis=1)
-        largest = float(difference.max(initial=0.0))
-    else:
-        wrong = (a != b).any(axis=1)
-        largest = float(wrong.any())
+    spread = known.plus(right.astype(np.float64)) if np.issubdtype(right.dtype, np.floating) else known
+    difference, allowed = _difference(left, right, tolerance, max(spread.deviation, least_spread))
+    wrong = (difference > allowed).any(axis=1)
     rows = np.flatnonzero(wrong)
     shown = tuple(Mismatch(row_names[int(i)], _text(left[i]), _text(right[i])) for i in rows[:SHOWN_MISMATCHES])
-    return Compared(name, pair, len(left), largest, len(rows), shown)
+    return Compared(name, pair, len(left), float(difference.max(initial=0.0)), len(rows), shown, "", spread)
+
+
+def _difference(
+    left: np.ndarray, right: np.ndarray, tolerance: Tolerance, deviation: float
+) -> tuple[np.ndarray, np.ndarray | float]:
+    """Returns absolute differences, float64 [rows, width], and what is allowed; 1 for ids and text that differ."""
+    a, b = _same_width(left.reshape(len(left), -1), right.reshape(len(right), -1))
+    if not np.issubdtype(a.dtype, np.floating):
+        return (a != b).astype(np.float64), 0.0
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # infinity minus itself
+        difference = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
+    atol = tolerance.rtol * deviation if tolerance.atol == "auto" else tolerance.atol
+    allowed = atol + tolerance.rtol * np.where(np.isfinite(b), np.abs(b), 0.0)
+    return np.where(np.isnan(difference), np.inf, difference), allowed
+
+
+def _cause(left: np.ndarray, right: np.ndarray, repeated: np.ndarray, compared: Compared) -> str:
+    """Returns what the values of a batch tell of why they differ."""
+    if not compared.mismatches:
+        return ""
+    a, b, again = (value.reshape(len(value), -1) for value in (left, right, repeated))
+    numbers = np.issubdtype(b.dtype, np.floating)
+    if b.shape != again.shape or not np.array_equal(b, again, equal_nan=numbers):
+        return "Not deterministic: the export gives other values when it is called again with the same rows."
+    if a.shape == b.shape and np.array_equal(np.sort(a, axis=0), np.sort(b, axis=0), equal_nan=numbers):
+        return "Order: both ways give the same values, in another order of the rows."
+    if not numbers:
+        return "The values themselves differ: look for a vocabulary or a constant that is not the same in both ways."
+    scale = max(compared.spread.deviation, float(np.abs(b[np.isfinite(b)]).max(initial=0.0)))
+    steps = compared.largest / (scale * FLOAT32_STEP) if scale else np.inf
+    if steps <= ROUNDING_STEPS:
+        return (
+            f"Rounding: the largest difference is {steps:,.0f} float32 steps of the largest value, and both ways give "
+            f"the same again. If the model may be this inexact, raise parity.rtol (by default {DEFAULT_RTOL:g})."
+        )
+    return "No rounding, the differences are too large: look for a constant or a transform that is not the same."
 
 
 def _same_width(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""The charts of the report, as SVG: no script, no font, no address, so that the page can be mailed or archived."""
+"""The charts of the report, as inline SVG that loads nothing, so that the page can be mailed or archived."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,18 +9,18 @@ STYLE = (
     ":root { color-scheme: light dark } svg { max-width: 100%; height: auto; vertical-align: middle } "
     "svg text { font: 11px system-ui, sans-serif; fill: currentColor }"
 )
-"""CSS of a page with charts: readers' light or dark colours, and no wider than their window."""
+"""CSS of a page with charts, in the reader's light or dark colours."""
 _COLORS = ("#3b82f6", "#d97706", "#059669", "#8b5cf6", "#dc2626", "#0891b2")
 _MARGIN_LEFT, _MARGIN_TOP, _MARGIN_BOTTOM = 52, 10, 40
 _ROW = 18
 
 
 def histogram(counts: Sequence[float], *, label: str, width: int = 120, height: int = 28) -> Markup:
-    """Returns counts [n] as bars side by side, the tallest as high as the chart.
+    """Returns counts [n] as bars, the tallest as high as the chart.
 
     Args:
         counts: not negative.
-        label: what it shows, for those who do not see it.
+        label: description for readers who cannot see the chart.
         width, height: in pixels.
     """
     top = max(counts, default=0)
@@ -35,11 +35,11 @@ def histogram(counts: Sequence[float], *, label: str, width: int = 120, height: 
 
 
 def line_chart(series: Mapping[str, Sequence[float]], *, label: str, width: int = 560, height: int = 220) -> Markup:
-    """Returns lines over epochs 1, 2, ..., one per series. What is not finite is left out.
+    """Returns one line per series over epochs 1, 2, ...; values that are not finite are left out.
 
     Args:
         series: name -> values; all non-empty.
-        label: what it shows, for those who do not see it.
+        label: description for readers who cannot see the chart.
         width, height: in pixels.
     """
     finite = [value for values in series.values() for value in values if math.isfinite(value)]
@@ -50,7 +50,7 @@ def line_chart(series: Mapping[str, Sequence[float]], *, label: str, width: int 
     last = max(len(values) for values in series.values())
     inner_width, inner_height = width - _MARGIN_LEFT - 10, height - _MARGIN_TOP - _MARGIN_BOTTOM
 
-    def place(index: int, value: float) -> str:
+    def point(index: int, value: float) -> str:
         x = _MARGIN_LEFT + inner_width * index / max(last - 1, 1)
         return f"{x:.1f},{_MARGIN_TOP + inner_height * (high - value) / span:.1f}"
 
@@ -61,13 +61,13 @@ def line_chart(series: Mapping[str, Sequence[float]], *, label: str, width: int 
     ]
     for number, (name, values) in enumerate(series.items()):
         color = _COLORS[number % len(_COLORS)]
-        points = [place(i, value) for i, value in enumerate(values) if math.isfinite(value)]
+        points = [point(i, value) for i, value in enumerate(values) if math.isfinite(value)]
         line = f'<polyline fill="none" stroke="{color}" stroke-width="2" points="{" ".join(points)}"/>'
         dots = "".join(f'<circle cx="{x}" cy="{y}" r="2.5" fill="{color}"/>' for x, y in (p.split(",") for p in points))
-        at = _MARGIN_LEFT + 90 * number
+        left = _MARGIN_LEFT + 90 * number
         parts.append(
-            f'{line}{dots}<rect x="{at}" y="{height - 14}" width="10" height="10" fill="{color}"/>'
-            f'<text x="{at + 14}" y="{height - 5}">{escape(name)}</text>'
+            f'{line}{dots}<rect x="{left}" y="{height - 14}" width="10" height="10" fill="{color}"/>'
+            f'<text x="{left + 14}" y="{height - 5}">{escape(name)}</text>'
         )
     for number in sorted({1, last}):
         x = _MARGIN_LEFT + inner_width * (number - 1) / max(last - 1, 1)
@@ -77,12 +77,12 @@ def line_chart(series: Mapping[str, Sequence[float]], *, label: str, width: int 
 
 
 def bar_chart(values: Mapping[str, float], *, unit: str, label: str, width: int = 560) -> Markup:
-    """Returns one horizontal bar per entry with its figure, in the order given.
+    """Returns one horizontal bar per entry with its figure.
 
     Args:
         values: name -> a figure that is not negative.
         unit: written after each figure.
-        label: what it shows, for those who do not see it.
+        label: description for readers who cannot see the chart.
         width: in pixels.
     """
     top = max(values.values(), default=0) or 1.0
@@ -101,12 +101,12 @@ def bar_chart(values: Mapping[str, float], *, unit: str, label: str, width: int 
 def paired_bars(
     names: Sequence[str], before: Sequence[float], now: Sequence[float], *, label: str, width: int = 560
 ) -> Markup:
-    """Returns two horizontal bars per entry, the upper one of before, with their shares.
+    """Returns two horizontal bars per entry with their shares: before above, now below.
 
     Args:
         names: [n].
         before, now: shares [n], 0 to 1.
-        label: what it shows, for those who do not see it.
+        label: description for readers who cannot see the chart.
         width: in pixels.
     """
     top = max((*before, *now), default=0) or 1.0

@@ -5,10 +5,10 @@ from tfx.dsl.component.experimental.decorators import component
 from tfx.dsl.io import fileio
 from tfx.types import standard_artifacts
 
-from components import artifacts
-from components.evaluation.config import EvaluationConfig
-from components.report.facts import Run, read_run
-from components.report.pages import render_page
+from fullpass.components import artifacts
+from fullpass.components.evaluation.config import EvaluationConfig
+from fullpass.components.report.pages import render_page
+from fullpass.components.report.report_data import Run, read_run
 
 
 @component
@@ -27,10 +27,10 @@ def Report(
     name: Parameter[str],
     evaluated: Parameter[str],
 ) -> None:
-    """Writes `report.html`: what the run read, trained, proved, measured and pushed.
+    """Writes `report.html`: the data, the training, parity, the evaluation and the pushed model of a run.
 
     Args:
-        name: of the pipeline.
+        name: name of the pipeline.
         evaluated: the section `evaluation:` as JSON.
     """
     run = read_run(
@@ -52,5 +52,5 @@ def Report(
 
 
 def render(run: Run) -> str:
-    """Returns the page: HTML without scripts, fonts or addresses; whatever the data says is escaped."""
+    """Returns the page: one file that loads nothing; whatever the data says is escaped."""
     return render_page("page.html", run=run)

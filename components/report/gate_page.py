@@ -1,8 +1,8 @@
-"""The page of a run that the data gate looked at, before anything is trained: why it goes on, or stops."""
+"""The page of the data gate, written before anything is trained: why the run goes on, or stops."""
 
-from components.data_gate.verdict import Verdict
-from components.report.gate import gate_section
-from components.report.pages import render_page
+from fullpass.components.data_gate.gate_verdict import Verdict
+from fullpass.components.report.gate_section import gate_section
+from fullpass.components.report.pages import render_page
 
 
 def render_gate(name: str, verdict: Verdict) -> str:

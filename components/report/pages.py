@@ -1,25 +1,46 @@
-"""The templates of the report's pages: HTML without scripts, fonts or addresses; whatever the data says is escaped."""
+"""The pages of the report: each is one file that loads nothing, and whatever the data says is escaped.
 
+The only script sorts tables. The page's content security policy names the style sheet and this script by their
+digests, so a browser applies no other style and runs no other script.
+"""
+
+import base64
+import hashlib
 from pathlib import Path
 
 import jinja2
 from markupsafe import Markup
 
-from components.report.charts import STYLE
+from fullpass.components.report.charts import STYLE
+
+_FOLDER = Path(__file__).parent
 
 
 def render_page(template: str, **facts: object) -> str:
     """Returns a page.
 
     Args:
-        template: a file of this folder.
-        facts: what the template names.
+        template: name of a file in this folder.
+        facts: variables of the template.
     """
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent, encoding="utf-8"),
+        loader=jinja2.FileSystemLoader(_FOLDER, encoding="utf-8"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template).render(chart_style=Markup(STYLE), **facts)
+    environment.filters["digest"] = _digest
+    style = Markup(f"{STYLE}\n{_read('page.css')}")
+    page = environment.get_template(template).render(style=style, script=Markup(_read("sort_tables.js")), **facts)
+    # Bytes of a path that are no UTF-8 are lone surrogates in Python, and cannot be written.
+    return page.encode(errors="backslashreplace").decode()
+
+
+def _read(file: str) -> str:
+    return (_FOLDER / file).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    """Returns the digest by which a content security policy names an inline style sheet or script."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,1 +1,1 @@
-"""ServingCheck: does a moved copy of the export answer where there is only TensorFlow?"""
+"""ServingCheck: lets a moved copy of the export answer with TensorFlow alone."""

@@ -14,8 +14,8 @@ from tfx.dsl.io import fileio
 from tfx.types import standard_artifacts
 from tfx.utils import io_utils, path_utils
 
-from components.artifacts import ServingReport
-from preprocessing.errors import UserError
+from fullpass.components.artifacts import ServingReport
+from fullpass.preprocessing.errors import UserError
 
 _PROBE = Path(__file__).with_name("probe.py")
 _TIMEOUT_SECONDS = 600
@@ -26,7 +26,7 @@ def ServingCheck(
     model: InputArtifact[standard_artifacts.Model],
     report: OutputArtifact[ServingReport],
 ) -> None:
-    """Loads a moved copy of the export in a fresh process that has only TensorFlow, and lets it answer.
+    """Lets a moved copy of the export answer its sample requests in a fresh process, with TensorFlow alone.
 
     `report` holds `serving.json` and carries `latency_ms`, the median time of one row.
     """
@@ -37,14 +37,17 @@ def ServingCheck(
 
 
 def check_export(export: str) -> dict[str, Any]:
-    """Returns what the probe found.
+    """Returns the predictions and latencies that the probe measured on a copy of an export.
 
     Raises:
-        UserError: The export does not load, or does not answer as it should.
+        UserError: The export does not load, or its answers are wrong.
     """
     with tempfile.TemporaryDirectory() as folder:
         moved = Path(folder) / "moved"
-        _copy(export, moved)
+        if "://" in export:
+            io_utils.copy_dir(export, str(moved))
+        else:
+            shutil.copytree(export, moved)
         command = [sys.executable, "-I", str(_PROBE), str(moved)]
         try:
             done = subprocess.run(
@@ -57,10 +60,3 @@ def check_export(export: str) -> dict[str, Any]:
         last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
         raise UserError(f"the exported model does not serve with TensorFlow alone: {last[0]}")
     return json.loads(done.stdout.splitlines()[-1])
-
-
-def _copy(export: str, target: Path) -> None:
-    if "://" in export:
-        io_utils.copy_dir(export, str(target))
-    else:
-        shutil.copytree(export, target)

@@ -1,10 +1,11 @@
-"""Run as a program in a fresh process: loads an export with TensorFlow alone and lets it answer its sample requests.
+"""Loads an export with TensorFlow alone and answers its sample requests; runs as a program in a fresh process.
 
     python -I probe.py EXPORT_DIRECTORY
 
 Prints one line of JSON. Any import of Fullpass, TFX or TF Transform fails, as it would on a model server.
 """
 
+import base64
 import json
 import math
 import statistics
@@ -23,7 +24,7 @@ _BATCH_ROWS = 1000
 
 
 def main(directory: Path) -> dict[str, Any]:
-    """Returns what the export answered and how fast.
+    """Returns the predictions of an export for its sample requests, and their latency.
 
     Raises:
         ValueError: An answer is missing, not finite, or differs between the signatures.
@@ -37,7 +38,7 @@ def main(directory: Path) -> dict[str, Any]:
     load_seconds = time.perf_counter() - started
     description = json.loads((directory / "assets.extra" / "fullpass.json").read_text())
     lines = (directory / "assets.extra" / "requests.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
+    rows = [json.loads(line, object_hook=_bytes_or_object) for line in lines]
 
     by_column = model.signatures["serving_raw"]
     by_example = model.signatures["serving_default"]
@@ -59,8 +60,13 @@ def main(directory: Path) -> dict[str, Any]:
         "batch_ms": statistics.median(batch) * 1e3,
         "batch_rows": _BATCH_ROWS,
         "tensorflow": tf.__version__,
-        "predictions": [_plain(value) for value in answers["prediction"]],
+        "predictions": [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in answers["prediction"]],
     }
+
+
+def _bytes_or_object(value: dict[str, Any]) -> Any:
+    """Returns the bytes of `{"b64": ...}`, which stands for text that is not UTF-8."""
+    return base64.b64decode(value["b64"]) if set(value) == {"b64"} and isinstance(value["b64"], str) else value
 
 
 def _columns(tf: Any, description: Mapping[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -81,7 +87,9 @@ def _example(tf: Any, description: Mapping[str, Any], row: Mapping[str, Any]) ->
         if value is None:
             continue
         if column["type"] == "string":
-            features[column["name"]] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[value.encode()]))
+            features[column["name"]] = tf.train.Feature(
+                bytes_list=tf.train.BytesList(value=[value if isinstance(value, bytes) else value.encode()])
+            )
         else:
             numbers = value if column["type"] == "vector" else [value]
             features[column["name"]] = tf.train.Feature(float_list=tf.train.FloatList(value=numbers))
@@ -114,10 +122,6 @@ def _numbers(values: Any) -> list[float]:
     if isinstance(values, list):
         return [number for value in values for number in _numbers(value)]
     return [values] if isinstance(values, int | float) else []
-
-
-def _plain(value: Any) -> Any:
-    return value.decode() if isinstance(value, bytes) else value
 
 
 def _seconds(call: Callable[[], Any], times: int) -> list[float]:

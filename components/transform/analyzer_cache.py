@@ -1,72 +1,83 @@
-"""What analyzers made of each span, kept so that a span is analysed once for all windows that hold it.
+"""Accumulator states of each span, cached so that a span is analysed once for all windows that hold it.
 
-One file per span, named by the span's fingerprint: the same records give the same entries wherever they lie. An entry
-is the accumulators of one analyzer over the span, under a key that TF Transform makes of the analyzer and of all that
-comes before it in the graph; a changed feature has another key.
+There is one file per span, named by the span's fingerprint: the same records have the same entries wherever they lie.
+An entry is the encoded state of one analyzer over the span. Its key is a digest of the analyzer and of the graph before
+it, so a changed feature has another key.
 """
 
-import json
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
-import pyarrow as pa
 import tensorflow_transform as tft
 
-from components.folder import Folder
+from fullpass.components.shared_folder import Folder
+from fullpass.components.transform.accumulator_file import DamagedEntries, pack, unpack
+from fullpass.preprocessing import state_file
+from fullpass.preprocessing.analysis.accumulators import EncodedStates
 
-Entries = dict[bytes, list[bytes]]
-"""Key of an analyzer -> its encoded accumulators."""
-
-_ENTRIES = pa.schema({"key": pa.binary(), "values": pa.list_(pa.large_binary())})
 _ENDING = ".accumulators"
 _USES = "uses.json"
+_ENCODINGS = 2
 
 
 @dataclass(frozen=True)
 class AnalyzerCache:
-    """The entries of a pipeline's spans.
+    """The cached states of a pipeline's spans.
 
-    folder: where they lie, a path or an address. Each version of TF Transform has a folder of its own inside, for it
-    may read no other's.
+    folder: a path or an address. Each version of TF Transform and of the encodings has a folder of its own inside, for
+    one may not be able to read the states of another.
     """
 
     folder: str
 
-    def read(self, fingerprint: str) -> Entries:
-        """Returns the entries of a span; none if there is no such file, or it was cut short."""
+    def read(self, fingerprint: str) -> EncodedStates:
+        """Returns the states of a span that are as they were written; a damaged one is logged and left out."""
+        return self.read_whether_whole(fingerprint)[0]
+
+    def read_whether_whole(self, fingerprint: str) -> tuple[EncodedStates, bool]:
+        """Returns what `read` does, and whether nothing was damaged."""
         content = self._folder.read(fingerprint + _ENDING)
+        if content is None:
+            return {}, True
+        try:
+            return unpack(fingerprint, content), True
+        except DamagedEntries as error:
+            path = f"{self._folder.path}/{fingerprint}{_ENDING}"
+            logging.warning("%s is damaged: %s. What they hold is computed anew.", path, error)
+            return error.states, False
+
+    def write(self, fingerprint: str, entries: Mapping[bytes, Sequence[bytes]]) -> None:
+        """Replaces the states of a span; a reader finds all of them or none."""
+        self._folder.write(fingerprint + _ENDING, pack(fingerprint, entries))
+
+    def keep(self, used: Iterable[str], *, others: int) -> list[str]:
+        """Removes the files of all spans but those used now and the `others` used last before; returns their names."""
+        moment = time.time_ns()
+        folder = self._folder
+        uses = self._uses() | dict.fromkeys(used, moment)
+        earlier = sorted((f for f in uses if uses[f] != moment), key=lambda f: uses[f], reverse=True)
+        kept = {fingerprint: uses[fingerprint] for fingerprint in (*used, *earlier[:others])}
+        names = [name for name in folder.names() if name.endswith(_ENDING)]
+        dropped = [name for name in names if name.removesuffix(_ENDING) not in kept]
+        for name in dropped:
+            folder.remove(name)
+        folder.write(_USES, state_file.encode(kept))
+        return dropped
+
+    def _uses(self) -> dict[str, int]:
+        """Returns when each span was used last, in nanoseconds since 1970; none if that is not known any more."""
+        content = self._folder.read(_USES)
         if content is None:
             return {}
         try:
-            table = pa.ipc.open_file(content).read_all()
-        except (pa.ArrowInvalid, OSError):
+            return state_file.decode(content, f"{self._folder.path}/{_USES}", "It is begun anew.", checked=True)
+        except state_file.DamagedState as error:
+            logging.warning("%s", error)
             return {}
-        return dict(zip(table["key"].to_pylist(), table["values"].to_pylist(), strict=True))
-
-    def write(self, fingerprint: str, entries: Mapping[bytes, Sequence[bytes]]) -> None:
-        """Keeps the entries of a span in place of earlier ones; a reader finds all of them or none."""
-        keys = sorted(entries)
-        table = pa.table([keys, [list(entries[key]) for key in keys]], schema=_ENTRIES)
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_file(sink, _ENTRIES, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
-            writer.write_table(table)
-        self._folder.write(fingerprint + _ENDING, sink.getvalue().to_pybytes())
-
-    def keep(self, used: Iterable[str], *, others: int) -> list[str]:
-        """Drops the files of all spans but those used now and the `others` used last before; returns the dropped."""
-        moment = time.time_ns()
-        folder = self._folder
-        uses = json.loads(folder.read(_USES) or b"{}") | {fingerprint: moment for fingerprint in used}
-        earlier = sorted((f for f in uses if uses[f] != moment), key=lambda f: uses[f], reverse=True)
-        kept = {fingerprint: uses[fingerprint] for fingerprint in (*used, *earlier[:others])}
-        dropped = [name for name in folder.names() if name != _USES and name.removesuffix(_ENDING) not in kept]
-        for name in dropped:
-            folder.remove(name)
-        folder.write(_USES, json.dumps(kept).encode())
-        return dropped
 
     @property
     def _folder(self) -> Folder:
-        return Folder(f"{self.folder}/tft-{quote(tft.__version__)}")
+        return Folder(f"{self.folder}/tft-{quote(tft.__version__)}-{_ENCODINGS}")

@@ -1,74 +1,63 @@
-"""Raw RecordBatches to serialized transformed examples: the features whose place is transform, and the raw columns that
-the others are computed of later.
+"""Raw RecordBatches to serialized transformed examples: the features computed at `transform`, and the raw columns from
+which the others are computed later.
 """
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import apache_beam as beam
 import pyarrow as pa
 import tensorflow_transform as tft
 from apache_beam.utils.shared import Shared
 from tensorflow_metadata.proto.v0 import schema_pb2
-from tensorflow_transform import impl_helper
 from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
-from tfx_bsl.public.tfxio import TensorAdapter, TensorAdapterConfig
+from tfx_bsl.public.tfxio import TensorAdapterConfig
 
-from preprocessing.config import PreprocessingConfig
-from preprocessing.outputs import ROW_ID
-from preprocessing.places import columns_for, raw_name, transformed_at
-from preprocessing.schema import raw_schema
-from preprocessing.transform_graph import Part, TransformGraph
+from fullpass.preprocessing.apply.transform_batches import BatchTransformer, load_part
+from fullpass.preprocessing.apply.transform_graph import GraphPart
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.features.compute_at import columns_for, raw_name, transformed_at
+from fullpass.preprocessing.features.outputs import ROW_ID
+from fullpass.preprocessing.features.raw_schema import raw_schema
 
 
 class ApplyGraph(beam.DoFn):
-    """(raw RecordBatch, folder of the transform graph) -> (id of the first row, serialized examples).
-
-    Applies the part of the graph that transformed examples need, and no more: TF Transform's own `TransformDataset`
-    computes every output and drops some.
-    """
+    """(raw RecordBatch, folder of the transform graph) -> (id of the first row, serialized examples)."""
 
     def __init__(self, config: PreprocessingConfig, adapter: TensorAdapterConfig):
         self._config = config
-        self._adapter_config = adapter
+        self._adapter = adapter
         self._shared = Shared()
-        self._part: Part | None = None
-
-    def setup(self) -> None:
-        """See base class."""
-        self._adapter = TensorAdapter(self._adapter_config)
+        self._transformer: BatchTransformer | None = None
 
     def teardown(self) -> None:
-        """See base class. What is acquired last lives as long as the process, so that is nothing."""
-        self._part = None
+        """See base class. `Shared` keeps what is acquired last as long as the process lives, so that is nothing."""
+        self._transformer = None
         self._shared.acquire(frozenset, tag="released")
 
     def process(self, batch: pa.RecordBatch, graph: str) -> Iterator[tuple[int, list[bytes]]]:
         """See base class."""
-        if self._part is None:
-            self._start(tft.TFTransformOutput(graph))
-        made = self._part(self._adapter.ToBatchTensors(batch))  # type: ignore[misc]
-        transformed = self._converter.convert(made)
+        if self._transformer is None:
+            self._transformer = self._start(tft.TFTransformOutput(graph))
+        transformed = self._transformer(batch)
         first_row = transformed.column(transformed.schema.get_field_index(ROW_ID)).flatten()[0].as_py()
         yield first_row, self._encoder.encode(_with_columns(transformed, batch, self._raw))
 
-    def _start(self, output: tft.TFTransformOutput) -> None:
-        transformed, graph = output.transformed_metadata.schema, output.transform_savedmodel_dir
-        later = {name for place in ("input", "model") for name in transformed_at(self._config, place)}
+    def _start(self, output: tft.TFTransformOutput) -> BatchTransformer:
+        later = {name for stage in ("input", "model") for name in transformed_at(self._config, stage)}
+        transformer = BatchTransformer(output, self._adapter, without=later, load=self._load)
         schema = schema_pb2.Schema()
-        schema.CopyFrom(transformed)
-        del schema.feature[:]
-        schema.feature.extend(feature for feature in transformed.feature if feature.name not in later)
-        names = [feature.name for feature in schema.feature]
-        # One graph for all threads of a process.
-        self._part = self._shared.acquire(lambda: TransformGraph(graph).part(names), tag=graph)
-        self._converter: Any = impl_helper.make_tensor_to_arrow_converter(schema)
+        schema.CopyFrom(transformer.schema)
         self._raw = sorted({*columns_for(self._config, "input"), *columns_for(self._config, "model")})
         for feature in raw_schema(self._config).feature:
             if feature.name in self._raw:
                 schema.feature.add().CopyFrom(feature)
                 schema.feature[-1].name = raw_name(feature.name)
         self._encoder = RecordBatchToExamplesEncoder(schema)
+        return transformer
+
+    def _load(self, directory: str, names: Sequence[str]) -> GraphPart:
+        """Returns the part of the graph, one for all threads of a process."""
+        return self._shared.acquire(lambda: load_part(directory, names), tag=directory)
 
 
 def _with_columns(transformed: pa.RecordBatch, raw: pa.RecordBatch, columns: list[str]) -> pa.RecordBatch:

@@ -1,5 +1,6 @@
-"""The Transform component: TFX's artifacts and contract, our own full pass."""
+"""The Transform component: TFX's artifacts and contract around our own full pass."""
 
+import glob
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,13 +12,13 @@ from tfx.dsl.io import fileio
 from tfx.types import artifact_utils, component_spec, standard_artifacts
 from tfx.utils import io_utils, path_utils
 
-from components.ingest.component import FINGERPRINT, LABEL, by_span, rows_of
-from components.ingest.config import RecordsConfig
-from components.transform.analyze import TrainSpan
-from components.transform.full_pass import ANALYZED_SPLIT, FullPass, finish, run
-from preprocessing.config import PreprocessingConfig
-from preprocessing.errors import UserError
-from preprocessing.stable_ids import FOLDER, Continued
+from fullpass.components.ingest.component import FINGERPRINT, LABEL, by_span, rows_of
+from fullpass.components.ingest.config import RecordsConfig
+from fullpass.components.transform.analyze_spans import TrainSpan
+from fullpass.components.transform.full_pass import ANALYZED_SPLIT, FullPass, finish, run
+from fullpass.preprocessing.apply.stable_ids import FOLDER, Continued
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.errors import UserError
 
 ANALYSIS = "analysis"
 """Custom property of the transform graph of a window: where the statistics of each span come from, as JSON."""
@@ -52,9 +53,7 @@ class TransformExecutor(base_beam_executor.BaseBeamExecutor):
             spans=tuple(_train_span(artifact) for artifact in examples),
             cache=options["cache"],
             continued=Continued(
-                base=serving_model(input_dict.get("base_model")),
-                ledger=f"{graph.uri}/{FOLDER}",
-                span=examples[-1].span,
+                base=serving_model(input_dict.get("base_model")), ledger=f"{graph.uri}/{FOLDER}", span=examples[-1].span
             ),
         )
         with self._make_beam_pipeline() as pipeline:
@@ -72,7 +71,9 @@ class TransformExecutor(base_beam_executor.BaseBeamExecutor):
 
 def split_files(examples: Sequence[types.Artifact], split: str) -> list[str]:
     """Returns the TFRecord files of one split, in the order of the artifacts and sorted in each."""
-    return [file for artifact in examples for file in sorted(fileio.glob(f"{artifact.uri}/Split-{split}/*"))]
+    return [
+        file for artifact in examples for file in sorted(fileio.glob(f"{glob.escape(artifact.uri)}/Split-{split}/*"))
+    ]
 
 
 def serving_model(models: Sequence[types.Artifact] | None) -> str | None:
@@ -150,9 +151,9 @@ class Transform(base_beam_component.BaseBeamComponent):
             materialize: write transformed examples, not only the graph.
             records: how files of transformed examples are laid out; they keep the order of the raw ones.
             gzip: compress transformed examples.
-            cache: folder of what analyzers made of each span; None for a source without spans.
+            cache: folder of the accumulator states of each span; None for a source without spans.
             code: digest of user functions in the graph, so that TFX's cache knows when they change.
-            base_model: the model whose ids stay, where vocabularies have stable ids.
+            base_model: the model that stable ids follow.
         """
         transformed = types.Channel(type=standard_artifacts.Examples) if materialize else None
         super().__init__(

@@ -1,9 +1,10 @@
 """The full pass on Beam: read records in C++ batches, analyse train, transform and write every split.
 
-Reading (`read.py`), analysis (`analyze.py`), applying the graph (`apply_graph.py`) and writing are separate, so that
-each can be made faster on its own.
+Reading (`read_records.py`), analysis (`analyze_spans.py`), applying the graph (`apply_graph.py`) and writing are
+separate, so that each can be made faster on its own.
 """
 
+import glob
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,17 +16,18 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io
 from tfx.dsl.io import fileio
 
-from components.ingest.shards import Layout, Piece
-from components.ingest.write import PENDING, JoinPieces, PieceWriter, publish
-from components.transform.analysis import Analysis
-from components.transform.analyze import TrainSpan, analyze
-from components.transform.analyzer_cache import AnalyzerCache
-from components.transform.apply_graph import ApplyGraph
-from components.transform.read import ReadExamples
-from components.transform.traced import Function, adapter_of
-from preprocessing.config import PreprocessingConfig
-from preprocessing.stable_ids import Continued
-from trainer.samples import write_samples
+from fullpass.components.artifact_files import read_json
+from fullpass.components.ingest.writing.record_writer import PENDING, ChunkWriter, JoinChunks, publish
+from fullpass.components.ingest.writing.shards import Chunk, Layout
+from fullpass.components.transform.analysis_plan import Analysis
+from fullpass.components.transform.analyze_spans import TrainSpan, analyze
+from fullpass.components.transform.analyzer_cache import AnalyzerCache
+from fullpass.components.transform.apply_graph import ApplyGraph
+from fullpass.components.transform.read_records import ReadExamples
+from fullpass.preprocessing.analysis.traced_preprocessing import Function, adapter_of
+from fullpass.preprocessing.apply.stable_ids import Continued
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.trainer.export.sample_requests import write_samples
 
 ANALYZED_SPLIT = "train"
 SAMPLED_SPLIT = "eval"
@@ -37,8 +39,8 @@ class FullPass:
 
     examples: raw TFRecord files per split. schema: of the raw examples. graph: folder of the transform graph.
     transformed: folder for transformed examples, or None to write only the graph. rows: raw rows per split. layout: of
-    the transformed examples. spans: the train split of each span, where a cache of what analyzers made of it is kept.
-    cache: its folder. continued: what vocabularies with stable ids go on from.
+    the transformed examples. spans: the train split of each span, where the source has spans. cache: folder of their
+    accumulator states. continued: the model that stable ids follow.
     """
 
     preprocessing: PreprocessingConfig
@@ -75,7 +77,7 @@ def run(full_pass: FullPass, pipeline: beam.Pipeline) -> Analysis | None:
 
 
 def transform(full_pass: FullPass, pipeline: beam.Pipeline) -> None:
-    """Builds the Beam graph that applies a transform graph that is there already to every split."""
+    """Builds the Beam graph that applies an existing transform graph to every split."""
     _transform(full_pass, pipeline, pipeline | "Graph" >> beam.Create([full_pass.graph]))
 
 
@@ -99,9 +101,9 @@ def finish(full_pass: FullPass) -> dict[str, int]:
 
 
 class _WriteExamples(beam.DoFn):
-    """Writes serialized examples with the C++ writer, one piece per bundle.
+    """Writes serialized examples with the C++ writer, one chunk per bundle.
 
-    Pieces are named by their first row, so that files and order do not depend on which worker was faster.
+    Chunks are named by their first row, so files and their order do not depend on which worker is faster.
     """
 
     def __init__(self, full_pass: FullPass, split: str):
@@ -110,12 +112,12 @@ class _WriteExamples(beam.DoFn):
         self._layout = full_pass.layout
 
     def start_bundle(self) -> None:
-        self._writer: PieceWriter | None = None
+        self._writer: ChunkWriter | None = None
 
-    def process(self, element: tuple[int, list[bytes]]) -> Iterator[tuple[str, Piece]]:
+    def process(self, element: tuple[int, list[bytes]]) -> Iterator[tuple[str, Chunk]]:
         first_row, examples = element
         if self._writer is None:
-            self._writer = PieceWriter(self._folder, self._split, f"{first_row:020d}", self._layout)
+            self._writer = ChunkWriter(self._folder, self._split, f"{first_row:020d}", self._layout)
         self._writer.write(examples)
         yield from ()
 
@@ -125,9 +127,9 @@ class _WriteExamples(beam.DoFn):
         self._writer.close()
         path = f"{self._folder}/{PENDING}/{self._split}/{self._writer.prefix}.json"
         with fileio.open(path, "w") as f:
-            f.write(json.dumps([asdict(piece) for piece in self._writer.pieces]))
-        for piece in self._writer.pieces:
-            yield GlobalWindows.windowed_value((self._split, piece))
+            f.write(json.dumps([asdict(chunk) for chunk in self._writer.chunks]))
+        for chunk in self._writer.chunks:
+            yield GlobalWindows.windowed_value((self._split, chunk))
 
 
 def _transform(full_pass: FullPass, pipeline: beam.Pipeline, graph: beam.PCollection) -> None:
@@ -137,21 +139,16 @@ def _transform(full_pass: FullPass, pipeline: beam.Pipeline, graph: beam.PCollec
         read = ReadExamples(files, schema, f"{split} transformed", full_pass.rows.get(split))
         raw = pipeline | f"Raw[{split}]" >> read
         applied = raw | f"Transform[{split}]" >> beam.ParDo(apply, beam.pvalue.AsSingleton(graph))
-        pieces = applied | f"Write[{split}]" >> beam.ParDo(_WriteExamples(full_pass, split))
-        _ = pieces | f"Shards[{split}]" >> JoinPieces(full_pass.layout)
+        chunks = applied | f"Write[{split}]" >> beam.ParDo(_WriteExamples(full_pass, split))
+        _ = chunks | f"Shards[{split}]" >> JoinChunks(full_pass.layout)
 
 
 def _publish_split(full_pass: FullPass, split: str) -> int:
     folder = f"{full_pass.transformed}/{PENDING}/{split}"
-    bundles = [_read_json(path) for path in sorted(fileio.glob(f"{folder}/*.json"))]
-    pieces = [Piece(**piece) for bundle in bundles for piece in bundle]
-    rows = sum(piece.rows for piece in pieces)
+    bundles = [read_json(path) for path in sorted(fileio.glob(f"{glob.escape(folder)}/*.json"))]
+    chunks = [Chunk(**chunk) for bundle in bundles for chunk in bundle]
+    rows = sum(chunk.rows for chunk in chunks)
     if rows != full_pass.rows[split]:
         raise RuntimeError(f"split {split!r}: {full_pass.rows[split]} raw rows became {rows} transformed rows")
-    publish(str(full_pass.transformed), split, pieces, full_pass.layout)
+    publish(str(full_pass.transformed), split, chunks, full_pass.layout)
     return rows
-
-
-def _read_json(path: str) -> list[dict[str, Any]]:
-    with fileio.open(path, "r") as f:
-        return json.loads(f.read())

@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from trainer.inputs import ModelInput, encode, keras_inputs
+from fullpass.trainer.models.model_inputs import ModelInput, encode, keras_inputs
 
 
 def build_model(inputs: Mapping[str, ModelInput], task: str, classes: int, options: dict[str, Any]) -> keras.Model:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from preprocessing.errors import UserError
+from fullpass.preprocessing.errors import UserError
 
 if TYPE_CHECKING:
     from kfp_server_api import ApiClient
@@ -48,7 +48,7 @@ def connected(connection: Connection, variables: Mapping[str, str] = os.environ)
 
     Args:
         connection: where it is.
-        variables: environment variables, which hold what is secret.
+        variables: environment variables, which hold the credentials.
 
     Raises:
         UserError: No address, credentials that cannot be read or would be readable on the way, or no port-forward.
@@ -78,7 +78,7 @@ def client(host: str, variables: Mapping[str, str]) -> "ApiClient":
     host = host.rstrip("/")
     if urlsplit(host).scheme not in ("http", "https") or not urlsplit(host).hostname:
         raise UserError(f"the address of Kubeflow Pipelines begins with https:// or http://. Received: {host!r}.")
-    token, cookie = _secret(TOKEN, variables), _secret(COOKIE, variables)
+    token, cookie = _credential(TOKEN, variables), _credential(COOKIE, variables)
     mounted = variables.get(f"{TOKEN}_FILE") or variables.get(MOUNTED_TOKEN)
     if (token or cookie) and not _is_private(host):
         raise UserError(f"credentials are not sent to {host}, where anybody on the way could read them. Use https://.")
@@ -87,31 +87,33 @@ def client(host: str, variables: Mapping[str, str]) -> "ApiClient":
     configuration.retries = Retry(total=None, connect=2, read=False, redirect=False, status=False, other=False)
     authority = variables.get(AUTHORITY)
     if authority:
-        configuration.ssl_ca_cert = str(_existing(AUTHORITY, authority))
+        configuration.ssl_ca_cert = str(_readable_file(AUTHORITY, authority))
     if token:
         configuration.api_key_prefix["authorization"] = "Bearer"
         configuration.api_key["authorization"] = token
         if mounted and not variables.get(TOKEN):
             # Mounted tokens are renewed in place, and a run can outlive several.
-            configuration.refresh_api_key_hook = lambda used: used.api_key.update(authorization=_read(mounted, TOKEN))
+            configuration.refresh_api_key_hook = lambda used: used.api_key.update(
+                authorization=_read_secret(mounted, TOKEN)
+            )
     return kfp_server_api.ApiClient(configuration, cookie=cookie)
 
 
-def _secret(name: str, variables: Mapping[str, str]) -> str | None:
+def _credential(name: str, variables: Mapping[str, str]) -> str | None:
     if variables.get(name):
         return variables[name].strip()
     file = variables.get(f"{name}_FILE") or (variables.get(MOUNTED_TOKEN) if name == TOKEN else None)
-    return _read(file, name) if file else None
+    return _read_secret(file, name) if file else None
 
 
-def _read(file: str, name: str) -> str:
-    text = _existing(f"{name}_FILE", file).read_text(encoding="utf-8").strip()
+def _read_secret(file: str, name: str) -> str:
+    text = _readable_file(f"{name}_FILE", file).read_text(encoding="utf-8").strip()
     if not text:
         raise UserError(f"{name}_FILE: {file} is empty.")
     return text
 
 
-def _existing(name: str, file: str) -> Path:
+def _readable_file(name: str, file: str) -> Path:
     path = Path(file)
     if not path.is_file() or not os.access(path, os.R_OK):
         raise UserError(f"{name}: {file} is no file that can be read.")
@@ -119,7 +121,7 @@ def _existing(name: str, file: str) -> Path:
 
 
 def _is_private(host: str) -> bool:
-    """Returns whether what is sent stays private: encrypted, on this machine, or inside the cluster."""
+    """Returns whether requests are private: encrypted, on this machine, or inside the cluster."""
     parts = urlsplit(host)
     name = parts.hostname or ""
     if parts.scheme == "https" or name == "localhost" or name.endswith((".svc", ".svc.cluster.local")):
@@ -155,19 +157,19 @@ def _port(process: "subprocess.Popen[bytes]", namespace: str) -> str:
     output = process.stdout
     if output is None:
         raise UserError("kubectl has no output to read.")
-    said, ends = b"", time.monotonic() + _FORWARD_SECONDS
+    received, ends = b"", time.monotonic() + _FORWARD_SECONDS
     with selectors.DefaultSelector() as selector:
         selector.register(output, selectors.EVENT_READ)
         while time.monotonic() < ends and selector.select(ends - time.monotonic()):
             chunk = os.read(output.fileno(), 4096)
-            said += chunk
-            found = _FORWARDING.search(said.decode(errors="replace"))
+            received += chunk
+            found = _FORWARDING.search(received.decode(errors="replace"))
             if found:
                 return found[1]
             if not chunk:
                 break
     raise UserError(
         f"kubectl forwards no port of service/ml-pipeline-ui in namespace {namespace}: "
-        f"{' '.join(said.decode(errors='replace').split()) or f'it said nothing for {_FORWARD_SECONDS} s'}. "
+        f"{' '.join(received.decode(errors='replace').split()) or f'it said nothing for {_FORWARD_SECONDS} s'}. "
         "Check `kubectl config current-context` and where Kubeflow Pipelines is installed."
     )

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from kubeflow.deploy.cluster import Cluster, Version
-from kubeflow.deploy.problems import Unreachable
-from kubeflow.package import Package
-from kubeflow.parts import Json
-from preprocessing.errors import UserError, did_you_mean
+from fullpass.kubeflow.compile.package import Package
+from fullpass.kubeflow.compile.parts import Json
+from fullpass.kubeflow.deploy.api_errors import Unreachable
+from fullpass.kubeflow.deploy.api_requests import Cluster, Version
+from fullpass.preprocessing.errors import UserError, did_you_mean
+from fullpass.preprocessing.secrets.secret_shapes import find_shape
 
 Say = Callable[[str], None]
 
@@ -61,6 +62,12 @@ def parameters(package: Package, given: list[str]) -> Json:
                 f"--param {item}: give NAME=VALUE, with a parameter of the pipeline.{did_you_mean(name, declared)} "
                 f"Accepted: {', '.join(declared) or 'none'}."
             )
+        shape = find_shape(text)
+        if shape is not None:
+            raise UserError(
+                f"--param {name}: the backend keeps the parameters of runs for all to read, and this holds "
+                f"{shape.name}. Give it by `secrets:` of the environment file."
+            )
         values[name] = _typed(name, declared[name]["parameterType"], text)
     return values
 
@@ -102,21 +109,21 @@ def wait(
     poll: float = _POLL_SECONDS,
     patience: float = _PATIENCE_SECONDS,
 ) -> Any:
-    """Waits for the end of a run, tells what its tasks come to, and returns it (kfp's V2beta1Run).
+    """Waits for the end of a run, prints the states of its tasks, and returns it (kfp's V2beta1Run).
 
     Args:
         cluster: the installation.
         run_id: of the run.
-        tasks: those to tell of; the backend lists its own besides.
-        say: takes one line.
+        tasks: names of the tasks to print; the backend lists its own too.
+        say: prints one line.
         timeout: seconds after which waiting ends; the run goes on.
-        poll: seconds between two looks.
-        patience: seconds for which the API may be out of reach.
+        poll: seconds between two requests.
+        patience: seconds for which the API may be unreachable.
 
     Raises:
         UserError: The time is over, or the API refuses or stays out of reach.
     """
-    told: dict[str, str] = {}
+    reported: dict[str, str] = {}
     begin = answered = time.monotonic()
     while True:
         try:
@@ -127,7 +134,7 @@ def wait(
                 raise
             say(f"still waiting: {error}")
         else:
-            for line in _news(run, tasks, told):
+            for line in _state_changes(run, tasks, reported):
                 say(line)
             if run.state in ENDED:
                 return run
@@ -148,20 +155,20 @@ def failures(run: Any) -> list[str]:
     return [f"{name}: {error.message}" for name, error in found if error and error.message]
 
 
-def _news(run: Any, tasks: list[str], told: dict[str, str]) -> list[str]:
+def _state_changes(run: Any, tasks: list[str], reported: dict[str, str]) -> list[str]:
     details = run.run_details.task_details if run.run_details else None
     lines = []
     for task in details or ():
         # A sub-DAG and what runs in it may share a name; an end is not taken back.
-        if task.display_name not in tasks or not task.state or told.get(task.display_name) in (*ENDED, task.state):
+        if task.display_name not in tasks or not task.state or reported.get(task.display_name) in (*ENDED, task.state):
             continue
-        told[task.display_name] = task.state
+        reported[task.display_name] = task.state
         if task.state != "PENDING":
-            lines.append(f"{task.display_name}: {task.state.lower()}{_took(task)}")
+            lines.append(f"{task.display_name}: {task.state.lower()}{_duration(task)}")
     return lines
 
 
-def _took(task: Any) -> str:
+def _duration(task: Any) -> str:
     if task.state not in ENDED or not task.start_time or not task.end_time or task.end_time < task.start_time:
         return ""
     return f" after {(task.end_time - task.start_time).total_seconds():.0f} s"

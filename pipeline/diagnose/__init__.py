@@ -1,1 +1,1 @@
-"""Measures of a pipeline on its own data, and what they advise."""
+"""Measures a pipeline on its own data, and recommends settings."""

@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from components.blessed import LastBlessedModel
-from components.push import push, rollback
+from fullpass.components.push.last_blessed import LastBlessedModel
+from fullpass.components.push.push import push, rollback
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 def test_plain_and_json_properties_are_the_same(value):
     from tfx.types.standard_artifacts import Examples
 
-    from components.lineage import made
+    from fullpass.components.push.model_lineage import RecordedArtifact
 
     plain, json = Examples(), Examples()
     if isinstance(value, str):
@@ -17,4 +17,5 @@ def test_plain_and_json_properties_are_the_same(value):
     else:
         plain.set_float_custom_property("known", value)
     json.set_json_value_custom_property("known", value)
-    assert made(plain.mlmd_artifact).properties["known"] == made(json.mlmd_artifact).properties["known"] == value
+    read = [RecordedArtifact.of(artifact.mlmd_artifact).properties["known"] for artifact in (plain, json)]
+    assert read == [value, value]

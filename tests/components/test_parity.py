@@ -1,18 +1,25 @@
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from components.parity.compare import Tolerance, check, compare
-from preprocessing.errors import UserError
+from fullpass.components.parity.compare import Comparison, Spread, Tolerance, check, compare
+from fullpass.components.parity.stream_rows import TrainedRows, in_order_of, record_batches, rows_of_batch
+from fullpass.preprocessing.errors import UserError
 
 ROWS = ["a.csv, row 2", "a.csv, row 3", "b.csv, row 2"]
 
 
 USUAL = Tolerance(rtol=1e-5, atol=1e-5)
+AUTO = Tolerance(rtol=1e-5, atol="auto")
 
 
 def compared(left, right, tolerance=USUAL):
     return compare(
-        {"x_xf": np.array(left)}, {"x_xf": np.array(right)}, pair="one = other", row_names=ROWS, tolerance=tolerance
+        {"x_xf": np.array(left)},
+        {"x_xf": np.array(right)},
+        pair="one = other",
+        row_names=ROWS + [f"c.csv, row {row}" for row in range(2, len(left))],
+        tolerance=tolerance,
     )[0]
 
 
@@ -34,6 +41,60 @@ def test_the_relative_part_is_of_the_right_value_and_the_absolute_part_is_for_sm
     )  # 9 of 81 is more than a tenth
     assert compared([0.05, 100.05, 0.2], [0.0, 100.0, 0.0], only_absolute).mismatches == 1
     assert compared([1.0, np.inf, -np.inf], [np.inf, np.inf, np.inf], only_relative).mismatches == 2
+
+
+def test_scores_may_differ_by_rounding_of_what_the_label_varies_by():
+    random = np.random.default_rng(1)
+    served = random.normal(190, 180, 5000)
+    served[:10] = random.normal(0, 0.1, 10)  # small scores are differences of large terms
+    trained = served + random.uniform(-6e-5, 6e-5, 5000)
+    assert compared(trained, served).mismatches > 0, "an absolute 1e-5 refused this"
+    assert compared(trained, served, AUTO).mismatches == 0
+    assert compared(served + 0.03, served, AUTO).mismatches > 4000
+    small = served * 1e-6
+    assert compared(small + 1e-7, small, AUTO).mismatches > 4000, "an absolute 1e-5 let this pass"
+
+
+def test_the_deviation_is_that_of_all_batches_so_far_and_of_probabilities_at_least_1():
+    values = np.random.default_rng(1).normal(5, 3, 1000)
+    spread = Spread()
+    for part in np.split(values, [10, 400]):
+        spread = spread.plus(part)
+    assert spread.deviation == pytest.approx(values.std(), rel=1e-12)
+    first = compare({"x": values}, {"x": values}, pair="p", row_names=ROWS, tolerance=AUTO)
+    before = Comparison()
+    before.add(first)
+    near, same = {"x": np.array([2e-5, 0.0])}, {"x": np.zeros(2)}
+
+    def mismatches(**more):
+        return compare(near, same, pair="p", row_names=ROWS, tolerance=AUTO, **more)[0].mismatches
+
+    assert (mismatches(), mismatches(before=before), mismatches(least_spread=1.0)) == (1, 0, 1)
+    assert mismatches(least_spread=3.0) == 0
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "again", "cause"),
+    [
+        ([1.0, 2.0, 3.0], [1.0, 2.0, 3.5], [1.0, 2.5, 3.5], "Not deterministic"),
+        ([1.0, 2.0, 3.0], [3.0, 1.0, 2.0], [3.0, 1.0, 2.0], "Order"),
+        ([1.0, 2.0, 3.0], [1.0, 2.0, 3.0003], [1.0, 2.0, 3.0003], "Rounding: the largest difference is 839 float32"),
+        ([1.0, 2.0, 3.0], [1.0, 2.0, 3.5], [1.0, 2.0, 3.5], "No rounding"),
+        ([1, 2, 3], [1, 2, 4], [1, 2, 4], "The values themselves differ"),
+    ],
+)
+def test_the_cause_is_told_by_evidence(left, right, again, cause):
+    left, right, again = ({"x": np.array(values)} for values in (left, right, again))
+    wrong = compare(left, right, pair="p", row_names=ROWS, tolerance=AUTO, again=lambda: again)
+    with pytest.raises(UserError, match=cause):
+        check(wrong)
+
+
+def test_the_rows_of_a_batch_follow_from_their_size():
+    small, large = {"x": np.zeros((4, 2))}, {"x": np.zeros((4, 1 << 20))}
+    records = tf.constant([b"0123456789"] * 4)
+    assert rows_of_batch(records, small) == 16_384
+    assert rows_of_batch(records, large) == 7, "64 MiB of 8 MiB and ten bytes each"
 
 
 def test_a_difference_names_feature_row_and_values():
@@ -70,3 +131,79 @@ def test_features_and_rows_must_be_on_both_sides():
         )
     with pytest.raises(UserError, match="x_xf has 3 rows on one side and 2 on the other"):
         compared([1, 2, 3], [1, 2])
+
+
+def test_batches_add_up_to_the_comparison_of_all_rows():
+    left, right = np.arange(40.0), np.arange(40.0)
+    right[[3, 17, 18, 39]] += [1, 2, 4, 3]
+    names = [f"row {i}" for i in range(40)]
+
+    def compared_rows(part):
+        return compare({"x": left[part]}, {"x": right[part]}, pair="a = b", row_names=names[part], tolerance=USUAL)
+
+    comparison = Comparison()
+    for first in range(0, 40, 10):
+        comparison.add(compared_rows(slice(first, first + 10)))
+        assert comparison.is_decided == (first >= 10)
+    assert comparison.compared == compared_rows(slice(0, 40))
+
+
+def blocks_of(files, block_rows):
+    """Yields the rows of files in blocks, as the input function decodes them."""
+    rows = np.concatenate(files)
+    for first in range(0, len(rows), block_rows):
+        ids = rows[first : first + block_rows]
+        tokens = tf.ragged.constant([[i] * (i % 3) for i in ids], dtype=tf.int64)
+        yield {"row_id": tf.constant(ids), "x_xf": tokens}
+
+
+@pytest.fixture
+def raw_files(tmp_path):
+    """Raw files of which each holds rows in a row, one with none, and the row ids of each by path."""
+    ids = {"0": range(0, 2500), "1.gz": range(7000, 7003), "2": [], "3": range(3000, 5900), "4": range(6000, 6001)}
+    files = {}
+    for name, rows in ids.items():
+        path = str(tmp_path / name)
+        with tf.io.TFRecordWriter(path, "GZIP" if name.endswith(".gz") else None) as writer:
+            for row in rows:
+                feature = tf.train.Feature(int64_list=tf.train.Int64List(value=[row]))
+                features = tf.train.Features(feature={"fullpass_row": feature})
+                writer.write(tf.train.Example(features=features).SerializeToString())
+        files[path] = np.array(rows, np.int64)
+    return files
+
+
+def ids_of(records):
+    return tf.io.parse_example(records, {"fullpass_row": tf.io.FixedLenFeature([], tf.int64)})["fullpass_row"].numpy()
+
+
+def test_rows_stream_in_the_order_of_training_and_few_are_held(raw_files):
+    trained_order = sorted(raw_files, reverse=True)
+    trained = TrainedRows(blocks_of([raw_files[path] for path in trained_order], 700))
+    seen, most = [], 0
+    for records in record_batches(in_order_of(trained, list(raw_files)), 1024):
+        rows = ids_of(records)
+        taken = trained.take(rows)
+        np.testing.assert_array_equal(taken["row_id"], rows)
+        assert [[i for i in row if i] for row in taken["x_xf"].tolist()] == [[i] * (i % 3) for i in rows]
+        seen += rows.tolist()
+        most = max(most, trained.held_blocks)
+    assert seen == [row for path in trained_order for row in raw_files[path]]
+    assert trained.next_row() is None and trained.held_blocks == 0
+    assert most == 1, "of 700 rows, the one that the batch ends in"
+
+
+def test_rows_in_another_order_are_found_as_well(raw_files):
+    shuffled = np.random.default_rng(1).permutation(np.concatenate(list(raw_files.values())))
+    trained = TrainedRows(blocks_of([shuffled], 700))
+    for records in record_batches(raw_files, 1024):
+        np.testing.assert_array_equal(trained.take(ids_of(records))["row_id"], ids_of(records))
+    assert trained.held_blocks == 0
+
+
+def test_the_first_rows_and_rows_that_training_lacks(raw_files):
+    assert [len(records) for records in record_batches(raw_files, 1024, 2000)] == [1024, 976]
+    trained = TrainedRows(blocks_of([np.array([5, 1, 4])], 2))
+    assert trained.take(np.array([1, 2, 4, 3]))["row_id"].tolist() == [1, 4]
+    assert trained.take(np.array([9]))["row_id"].tolist() == []
+    assert trained.take(np.array([5]))["row_id"].tolist() == [5]

@@ -6,8 +6,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import apache_beam as beam
 import numpy as np
 import pytest
+import tensorflow as tf
+import tensorflow_transform as tft
+
+from fullpass.components.ingest.writing.shards import Layout
+from fullpass.components.transform.full_pass import FullPass, finish, run, transform
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.features.compute_at import materializes
+from fullpass.preprocessing.features.feature import FEATURE_TYPES
+from fullpass.preprocessing.features.outputs import ROW_ID
+from fullpass.preprocessing.features.raw_schema import raw_schema
+from fullpass.trainer.input.cache.blocks import join
+from fullpass.trainer.input.input_fn import decoder, read_blocks, without_gaps
+from fullpass.trainer.input.placement import InModel, placement_of
+from fullpass.trainer.models.model_inputs import transformed_outputs
 
 pytestmark = pytest.mark.integration
 
@@ -56,9 +71,6 @@ PLACES = ("transform", "input", "model")
 
 
 def above_mean(columns):
-    import tensorflow as tf
-    import tensorflow_transform as tft
-
     x = tf.where(tf.math.is_nan(columns["x"]), 0.0, columns["x"])
     return x - tft.mean(x)
 
@@ -88,8 +100,6 @@ def rows(count: int, seed: int) -> list[dict[str, Any]]:
 
 
 def example(number: int, row: dict[str, Any]) -> bytes:
-    import tensorflow as tf
-
     features = {"fullpass_row": tf.train.Feature(int64_list=tf.train.Int64List(value=[number]))}
     for name, value in row.items():
         if isinstance(value, str):
@@ -110,27 +120,18 @@ class Analysed:
 
 
 def declared(place: str = "transform", **of_features: str) -> Any:
-    from preprocessing.config import PreprocessingConfig
-
     features = {
-        name: {**({"type": spec} if isinstance(spec, str) else spec), "place": of_features.get(name, place)}
+        name: {**({"type": spec} if isinstance(spec, str) else spec), "compute_at": of_features.get(name, place)}
         for name, spec in FEATURES.items()
     }
     label = {"name": "price", "task": "regression"}
     return PreprocessingConfig.model_validate(
-        {"features": features, "crosses": CROSSES, "derive": DERIVE, "label": label, "place": place}
+        {"features": features, "crosses": CROSSES, "derive": DERIVE, "label": label, "compute_at": place}
     )
 
 
 @pytest.fixture(scope="module")
 def analysed(tmp_path_factory: pytest.TempPathFactory) -> Analysed:
-    import apache_beam as beam
-    import tensorflow as tf
-
-    from components.ingest.shards import Layout
-    from components.transform.full_pass import FullPass, finish, run
-    from preprocessing.schema import raw_schema
-
     folder = tmp_path_factory.mktemp("places")
     files = {split: str(folder / f"{split}.tfrecord") for split in ("train", "eval")}
     for seed, file in enumerate(files.values()):
@@ -156,10 +157,6 @@ def analysed(tmp_path_factory: pytest.TempPathFactory) -> Analysed:
 @pytest.fixture
 def at_places(analysed: Analysed, tmp_path: Path) -> Callable[[Any], dict[str, np.ndarray]]:
     """Returns the function from a config to all features, each computed at its place."""
-    import apache_beam as beam
-
-    from components.transform.full_pass import finish, transform
-    from preprocessing.places import materializes
 
     def at(config: Any) -> dict[str, np.ndarray]:
         of_eval = {"examples": {"eval": analysed.full_pass.examples["eval"]}, "rows": {"eval": 120}}
@@ -176,15 +173,6 @@ def at_places(analysed: Analysed, tmp_path: Path) -> Callable[[Any], dict[str, n
 
 def computed(full_pass: Any) -> dict[str, np.ndarray]:
     """Returns all features of the eval split as training computes with them, in the order of the rows."""
-    import tensorflow as tf
-    import tensorflow_transform as tft
-
-    from preprocessing.outputs import ROW_ID
-    from preprocessing.places import materializes
-    from trainer.input_fn import decoder, join, read_blocks, without_gaps
-    from trainer.inputs import transformed_outputs
-    from trainer.placement import InModel, placement_of
-
     config = full_pass.preprocessing
     output = tft.TFTransformOutput(full_pass.graph)
     placement = placement_of(config, transformed_outputs(config, output))
@@ -214,8 +202,6 @@ def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -
 
 
 def test_every_kind_of_feature_is_there(analysed):
-    from preprocessing.feature import FEATURE_TYPES
-
     assert {feature.type for feature in declared().features.values()} == set(FEATURE_TYPES)
 
 
@@ -232,8 +218,6 @@ def test_any_mixture_of_places(at_places, analysed, seed):
 
 
 def test_what_is_stored(at_places, analysed, tmp_path):
-    import tensorflow as tf
-
     at_places(declared(**{"z": "input", "kind": "model"}))
     (file,) = sorted(Path(tmp_path, "transformed", "Split-eval").iterdir())
     record = next(iter(tf.data.TFRecordDataset(str(file)).as_numpy_iterator()))

@@ -4,23 +4,24 @@ import re
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from components.push import (
+from fullpass.components.push.push import (
     CURRENT,
     DESCRIPTION,
     ORIGIN,
     description,
     folder_of,
+    origin_of,
     push,
     rollback,
     rolled_back,
     served_version,
     versions,
 )
-from preprocessing.errors import UserError
+from fullpass.preprocessing.errors import UserError
+from tests import REPOSITORY
 
 
 @pytest.fixture
@@ -45,7 +46,8 @@ def test_a_push_is_a_whole_new_version(model, target):
     assert result.created and versions(target) == [result.version]
     pushed = target / str(result.version)
     assert (pushed / "saved_model.pb").read_text() == "graph"
-    assert json.loads((pushed / ORIGIN).read_text()) == {"model": "run/1", "version": result.version}
+    said = json.loads((pushed / ORIGIN).read_text())
+    assert said.pop("checksum") and said == {"model": "run/1", "version": result.version}
     assert sorted(p.name for p in target.iterdir()) == [".lock", str(result.version), "current"]
 
 
@@ -75,7 +77,7 @@ def test_a_pushed_copy_says_what_made_it_beside_what_it_said_before(model, targe
 PUSH_AND_DIE = """
 import os, shutil, signal, sys
 from pathlib import Path
-from components import push
+from fullpass.components.push import push
 model, target, when = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 def die(*arguments):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -87,7 +89,7 @@ if when == "copying":
     original = shutil.copytree
     push.shutil.copytree = lambda a, b: original(a, b, copy_function=copied)
 elif when == "renamed":
-    push._point = die
+    push._update_current = die
 else:
     push.shutil.rmtree = die
 push.push(model, target, keep=1, origin="run/new")
@@ -98,7 +100,7 @@ push.push(model, target, keep=1, origin="run/new")
 def test_a_push_that_is_killed_leaves_the_old_version_or_the_new_one(model, target, when, whole):
     (old,) = push_many(model, target, 1)
     command = [sys.executable, "-c", PUSH_AND_DIE, str(model), str(target), when]
-    done = subprocess.run(command, cwd=Path(__file__).parents[2], timeout=60, check=False, capture_output=True)
+    done = subprocess.run(command, cwd=REPOSITORY, timeout=60, check=False, capture_output=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert all((target / str(v) / "saved_model.pb").read_text() == "graph" for v in versions(target))
     assert (served_version(target) == old) is not whole
@@ -162,3 +164,59 @@ def test_rollback_without_an_earlier_version_says_what_there_is(model, target):
         rollback(target)
     with pytest.raises(UserError, match=f"no version 7. Versions: {a}"):
         rollback(target, to=7)
+
+
+def test_a_folder_that_is_no_version_stops_nothing(model, target):
+    (version,) = push_many(model, target, 1)
+    for name in ("rolled_back-abc", "rolled_back-", "²", "٣", "9" * 40):
+        (target / name).mkdir()
+    assert versions(target) == [version] and rolled_back(target) == []
+    assert push(model, target, keep=3, origin="run/2").created
+
+
+def test_an_empty_folder_that_a_server_takes_for_a_version_is_named(model, target):
+    push_many(model, target, 1)
+    (target / "9999999999").mkdir()
+    for change in (lambda: rollback(target), lambda: push(model, target, keep=3, origin="run/2")):
+        with pytest.raises(UserError, match="9999999999 holds no model.*takes it for version 9999999999"):
+            change()
+    assert (target / "9999999999").is_dir()
+
+
+def test_what_killed_pushes_left_goes_without_what_its_links_lead_to(model, target, tmp_path):
+    push_many(model, target, 1)
+    (tmp_path / "outside").mkdir()
+    (target / ".pending-1").symlink_to(tmp_path / "outside")
+    (target / ".removed-2").symlink_to(tmp_path / "gone")
+    (target / ".pending-3").write_text("a file")
+    assert push(model, target, keep=3, origin="run/2").created
+    assert (tmp_path / "outside").is_dir() and not list(target.glob(".pending*")) + list(target.glob(".removed*"))
+
+
+def test_a_lock_that_is_a_link_changes_nothing_elsewhere(model, target, tmp_path):
+    push_many(model, target, 1)
+    (tmp_path / "mine").write_text("text")
+    (target / ".lock").unlink()
+    (target / ".lock").symlink_to(tmp_path / "mine")
+    with pytest.raises(UserError, match=r"\.lock: the lock cannot be opened: it is a link"):
+        rollback(target)
+    assert (tmp_path / "mine").read_text() == "text"
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{", b'{"model": "run/9", "version": 1, "checksum": "0"}'])
+def test_a_damaged_origin_is_taken_from_the_lineage_or_named(model, target, content):
+    version = push(model, target, keep=3, origin="run/1", lineage={"model": "run/1"}).version
+    bare = push(model, target, keep=3, origin="run/2").version
+    for folder in (target / str(version), target / str(bare)):
+        (folder / ORIGIN).unlink()
+        if content is not None:
+            (folder / ORIGIN).write_bytes(content)
+    assert origin_of(target / str(version)) == "run/1"
+    if content is None:
+        assert origin_of(target / str(bare)) is None
+    else:
+        with pytest.raises(UserError, match=rf"{bare}/assets.extra/origin.json is damaged: .* Put it back"):
+            origin_of(target / str(bare))
+    # It is not pushed twice.
+    (target / str(bare) / ORIGIN).unlink(missing_ok=True)
+    assert not push(model, target, keep=3, origin="run/1").created

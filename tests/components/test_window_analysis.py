@@ -1,11 +1,29 @@
-"""A window that moves by one span: what is known of the other spans is taken over, and the graph is the same."""
+"""A window that moves by one span: the states of the other spans come from the cache, and the graph is the same."""
 
 import shutil
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import Barrier
 
+import apache_beam as beam
 import numpy as np
+import pyarrow as pa
 import pytest
+import tensorflow as tf
+import tensorflow_transform as tft
+
+from fullpass.components.ingest.config import RecordsConfig
+from fullpass.components.ingest.writing.encode import encode
+from fullpass.components.transform.analysis_plan import Analysis, read_analysis
+from fullpass.components.transform.analyze_spans import TrainSpan
+from fullpass.components.transform.analyzer_cache import AnalyzerCache
+from fullpass.components.transform.full_pass import FullPass, finish, run
+from fullpass.preprocessing.analysis.traced_preprocessing import Function, trace
+from fullpass.preprocessing.apply.stable_ids import Continued
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID
+from fullpass.preprocessing.features.raw_schema import raw_schema
 
 pytestmark = pytest.mark.integration
 
@@ -32,13 +50,6 @@ def rows(span: int) -> dict[str, list]:
 @pytest.fixture(scope="module")
 def records(tmp_path_factory):
     """Returns `records(span)`: the train split of a span."""
-    import pyarrow as pa
-    import tensorflow as tf
-
-    from components.ingest.encode import encode
-    from components.transform.analyze import TrainSpan
-    from preprocessing.columns import RAW_ROW_ID
-
     folder = tmp_path_factory.mktemp("records")
 
     def write(span: int) -> TrainSpan:
@@ -56,17 +67,8 @@ def records(tmp_path_factory):
 
 
 @pytest.fixture
-def analyse(tmp_path):
+def analyse(tmp_path, records):
     """Returns `analyse(spans, cache, config)`: the transform graph's output, and where its statistics come from."""
-    import apache_beam as beam
-    import tensorflow_transform as tft
-
-    from components.ingest.config import RecordsConfig
-    from components.transform.full_pass import FullPass, finish, run
-    from preprocessing.config import PreprocessingConfig
-    from preprocessing.schema import raw_schema
-    from preprocessing.stable_ids import Continued
-
     made = []
 
     def work(spans, cache=None, config=CONFIG, base=None):
@@ -77,7 +79,7 @@ def analyse(tmp_path):
         full_pass = FullPass(
             preprocessing=preprocessing,
             schema=raw_schema(preprocessing),
-            examples={"train": files, "eval": files[-1:]},
+            examples={"train": files, "eval": records(9).files},
             rows={"train": ROWS * len(spans), "eval": ROWS},
             graph=str(folder),
             transformed=None,
@@ -96,10 +98,6 @@ def analyse(tmp_path):
 
 
 def transformed(output, span: int) -> dict[str, np.ndarray]:
-    import tensorflow as tf
-
-    from preprocessing.columns import RAW_ROW_ID
-
     table = rows(span)
     raw = {name: _sparse(table[name], tf.float32) for name in ("fare", "tip")}
     raw["zone"] = _sparse([zone.encode() for zone in table["zone"]], tf.string)
@@ -109,8 +107,6 @@ def transformed(output, span: int) -> dict[str, np.ndarray]:
 
 
 def _sparse(values, dtype):
-    import tensorflow as tf
-
     present = [i for i, value in enumerate(values) if value is not None]
     indices = [[i, 0] for i in present]
     return tf.SparseTensor(indices, tf.constant([values[i] for i in present], dtype), [len(values), 1])
@@ -200,48 +196,24 @@ EVERY_ANALYZER = {
 }
 
 
-def test_constants_are_those_that_tensorflow_transform_computes(records, analyse, tmp_path):
-    import apache_beam as beam
-    import tensorflow as tf
-    import tensorflow_transform as tft
-    import tensorflow_transform.beam as tft_beam
-
-    from components.transform.read import ReadExamples
-    from components.transform.traced import Function, trace
-    from preprocessing.config import PreprocessingConfig
-    from preprocessing.schema import raw_schema
-
-    config = {"features": EVERY_ANALYZER, "label": CONFIG["label"]}
-    spans = [records(1), records(2)]
-    ours, _ = analyse(spans, None, config)
-    parsed = PreprocessingConfig.model_validate(config)
-    schema = raw_schema(parsed).SerializeToString()
-    function = Function(parsed.model_dump_json(), schema, str(tmp_path / "tft"))
-    phases = trace(function).phases
-    assert phases and len(phases) == 2, "all of them are computed without TF Transform's Beam graph"
-    with beam.Pipeline() as pipeline, tft_beam.Context(temp_dir=str(tmp_path / "tft")):
-        rows_read = pipeline | ReadExamples([f for span in spans for f in span.files], schema, "analysed", None)
-        made = (rows_read, function.adapter) | tft_beam.AnalyzeDataset(function)
-        _ = made | tft_beam.WriteTransformFn(str(tmp_path / "theirs"))
-    theirs = tft.TFTransformOutput(str(tmp_path / "theirs"))
-
-    assert ours.transformed_metadata.schema == theirs.transformed_metadata.schema
-    for name in ("zone", "covering", "common", "none", "stable", "often"):
-        files = [output.vocabulary_file_by_name(f"vocabulary_{name}") for output in (ours, theirs)]
-        if files[0] is None:
-            files = [output.vocabulary_file_by_name(f"count_{name}") for output in (ours, theirs)]
-        contents = [tf.io.gfile.GFile(file, "rb").read() for file in files]
-        assert contents[0] == contents[1] != b""
-    for span in (1, 2):
-        by_ours, by_theirs = transformed(ours, span), transformed(theirs, span)
-        assert by_ours.keys() == by_theirs.keys()
-        for name in by_ours:
-            np.testing.assert_allclose(by_ours[name], by_theirs[name], rtol=2e-5, atol=1e-5, err_msg=name)
+def test_cached_spans_need_not_be_read_for_any_analyzer(records, analyse, tmp_path):
+    chained = ("of_clipped", "of_scaled")
+    features = {name: feature for name, feature in EVERY_ANALYZER.items() if name not in chained}
+    features["of_logs"] = {"type": "number", "column": "fare", "missing": "median", "transforms": ["log1p", "z_score"]}
+    config = {"features": features, "label": CONFIG["label"]}
+    cache, spans = str(tmp_path / "cache"), [records(1), records(2)]
+    first, analysis = analyse(spans, cache, config)
+    assert analysis.hit == ()
+    again, analysis = analyse([replace(span, files=()) for span in spans], cache, config)
+    assert analysis.hit == ("day 1", "day 2") and analysis.missed == {}
+    for name in ("zone", "covering", "common", "stable"):
+        assert again.vocabulary_by_name(f"vocabulary_{name}") == first.vocabulary_by_name(f"vocabulary_{name}") != []
+    assert transformed(again, 2).keys() == transformed(first, 2).keys()
+    for name, values in transformed(again, 2).items():
+        np.testing.assert_array_equal(values, transformed(first, 2)[name], err_msg=name)
 
 
 def test_what_uses_the_statistics_of_others_is_computed_anew_and_the_others_are_not(records, analyse, tmp_path):
-    from components.transform.analyzer_cache import AnalyzerCache
-
     cache = str(tmp_path / "cache")
     config = _with_tip({"clip": {"max_quantile": 0.5}}, "z_score")
     first, second, third = (records(span) for span in (1, 2, 3))
@@ -266,8 +238,6 @@ def _with_tip(*transforms):
 
 
 def test_spans_that_left_are_dropped_after_as_many_others(tmp_path):
-    from components.transform.analyzer_cache import AnalyzerCache
-
     cache = AnalyzerCache(str(tmp_path))
     for fingerprint in "abcd":
         cache.write(fingerprint, {b"key": [b"1", b"2"], b"other": [b""]})
@@ -278,8 +248,6 @@ def test_spans_that_left_are_dropped_after_as_many_others(tmp_path):
 
 
 def test_a_file_of_the_cache_that_was_cut_short_counts_for_nothing(tmp_path):
-    from components.transform.analyzer_cache import AnalyzerCache
-
     cache = AnalyzerCache(str(tmp_path))
     cache.write("a", {b"key": [bytes(range(256)) * 40]})
     (path,) = tmp_path.rglob("*.accumulators")
@@ -288,8 +256,6 @@ def test_a_file_of_the_cache_that_was_cut_short_counts_for_nothing(tmp_path):
 
 
 def test_the_analysis_survives_as_text():
-    from components.transform.analysis import Analysis, read_analysis
-
     analysis = Analysis(("2013-01-05",), {"2013-01-06": "not analysed before"})
     assert read_analysis(analysis.to_json()) == analysis
 
@@ -311,15 +277,6 @@ def test_features_that_need_no_analysis(analyse, records, tmp_path):
 
 def test_threads_of_one_worker_may_trace_and_write_at_once(tmp_path):
     """A worker of Beam on a cluster runs a bundle on each of its threads; TF Transform's tracing is for one alone."""
-    from concurrent.futures import ThreadPoolExecutor
-    from threading import Barrier
-
-    import tensorflow as tf
-
-    from components.transform.traced import Function, trace
-    from preprocessing.config import PreprocessingConfig
-    from preprocessing.schema import raw_schema
-
     preprocessing = PreprocessingConfig.model_validate(CONFIG)
     schema = raw_schema(preprocessing).SerializeToString()
     function = Function(preprocessing.model_dump_json(), schema, str(tmp_path / "threads"))

@@ -10,14 +10,22 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).parents[2]
+from fullpass.pipeline.registry.locate_model import read_lineage
+from tests import REPOSITORY, warm_process
+
 BIN = Path(sys.executable).parent
 
 
-def run_command(*command, cwd=None, env=None, timeout=900):
-    """Runs a command of the environment and returns it, done."""
+def run_command(*command, cwd=None, env=None, timeout=280, fresh=False):
+    """Runs a command of the environment and returns it, done.
+
+    Args:
+        fresh: as a user's shell does, by a new interpreter; else as a fork of a process that has imported TFX.
+    """
     whole = {**os.environ, **(env or {})}
     arguments = [str(BIN / command[0]), *map(str, command[1:])]
+    if not fresh:
+        return warm_process.run(arguments, cwd=cwd, env=whole, timeout=timeout)
     return subprocess.run(arguments, cwd=cwd, env=whole, capture_output=True, text=True, timeout=timeout, check=False)
 
 
@@ -46,6 +54,40 @@ class Ran:
         return (self.folder / "serving" / "current").resolve()
 
 
+class Owner:
+    """Someone with a folder, a YAML in it and the command line. name: of the pipeline."""
+
+    def __init__(self, folder: Path, name: str, yaml: str):
+        self.folder, self.root, self.serving = folder, folder / "runs" / name, folder / "serving"
+        self.config = folder / "pipeline.yaml"
+        self.config.write_text(yaml)
+
+    def run(self, *words):
+        return run_command("fullpass", *words, cwd=self.folder, timeout=550)
+
+    def __call__(self, *words) -> str:
+        done = self.run(*words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def summary(self) -> dict:
+        return json.loads((max((self.root / "logs").iterdir()) / "summary.json").read_text())
+
+    def say(self, *words):
+        return json.loads(self(*words, "--json"))
+
+    def lineage(self, model) -> dict:
+        """Returns what `fullpass lineage --json` prints, without a process of its own."""
+        told = read_lineage(str(model), self.config)
+        return {"source": told.source, **told.lineage}
+
+    def versions(self) -> list[Path]:
+        return sorted((f for f in self.serving.iterdir() if f.name.isdigit()), key=lambda f: int(f.name))
+
+    def files(self) -> set[Path]:
+        return {path for path in self.folder.rglob("*") if path.is_file()}
+
+
 @pytest.fixture(scope="session")
 def fullpass():
     return run_command
@@ -56,6 +98,6 @@ def taxi(tmp_path_factory):
     folder = tmp_path_factory.mktemp("taxi")
     for name in ("pipeline.yaml", "three_trips.jsonl"):
         shutil.copy(REPOSITORY / "examples" / "taxi" / name, folder / name)
-    done = run_command("fullpass", "run", folder / "pipeline.yaml")
+    done = run_command("fullpass", "run", folder / "pipeline.yaml", fresh=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return Ran(folder, done)

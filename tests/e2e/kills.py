@@ -1,6 +1,7 @@
-"""Runs a pipeline once, and its twin over and over, each time killing one node with kill -9 while it works.
+"""Runs a pipeline once, and its twin over and over, each time killing one node with kill -9 while it works:
+each node that is given, else each node in turn.
 
-    python kills.py PIPELINE.yaml TWIN.yaml OUTCOME.json
+    python kills.py PIPELINE.yaml TWIN.yaml OUTCOME.json [NODE...]
 
 Each run is a fork of this process, which has imported TFX and computed nothing. In the fork the node's process watches
 where the node writes, and kills itself at the first file that appears there, so what it leaves is half written. A node
@@ -17,12 +18,12 @@ from pathlib import Path
 
 from tfx.orchestration.portable import launcher
 
-from pipeline.build import build
-from pipeline.environment import set_environment
-from pipeline.execution import locks, runner
-from pipeline.execution.events import new_run_id
-from pipeline.loading.load import load
-from pipeline.run import pipeline_root
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.build import build
+from fullpass.pipeline.process_environment import set_environment
+from fullpass.pipeline.root_layout import pipeline_root
+from fullpass.pipeline.running.execution import locks, runner
+from fullpass.pipeline.running.execution.events import new_run_id
 
 LIMIT_SECONDS = 300
 # Where it counts most that a node did its work and could not record it: spans ingested twice, models pushed twice.
@@ -92,12 +93,14 @@ def forked(loaded, victim: str | None, how: str = "") -> dict[str, str] | int:
         return json.loads(pipe.read()) if code == 0 else code
 
 
-def main(undisturbed: str, killed: str, outcome: str) -> None:
+def main(undisturbed: str, killed: str, outcome: str, *chosen: str) -> None:
     set_environment()
     twin = load(Path(undisturbed))
     runs = [{"killed": None, "how": "undisturbed", "nodes": forked(twin, None)}]
     loaded = load(Path(killed))
     for node in build(loaded, root=pipeline_root(loaded)).components:
+        if chosen and node.id not in chosen:
+            continue
         hows = ["half written"]
         hows += ["unrecorded"] * (node.id in UNRECORDED) + ["with its runner"] * (node.id == WITH_RUNNER)
         runs += [{"killed": node.id, "how": how, "nodes": forked(loaded, node.id, how)} for how in hows]

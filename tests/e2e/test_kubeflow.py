@@ -4,10 +4,7 @@ Both runs share one installation. The second is of a package whose training diff
 is taken from the cache, and the first run's model is the baseline of its own.
 """
 
-import importlib.util
 import json
-import shutil
-import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -15,35 +12,28 @@ from pathlib import Path
 import pytest
 import yaml
 
-from components.push import rollback, rolled_back, served_version
-from kubeflow.executor_input import parse
-from kubeflow.outcomes import VARIABLE, Outcomes
-from kubeflow.telling import outcome
-from pipeline.loading.load import load
-from pipeline.run_facts import config_hash, source_digest
+from fullpass.components.push.push import rollback, rolled_back, served_version
+from fullpass.kubeflow.runtime.executor_input import parse
+from fullpass.kubeflow.runtime.notify_container import record_outcome
+from fullpass.kubeflow.runtime.pod_outcomes import VARIABLE, OutcomeRecords
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.running.record_provenance import config_hash, source_digest
+from tests import REPOSITORY, warm_process
+from tests.e2e.kubeflow_package import compiled, taxi_lines
 from tests.kubeflow.backend.run import Backend
 
 pytestmark = pytest.mark.e2e
 
-REPOSITORY = Path(__file__).parents[2]
 SECRET = "s3cr3t-of-this-test"
 NOTIFY = "\nnotify: [{command: [python, tell.py, heard]}]\n"
 TELL = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read() + '\\n')"
-ENVIRONMENT = """\
-image: registry.example/taxi:1.4.2
-kubeflow: "2.5"
-folder: {folder}/pipeline
-registry: {folder}/models/registry
-push_to: {folder}/models/taxi
-defaults:
-  volumes: [{{claim: models, mount: {folder}/models}}]
-nodes:
-  Ingest: {{secrets: [{{name: store, env: {{STORE_KEY: key}}}}]}}
-"""
+NODES = "nodes: {Ingest: {secrets: [{name: store, env: {STORE_KEY: key}}]}}\n"
+# One task of each kind, and those whose executors do without TensorFlow, start as in a cluster.
+FRESH = {"find-last-blessed-model", "ingest", "schema", "data-gate", "serving-check", "pusher", "report", "notify"}
 
 
-def compiled(folder: Path, epochs: int) -> str:
-    """Returns the package that `fullpass compile` writes, with another number of epochs."""
+def package_of(folder: Path, epochs: int) -> str:
+    """Returns the package of the taxi example with another number of epochs."""
     text = (REPOSITORY / "examples" / "taxi" / "pipeline.yaml").read_text()
     given = "path: package:tfx/examples/chicago_taxi_pipeline/data/simple/data.csv"
     assert given in text and "training:" in text
@@ -51,27 +41,19 @@ def compiled(folder: Path, epochs: int) -> str:
         f"training: {{epochs: {epochs}, batch_size: 512}}" if line.startswith("training:") else line
         for line in text.splitlines()
     ]
-    (folder / "pipeline" / "pipeline.yaml").write_text("\n".join(lines).replace(given, "path: trips.csv") + NOTIFY)
-    (folder / "env.yaml").write_text(ENVIRONMENT.format(folder=folder))
-    target = folder / f"package-{epochs}.yaml"
-    command = ["compile", folder / "pipeline/pipeline.yaml", "--env", folder / "env.yaml", "-o", target]
-    done = subprocess.run(
-        [sys.executable, "-m", "pipeline.cli", *map(str, command)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return target.read_text()
+    return compiled(folder, "\n".join(lines).replace(given, "path: trips.csv") + NOTIFY, NODES)
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kubeflow")
     (folder / "pipeline").mkdir()
-    tfx = importlib.util.find_spec("tfx").submodule_search_locations[0]
-    shutil.copy(f"{tfx}/examples/chicago_taxi_pipeline/data/simple/data.csv", folder / "pipeline" / "trips.csv")
+    (folder / "pipeline" / "trips.csv").write_text("".join(taxi_lines()))
     (folder / "pipeline" / "tell.py").write_text(TELL)
-    packages = [compiled(folder, epochs) for epochs in (1, 2)]
+    packages = [package_of(folder, epochs) for epochs in (1, 2)]
     backend = Backend(folder / "kfp", release="2.5")
     backend.secrets["store"] = {"key": SECRET}
+    backend.starts_fresh = FRESH.__contains__
     first = backend.run(packages[0], parallel=2)
     newer = Backend(folder / "kfp", release="2.17")
     newer.secrets, newer._cache = backend.secrets, backend._cache
@@ -158,8 +140,8 @@ def test_a_model_that_was_not_blessed_is_told_of_with_the_reasons(runs, tmp_path
     outputs = {"artifacts": {"executor-logs": logs}, "outputFile": "/unused"}
     message = {"inputs": {"parameterValues": {"evaluated": evaluated}, "artifacts": listed}, "outputs": outputs}
     paths = {name: "/unused" for name in made} | {"evaluation": str(backend.store.path(metrics).parent)}
-    outcome(parse(json.dumps(message), paths, {}))
-    noted = Outcomes(f"{tmp_path}/taxi/outcomes", "run-7").read()
+    record_outcome(parse(json.dumps(message), paths, {}))
+    noted = OutcomeRecords(f"{tmp_path}/taxi/outcomes", "run-7").read()
     assert noted.event == "not_blessed" and "below the minimum 0.999" in noted.message
     assert noted.facts["reasons"] == [noted.message] and noted.facts["pushed_to"] is None
     assert noted.facts["model"] == "s3://b/m" and 0.5 < noted.facts["metrics"]["auc"] < 0.999
@@ -168,8 +150,8 @@ def test_a_model_that_was_not_blessed_is_told_of_with_the_reasons(runs, tmp_path
 def test_the_pushed_model_answers(runs):
     folder, _, _, _ = runs
     trips = REPOSITORY / "examples" / "taxi" / "three_trips.jsonl"
-    command = [sys.executable, "-m", "pipeline.cli", "predict", str(folder / "models" / "taxi"), str(trips)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "fullpass", "predict", str(folder / "models" / "taxi"), str(trips)]
+    done = warm_process.run(command, timeout=300)
     assert done.returncode == 0, done.stderr
     assert len([json.loads(line)["prediction"] for line in done.stdout.splitlines()]) == 3
 
@@ -194,7 +176,7 @@ def test_the_pushed_models_tell_run_configuration_code_and_addresses(runs):
 
 def test_a_run_after_a_rollback_follows_the_model_that_is_served_again(runs):
     folder, backend, _, _ = runs
-    spec, platform = yaml.safe_load_all((folder / "package-2.yaml").read_text())
+    spec, platform = yaml.safe_load_all((folder / "p.yaml").read_text())
     del spec["root"]["dag"]["tasks"]["notify"]
     dag = spec["components"]["comp-pipeline"]["dag"]
     find = "find-last-blessed-model"

@@ -1,12 +1,8 @@
 """A Trainer that is killed while it trains and tried again as a new pod, under the rules of Kubeflow."""
 
-import importlib.util
-import itertools
 import json
 import re
 import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -15,6 +11,8 @@ import numpy as np
 import pytest
 import yaml
 
+from tests.e2e.kubeflow_package import compiled, taxi_lines
+from tests.kubeflow.backend.launcher import Process
 from tests.kubeflow.backend.run import Backend
 
 pytestmark = pytest.mark.e2e
@@ -34,32 +32,14 @@ model: {kind: mlp, hidden: [16], dropout: 0.3, batch_norm: true}
 training:
   {epochs: 3, batch_size: 2, steps_per_execution: 50, checkpoint: {every_steps: 100, every_seconds: null}}
 """
-ENVIRONMENT = """\
-image: registry.example/taxi:1.4.2
-kubeflow: "2.5"
-folder: {folder}/pipeline
-registry: {folder}/models/registry
-push_to: {folder}/models/taxi
-defaults: {{volumes: [{{claim: models, mount: {folder}/models}}]}}
-nodes: {{Trainer: {{cache: false, retries: {{count: 1, backoff: 1s}}}}}}
-"""
+NODES = "nodes: {Trainer: {cache: false, retries: {count: 1, backoff: 1s}}}\n"
 
 
-def compiled(folder: Path) -> str:
+def package_of(folder: Path) -> str:
     """Returns the package with the Trainer and all that it waits for."""
     (folder / "pipeline").mkdir()
-    tfx = importlib.util.find_spec("tfx").submodule_search_locations[0]
-    with open(f"{tfx}/examples/chicago_taxi_pipeline/data/simple/data.csv") as file:
-        (folder / "pipeline" / "trips.csv").write_text("".join(itertools.islice(file, 1 + ROWS)))
-    (folder / "pipeline" / "pipeline.yaml").write_text(PIPELINE)
-    (folder / "env.yaml").write_text(ENVIRONMENT.format(folder=folder))
-    command = ["compile", folder / "pipeline/pipeline.yaml", "--env", folder / "env.yaml", "-o", folder / "p.yaml"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pipeline.cli", *map(str, command)],
-        capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    spec, platform = yaml.safe_load_all((folder / "p.yaml").read_text())
+    (folder / "pipeline" / "trips.csv").write_text("".join(taxi_lines(ROWS)))
+    spec, platform = yaml.safe_load_all(compiled(folder, PIPELINE, NODES))
     tasks, kept = spec["root"]["dag"]["tasks"], ["trainer"]
     for name in kept:
         kept += [other for other in tasks[name].get("dependentTasks", ()) if other not in kept]
@@ -73,12 +53,12 @@ class Killer:
     def __init__(self, work: Path):
         self._work, self.threads = work, []
 
-    def __call__(self, task: str, attempt: int, process: subprocess.Popen) -> None:
+    def __call__(self, task: str, attempt: int, process: Process) -> None:
         if (task, attempt) == ("trainer", 0):
             self.threads.append(threading.Thread(target=self._kill, args=(process,)))
             self.threads[-1].start()
 
-    def _kill(self, process: subprocess.Popen) -> None:
+    def _kill(self, process: Process) -> None:
         deadline = time.monotonic() + 300
         while self.saved() < UPDATES and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -95,7 +75,7 @@ class Killer:
 def runs(tmp_path_factory):
     """Returns the installation, a run that nothing disturbs, and one of the same package whose Trainer is killed."""
     folder = tmp_path_factory.mktemp("resume")
-    package = compiled(folder)
+    package = package_of(folder)
     backend = Backend(folder / "kfp")
     undisturbed = backend.run(package, parallel=2)
     backend.started = Killer(folder / "models" / "registry" / "taxi" / "work" / "Trainer")

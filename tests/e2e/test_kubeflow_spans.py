@@ -1,16 +1,13 @@
 """Taxi trips that arrive span by span, as Kubeflow's backend and launcher would run them: only what must run runs."""
 
-import importlib.util
-import itertools
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from components.evaluation.verdict import read_verdict
-from pipeline.loading.load import load
+from fullpass.components.evaluation.evaluation_verdict import read_verdict
+from fullpass.pipeline.authoring.loading.load import load
+from tests.e2e.kubeflow_package import compiled, taxi_lines
 from tests.kubeflow.backend.launcher import TaskFailed
 from tests.kubeflow.backend.run import Backend
 
@@ -31,14 +28,6 @@ model: linear
 training: {epochs: 1, batch_size: 256}
 evaluation: {metrics: [auc], thresholds: {auc: {min: 0.01, newest_span: {min: 0.02}}}}
 """
-ENVIRONMENT = """\
-image: registry.example/taxi:1.4.2
-kubeflow: "2.5"
-folder: {folder}/pipeline
-registry: {folder}/models/registry
-push_to: {folder}/models/taxi
-defaults: {{volumes: [{{claim: models, mount: {folder}/models}}]}}
-"""
 LOOK_UPS = {"find-ingest-inputs", "find-last-blessed-model", "import-last-blessed-model", "last-blessed-model",
             "record-last-blessed-model", "record-window"}  # fmt: skip
 
@@ -48,22 +37,12 @@ class Installation:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        tfx = importlib.util.find_spec("tfx").submodule_search_locations[0]
-        with open(f"{tfx}/examples/chicago_taxi_pipeline/data/simple/data.csv") as file:
-            header, *rows = itertools.islice(file, 1 + 3 * ROWS)
+        header, *rows = taxi_lines(3 * ROWS)
         self.pieces = [header + "".join(rows[i * ROWS : (i + 1) * ROWS]) for i in range(3)]
         (folder / "pipeline" / "trips").mkdir(parents=True)
-        (folder / "pipeline" / "pipeline.yaml").write_text(PIPELINE)
-        (folder / "env.yaml").write_text(ENVIRONMENT.format(folder=folder))
         for span in (1, 2):
             self.arrives(span)
-        command = ["compile", folder / "pipeline/pipeline.yaml", "--env", folder / "env.yaml", "-o", folder / "p.yaml"]
-        done = subprocess.run(
-            [sys.executable, "-m", "pipeline.cli", *map(str, command)],
-            capture_output=True, text=True, check=False, timeout=300,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        self.said = done.stdout
+        self.package = compiled(folder, PIPELINE)
         self.backend = Backend(folder / "kfp", release="2.5")
 
     def arrives(self, span: int) -> None:
@@ -73,7 +52,7 @@ class Installation:
         backend = Backend(self.folder / "kfp", release=release)
         backend._cache = self.backend._cache
         self.backend = backend
-        return backend.run((self.folder / "p.yaml").read_text(), parameters, parallel=2)
+        return backend.run(self.package, parameters, parallel=2)
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,7 @@
-"""Every node after Ingest reads compressed, shuffled records in several files."""
+"""Columns of any name, in compressed, shuffled records in several files: from the CSV to the pushed model's answer."""
+
+import csv
+import json
 
 import numpy as np
 import pytest
@@ -7,20 +10,27 @@ import tensorflow as tf
 from tests.e2e.conftest import Ran, run_command
 
 pytestmark = pytest.mark.e2e
-ROWS = 12_000
-YAML = """\
+ROWS, POSITIVE = 12_000, 7_440
+NUMBER, WORD, LABEL = 'größe "in" km, 東京', "pick-up / zone.name", "will it rain?"
+YAML = f"""\
 name: taxi
 root: runs
 data:
-  source: {format: csv, path: rows.csv}
-  split: {method: random, ratios: {train: 3, eval: 1}}
-  records: {compression: gzip, shard_mb: 1, shuffle: true}
-label: {name: y, task: binary}
-features: {a: number, b: number, word: category, note: text}
-model: {kind: linear}
-training: {epochs: 2, batch_size: 256}
-evaluation: {metrics: [auc], thresholds: {auc: {min: 0.8}}}
-push: {to: serving}
+  source: {{format: csv, path: rows.csv}}
+  split: {{method: stratified, ratios: {{train: 3, eval: 1}}}}
+  records: {{compression: gzip, shard_mb: 1, shuffle: true}}
+label: {{name: {LABEL!r}, task: binary, positive: "yes"}}
+features:
+  {NUMBER!r}: number
+  b: number
+  {WORD!r}: category
+  note: text
+  bucket: {{type: number, column: {NUMBER!r}, transforms: [{{bucketize: {{buckets: 4}}}}]}}
+crosses: [{{inputs: [{WORD!r}, bucket], hash_buckets: 20}}]
+model: {{kind: linear}}
+training: {{epochs: 2, batch_size: 256}}
+evaluation: {{metrics: [auc], slices: [[{WORD!r}]], thresholds: {{auc: {{min: 0.8}}}}}}
+push: {{to: serving}}
 """
 
 
@@ -29,13 +39,15 @@ def ran(tmp_path_factory):
     folder = tmp_path_factory.mktemp("records")
     random = np.random.default_rng(1)
     a, b = random.normal(size=(2, ROWS))
-    words = random.choice(["x", "y", "z"], ROWS)
-    y = a - b + (words == "x") > 0
-    with (folder / "rows.csv").open("w") as file:
-        file.write("a,b,word,note,y\n")
-        for i in np.argsort(y, kind="stable"):  # by label: what a shuffle is for
-            file.write(f"{a[i]:.4f},{b[i]:.4f},{words[i]},{'note ' * 20},{int(y[i])}\n")
-    (folder / "pipeline.yaml").write_text(YAML)
+    words = random.choice(["a b", "c/d", "é"], ROWS)
+    by_label = np.argsort(a - b + (words == "é"))
+    with (folder / "rows.csv").open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow([NUMBER, "b", WORD, "note", LABEL])
+        for place, i in enumerate(by_label):  # sorted: what a shuffle is for
+            label = "yes" if place >= ROWS - POSITIVE else "no"
+            rows.writerow([f"{a[i]:.4f}", f"{b[i]:.4f}", words[i], "note " * 20, label])
+    (folder / "pipeline.yaml").write_text(YAML, encoding="utf-8")
     done = run_command("fullpass", "run", folder / "pipeline.yaml")
     assert done.returncode == 0, done.stdout + done.stderr
     return Ran(folder, done)
@@ -43,9 +55,9 @@ def ran(tmp_path_factory):
 
 def test_all_nodes_agree_about_the_rows(ran):
     summary = ran.summary()
-    assert summary["rows_read"] == ROWS == sum(summary["rows"].values())
+    assert summary["rows_read"] == ROWS and summary["rows"] == {"train": 9_000, "eval": 3_000}
     assert summary["blessed"] and summary["metrics"]["auc"] > 0.8
-    assert "0 mismatches" in ran.done.stdout
+    assert "3,000 rows equal in training and serving, 0 mismatches" in ran.done.stdout
     for node, output in (("Ingest", "examples"), ("Transform", "transformed_examples")):
         files = sorted((ran.artifact(node, output) / "Split-train").iterdir())
         assert len(files) > 1 and all(file.name.endswith(".tfrecord.gz") for file in files)
@@ -65,6 +77,16 @@ def test_each_file_holds_both_labels_though_the_source_is_sorted_by_them(ran):
     for file in sorted((ran.artifact("Ingest", "examples") / "Split-train").iterdir()):
         records = tf.data.TFRecordDataset(str(file), compression_type="GZIP").as_numpy_iterator()
         features = [tf.train.Example.FromString(record).features.feature for record in records]
-        labels = [(feature["y"].float_list.value or feature["y"].bytes_list.value)[0] for feature in features]
-        share = np.mean([label in (1.0, b"1") for label in labels])
+        share = np.mean([feature[LABEL].bytes_list.value[0] == b"yes" for feature in features])
         assert 0.5 < share < 0.75
+
+
+def test_the_pushed_model_answers_by_these_names(ran, tmp_path):
+    asked = [{NUMBER: 3.0, WORD: "é"}, {NUMBER: -3.0, WORD: "a b"}]
+    (tmp_path / "asked.jsonl").write_text("\n".join(json.dumps(row) for row in asked), encoding="utf-8")
+    out = tmp_path / "answers.jsonl"
+    done = run_command("fullpass", "predict", ran.folder / "serving", tmp_path / "asked.jsonl", "-o", out)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rainy, dry = (json.loads(line) for line in out.read_text().splitlines())
+    assert rainy[NUMBER] == 3.0 and rainy[WORD] == "é"
+    assert rainy["probability_yes"] > dry["probability_yes"]

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
 import time
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm_process
 from tests.e2e.conftest import BIN
 
 pytestmark = pytest.mark.e2e
@@ -77,10 +77,10 @@ class Command:
     def __init__(self, folder, *arguments):
         self.printed = folder / f"printed-{time.monotonic_ns()}"
         with self.printed.open("wb") as printed:
-            self.process = subprocess.Popen(
+            self.process = warm_process.Process(
                 [str(BIN / "fullpass"), *map(str, arguments)],
                 stdout=printed,
-                stderr=subprocess.STDOUT,
+                stderr=printed,
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
             )
 
@@ -115,7 +115,7 @@ def test_a_late_day_is_trained_once_though_the_scheduler_is_killed_meanwhile(ful
         first.until(": started, prints to")
         first.end(signal.SIGKILL)
     with command(folder, "schedule", "run", file) as second:
-        second.until("goes on, started by an earlier scheduler")
+        second.until("still running, started by an earlier scheduler")
         second.until(": success. pushed to")
         second.until("was trained already, by run")
         assert second.end(signal.SIGTERM) == 0

@@ -1,9 +1,13 @@
-"""Days that arrive one after the other, as a user runs them."""
+"""Days that arrive one after the other, as a user runs them, until one stops the run because its data has moved."""
 
 import json
+import shutil
 import sqlite3
 
 import pytest
+
+from fullpass.pipeline.scheduling.drift import drift_in_a_process
+from fullpass.preprocessing.errors import UserError
 
 pytestmark = pytest.mark.e2e
 
@@ -17,25 +21,28 @@ label: {name: tip, task: regression}
 features:
   fare: {type: number, transforms: [z_score]}
   zone: category
+gates: {drift: stop, label: retrain}
+model: linear
+training: {epochs: 1}
 """
 
 
-def write_day(folder, day, rows=200):
-    lines = [f"{day}-{i},{i % 7 + day},z{(i + day) % 4},{i % 3}" for i in range(rows)]
+def write_day(folder, day, rows=400, *, times=1, tip=3):
+    lines = [f"{day}-{i},{times * (i % 7 + 1)},z{i % 4},{i % tip}" for i in range(rows)]
     (folder / "data").mkdir(exist_ok=True)
     (folder / "data" / f"2013-01-{day:02d}.csv").write_text("id,fare,zone,tip\n" + "\n".join(lines) + "\n")
 
 
 @pytest.fixture(scope="module")
 def daily(fullpass, tmp_path_factory):
-    """Returns `daily(*options)`: runs the pipeline up to Transform and returns what it did."""
+    """Returns `daily(*options)`: runs the pipeline. Each test goes on where the last one ended."""
     folder = tmp_path_factory.mktemp("daily")
     (folder / "pipeline.yaml").write_text(YAML)
     for day in (1, 2, 4):
         write_day(folder, day)
 
     def run(*options):
-        return fullpass("fullpass", "run", folder / "pipeline.yaml", "--to", "Transform", *options)
+        return fullpass("fullpass", "run", folder / "pipeline.yaml", *options)
 
     run.folder = folder
     return run
@@ -53,23 +60,53 @@ def spans_in(folder):
 
 
 def newest_summary(folder):
-    logs = folder / "runs" / "daily" / "logs"
-    return json.loads((max(logs.iterdir()) / "summary.json").read_text())
+    return json.loads((max((folder / "runs" / "daily" / "logs").iterdir()) / "summary.json").read_text())
 
 
-def test_a_window_moves_by_its_new_span_and_an_old_one_that_changed(daily):
-    folder = daily.folder
-    done = daily("--span", "2013-01-05")
+def kept(folder):
+    """Returns the names of the statistics of spans."""
+    return {path.name for path in (folder / "runs" / "daily" / "span_statistics").iterdir()}
+
+
+def served(folder):
+    return {path: path.read_bytes() for path in sorted((folder / "serving").rglob("*")) if path.is_file()}
+
+
+def test_a_span_that_is_not_there_is_refused_before_the_run(daily):
+    done = daily("--span", "2013-01-05", "--to", "Transform")
     assert done.returncode == 4 and "2013-01-01 to 2013-01-02, 2013-01-04" in done.stderr, done.stdout + done.stderr
-    assert not (folder / "runs" / "daily" / "metadata.sqlite").exists()
+    assert not (daily.folder / "runs" / "daily" / "metadata.sqlite").exists()
+
+
+def test_a_span_like_the_one_before_passes_the_gate(daily):
+    folder = daily.folder
+    quiet = drift_in_a_process(folder / "pipeline.yaml", span="2013-01-02:latest")
+    assert quiet.findings == () and quiet.previous == "2013-01-02" and quiet.rows == 400
+    known = kept(folder)
+    assert len(known) == 2
 
     done = daily("--span", "2013-01-02")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 spans, 2013-01-01 to 2013-01-02 (span 15707)" in done.stdout
-    first = [(15706, 0), (15707, 0)]
-    assert spans_in(folder) == first and newest_summary(folder)["rows_read"] == 400
+    assert spans_in(folder) == [(15706, 0), (15707, 0)]
+    assert known < kept(folder) and len(kept(folder)) == 3, "that of day 2 is found, and that of day 1 is new"
+    assert "2013-01-02 is as 2013-01-01" in done.stdout
+    facts = newest_summary(folder)
+    assert facts["rows_read"] == 800
+    assert facts["data_gate"] == {
+        "span": "2013-01-02",
+        "compared_with": ["2013-01-01"],
+        "stopped": False,
+        "retrain": False,
+        "findings": [],
+    }
+    assert "2013-01-02, 400 rows, compared with 2013-01-01." in open(facts["report"]).read()
 
-    done = daily("--span", "2013-01-02:latest")
+
+def test_a_window_moves_by_its_new_span_and_an_old_one_that_changed(daily):
+    folder = daily.folder
+    first, moved = [(15706, 0), (15707, 0)], ("--span", "2013-01-02:latest", "--to", "Transform")
+    done = daily(*moved)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 of the window missing: 2013-01-03" in done.stdout
     assert "1 span taken from the cache" in done.stdout and "1 analysed, not analysed before: 2013-01-04" in done.stdout
@@ -80,13 +117,50 @@ def test_a_window_moves_by_its_new_span_and_an_old_one_that_changed(daily):
     assert spans_in(folder) == [*first, (15709, 0)]
 
     write_day(folder, 2, rows=300)
-    done = daily("--span", "2013-01-02:latest")
+    done = daily(*moved)
     assert done.returncode == 0, done.stdout + done.stderr
     assert spans_in(folder) == sorted([*first, (15709, 0), (15707, 1)])
     summary = newest_summary(folder)
-    assert summary["rows_read"] == 500 == sum(summary["rows"].values())
+    assert summary["rows_read"] == 700 == sum(summary["rows"].values())
     assert {name: node["status"] for name, node in summary["nodes"].items()}["Transform"] == "ok"
 
-    done = daily("--span", "2013-01-02:latest")
+    done = daily(*moved)
     assert {n: s["status"] for n, s in newest_summary(folder)["nodes"].items()}["Transform"] == "cached", done.stdout
     assert spans_in(folder) == sorted([*first, (15709, 0), (15707, 1)])
+
+
+def test_a_span_that_moved_stops_the_run_and_leaves_the_served_model(daily):
+    folder = daily.folder
+    before = served(folder)
+    assert before
+    (folder / "data" / "2013-01-01.csv").unlink()  # no more than what is kept of it is needed
+    write_day(folder, 5, times=10, tip=2)
+    told = drift_in_a_process(folder / "pipeline.yaml", span="2013-01-05:2013-01-05")
+    assert {(f.check, f.subject, f.policy) for f in told.findings} == {
+        ("drift", "fare", "stop"),
+        ("label", "label tip", "retrain"),
+    }
+    assert told.previous == "2013-01-04"
+    known = kept(folder)
+
+    done = daily()
+    assert done.returncode == 5, done.stdout + done.stderr
+    assert "DataGate failed: 2013-01-05 has changed. Nothing was trained" in done.stdout
+    assert "fare: drifted from" in done.stdout and "Stopped by the data gate." in done.stdout
+    assert served(folder) == before and kept(folder) == known
+    facts = newest_summary(folder)
+    assert facts["nodes"]["DataGate"]["status"] == "failed" and facts["nodes"]["Trainer"]["status"] == "not run"
+    assert facts["data_gate"]["stopped"] and facts["data_gate"]["retrain"] and not facts["ok"]
+    found = [(f["check"], f["subject"], f["policy"], f["text"]) for f in facts["data_gate"]["findings"]]
+    assert found == [(f.check, f.subject, f.policy, f.text) for f in told.findings]
+    page = open(facts["report"]).read()
+    assert "Stopped: the data has changed" in page and "fare: drifted from" in page and page.count("<svg") == 3
+
+    # With --gate warn the same data passes, and what moved is told all the same.
+    done = daily("--gate", "warn", "--to", "DataGate")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "warn: fare: drifted from" in done.stdout.replace("\n", " ")
+
+    shutil.rmtree(folder / "data")
+    with pytest.raises(UserError, match="drift could not be measured: data.source.path: .*matches no file"):
+        drift_in_a_process(folder / "pipeline.yaml")

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from tfx.types import standard_artifacts
 
-from components.artifacts import ParityReport
-from components.parity.component import Parity
-from pipeline.loading.load import load
-from preprocessing.errors import UserError
+from fullpass.components.artifacts import ParityReport
+from fullpass.components.parity.component import Parity
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.preprocessing.errors import UserError
 
 pytestmark = pytest.mark.e2e
 
@@ -182,7 +182,7 @@ def test_the_same_pipeline_by_tfx_command_line(taxi, fullpass, tmp_path):
         "HOME": str(tmp_path),
         "PATH": str(Path(sys.executable).parent) + ":/usr/bin:/bin",
     }
-    local = Path(importlib.util.find_spec("pipeline.local").origin)
+    local = Path(importlib.util.find_spec("fullpass.pipeline.local").origin)
     created = fullpass("tfx", "pipeline", "create", "--engine=local", f"--pipeline_path={local}", env=env)
     assert created.returncode == 0, created.stdout + created.stderr
     ran = fullpass("tfx", "run", "create", "--engine=local", "--pipeline_name=taxi", env=env)

@@ -4,13 +4,13 @@ import copy
 import json
 import shutil
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-REPOSITORY = Path(__file__).parents[2]
+from tests import REPOSITORY
+
 ENVIRONMENT = """\
 image: registry.example/taxi:1.4.2
 kubeflow: "2.5"
@@ -120,9 +120,9 @@ def compile_taxi(tmp_path_factory) -> Callable[..., Any]:
     """Returns `compile(environment text, edit={old: new})`: the taxi example compiled for an environment."""
 
     def compile_(environment: str = ENVIRONMENT, edit: dict[str, str] | None = None):
-        from kubeflow.compile import compile_package
-        from kubeflow.environment import load_environment
-        from pipeline.loading.load import load
+        from fullpass.kubeflow.compile.compile import compile_package
+        from fullpass.kubeflow.environment import load_environment
+        from fullpass.pipeline.authoring.loading.load import load
 
         folder = tmp_path_factory.mktemp("compile")
         shutil.copy(REPOSITORY / "examples" / "taxi" / "pipeline.yaml", folder / "pipeline.yaml")

@@ -9,20 +9,15 @@ import yaml
 from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
-import kubeflow
-from kubeflow.package import from_yaml, to_yaml
-from kubeflow.parts import task_name
-from pipeline.checks.check import require
-from pipeline.loading.load import load
-from pipeline.loading.problems import ConfigError
-from preprocessing.errors import UserError
+from fullpass.kubeflow.compile.package import from_yaml, to_yaml
+from fullpass.kubeflow.compile.parts import task_name
+from fullpass.pipeline.authoring.checks.check import require
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.authoring.loading.problems import ConfigError
+from fullpass.preprocessing.errors import UserError
 from tests.kubeflow.conftest import ENVIRONMENT, REPOSITORY
 
 pytestmark = pytest.mark.integration
-
-
-def test_the_package_of_this_name_is_ours():
-    assert kubeflow.__file__ == str(REPOSITORY / "kubeflow" / "__init__.py")
 
 
 def test_the_taxi_package_is_the_golden_one(taxi_package, golden):
@@ -215,13 +210,12 @@ def test_a_window_that_only_grows_is_refused_by_name(compile_taxi):
 def test_the_newest_span_is_found_by_the_evaluator_itself(compile_taxi):
     edit = {FILES: "    path: trips/{SPAN}.csv", "auc: {min: 0.85,": "auc: {newest_span: {min: 0.8}, min: 0.85,"}
     package = compile_taxi(edit=edit).package
-    given = package.pipeline["root"]["dag"]["tasks"]["evaluator"]["inputs"]["parameters"]["eval_config"]
-    config = json.loads(given["runtimeValue"]["constant"])
-    [auc] = [m for m in config["metrics_specs"][0]["metrics"] if json.loads(m["config"])["name"] == "auc"]
-    judged = [threshold["slicing_specs"] for threshold in auc["per_slice_thresholds"]]
-    assert judged == [[{}], [{"feature_values": {"span": "NEWEST_SPAN"}}]]
+    given = package.pipeline["root"]["dag"]["tasks"]["evaluator"]["inputs"]["parameters"]
+    assert json.loads(given["options"]["runtimeValue"]["constant"])["spanned"] is True
+    evaluated = json.loads(given["evaluated"]["runtimeValue"]["constant"])
+    assert evaluated["thresholds"]["auc"]["newest_span"]["min"] == 0.8
     plan = json.loads(package.executors["exec-evaluator"]["container"]["args"][1])
-    assert plan["executor"] == "components.evaluation.component.Executor"
+    assert plan["executor"] == "fullpass.components.evaluation.component.EvaluatorExecutor"
 
 
 def test_nodes_that_keep_something_of_spans_have_the_volume_of_the_registry(compile_taxi):

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kubeflow.config import EnvironmentConfig, NodeConfig, byte_count, cores, seconds
-from kubeflow.environment import load_environment
-from pipeline.loading.problems import ConfigError
+from fullpass.kubeflow.config import EnvironmentConfig, NodeConfig, byte_count, cores, seconds
+from fullpass.kubeflow.environment import load_environment
+from fullpass.pipeline.authoring.loading.problems import ConfigError
 from tests.kubeflow.conftest import ENVIRONMENT, REPOSITORY
 
 MISTAKES = {
@@ -91,7 +91,8 @@ def test_the_manual_names_every_key():
 
 
 def test_reading_an_environment_file_needs_no_tensorflow():
-    code = "import sys, kubeflow.environment, kubeflow.lookup; print('tensorflow' in sys.modules, 'tfx' in sys.modules)"
+    code = "import sys, fullpass.kubeflow.environment, fullpass.kubeflow.runtime.lookup; "
+    code += "print('tensorflow' in sys.modules, 'tfx' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=Path(REPOSITORY), capture_output=True, text=True, check=True
     )

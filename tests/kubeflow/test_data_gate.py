@@ -7,16 +7,16 @@ import sys
 
 import pytest
 
-from kubeflow import termination
+from fullpass.kubeflow.runtime import termination
 
 pytestmark = pytest.mark.integration
 
 
 def run_gate(tmp_path, policy):
     """Runs the container of DataGate on a comparison with one finding."""
-    from components.artifacts import SpanComparison
-    from components.data_gate.component import write_comparison
-    from components.data_gate.verdict import Finding, Verdict
+    from fullpass.components.artifacts import SpanComparison
+    from fullpass.components.data_gate.component import write_comparison
+    from fullpass.components.data_gate.gate_verdict import Finding, Verdict
 
     finding = Finding("missing", "vendor_id", policy, "vendor_id: 8.0% of values missing, 0.3% in 2020-03.", 1.5)
     comparison = SpanComparison()
@@ -24,9 +24,9 @@ def run_gate(tmp_path, policy):
     (tmp_path / "comparison").mkdir()
     write_comparison(comparison, Verdict("2020-04", 10_000, "2020-03", "", (finding,), (), ()), "taxi")
     plan = {
-        "node": "DataGate", "executor": "components.data_gate.gate.DataGate_Executor",
-        "parameters": {"serving": "str"}, "inputs": {"comparison": "components.artifacts.SpanComparison"},
-        "outputs": {"verdict": "components.artifacts.DataVerdict"}, "beam": None, "folder": str(tmp_path),
+        "node": "DataGate", "executor": "fullpass.components.data_gate.gate_component.DataGate_Executor",
+        "parameters": {"serving": "str"}, "inputs": {"comparison": "fullpass.components.artifacts.SpanComparison"},
+        "outputs": {"verdict": "fullpass.components.artifacts.DataVerdict"}, "beam": None, "folder": str(tmp_path),
         "artifacts": "copied", "joined": {"comparison": ["comparison"]},
     }  # fmt: skip
     answer = tmp_path / "answer.json"
@@ -43,7 +43,7 @@ def run_gate(tmp_path, policy):
     log = tmp_path / "termination-log"
     log.touch()
     command = [
-        sys.executable, "-m", "kubeflow.entrypoint", "--plan", json.dumps(plan),
+        sys.executable, "-m", "fullpass.kubeflow.runtime.entrypoint", "--plan", json.dumps(plan),
         "--executor-input", json.dumps(message),
         f"--input=comparison={comparison.uri}", f"--output=verdict={tmp_path / 'verdict'}",
     ]  # fmt: skip
@@ -55,9 +55,7 @@ def run_gate(tmp_path, policy):
 def test_a_stop_is_the_termination_message(tmp_path):
     done, message, answer = run_gate(tmp_path, "stop")
     assert done.returncode == 1 and not answer.exists()
-    assert message.startswith(
-        "DataGate: 2020-04 has changed, and nothing was trained; what is served from /models/taxi"
-    )
+    assert message.startswith("DataGate: 2020-04 has changed. Nothing was trained; the model served from /models/taxi")
     assert "vendor_id: 8.0% of values missing, 0.3% in 2020-03. (gates.missing)" in message
 
 

@@ -1,15 +1,15 @@
-"""docs/kubeflow.md says what is so: its environment files go with the taxi example."""
+"""docs/kubeflow.md and docs/kubeflow-cluster.md fit together and with the taxi example."""
 
 import re
 
 import pytest
 import yaml
 
-from kubeflow.config import EnvironmentConfig
+from fullpass.kubeflow.config import EnvironmentConfig
 from tests.kubeflow.conftest import REPOSITORY
 from tests.kubeflow.kubernetes_server import as_kubernetes_reads_it
 
-TEXT = (REPOSITORY / "docs" / "kubeflow.md").read_text()
+TEXT = "\n".join((REPOSITORY / "docs" / name).read_text() for name in ("kubeflow.md", "kubeflow-cluster.md"))
 HERE_DOCUMENTS = re.compile(r"(?s)<<'END'\n(.*?)\n    END")
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from kubeflow import termination
-from kubeflow.entrypoint import run_node
-from kubeflow.executor_input import ABSENT, name_values, parse, write_output
-from preprocessing.errors import UserError
+from fullpass.kubeflow.runtime import termination
+from fullpass.kubeflow.runtime.entrypoint import run_node
+from fullpass.kubeflow.runtime.executor_input import ABSENT, name_values, parse, write_output
+from fullpass.preprocessing.errors import UserError
 
 pytestmark = pytest.mark.integration
 
@@ -165,8 +165,8 @@ def ends(code: str, log: Path, *, stop: bool = False) -> subprocess.CompletedPro
     log.touch()
     program = (
         "import atexit, os, sys, time\n"
-        "from kubeflow.termination import run_to_end\n"
-        "from preprocessing.errors import UserError\n"
+        "from fullpass.kubeflow.runtime.termination import run_to_end\n"
+        "from fullpass.preprocessing.errors import UserError\n"
         f"def work():\n{textwrap.indent(textwrap.dedent(code), '    ')}\n"
         "run_to_end('Toy', work)\n"
     )

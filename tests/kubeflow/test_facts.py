@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from kubeflow import facts
-from kubeflow.executor_input import Copy, ExecutorInput, run_id
-from pipeline.loading.load import load
-from pipeline.run_facts import config_hash
-from trainer.run_facts import RUN_FACTS_VARIABLE, read_run_facts
+from fullpass.kubeflow.runtime import pod_provenance
+from fullpass.kubeflow.runtime.executor_input import ArtifactCopy, ExecutorInput, run_id
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.running.record_provenance import config_hash
+from fullpass.trainer.export.run_provenance import RUN_FACTS_VARIABLE, read_run_facts
 
 YAML = """\
 # Costs 3 $$ a {{ride}}, $(MORE) at night. {{$}} ünïcode
@@ -25,7 +25,7 @@ features:
 
 
 def told(*uris: str) -> ExecutorInput:
-    outputs = {uri.rpartition("/")[2]: Copy(uri, Path("/unused"), {}, "") for uri in uris}
+    outputs = {uri.rpartition("/")[2]: ArtifactCopy(uri, Path("/unused"), {}, "") for uri in uris}
     return ExecutorInput({}, {}, outputs, Path("/unused/answer"))
 
 
@@ -36,11 +36,11 @@ def loaded(tmp_path):
 
 
 def test_neither_kubernetes_nor_argo_changes_what_the_package_says(loaded):
-    text = facts.package_facts(loaded)
+    text = pod_provenance.package_facts(loaded)
     assert not re.search(r"\$|\{\{", text)
     said = json.loads(text)
     assert said["config"] == {"hash": config_hash(loaded.config), "yaml": YAML}
-    assert text == facts.package_facts(loaded)
+    assert text == pod_provenance.package_facts(loaded)
 
 
 def test_a_node_is_told_its_run_and_the_code_that_is_in_its_image(loaded, tmp_path, monkeypatch):
@@ -48,8 +48,8 @@ def test_a_node_is_told_its_run_and_the_code_that_is_in_its_image(loaded, tmp_pa
     (tmp_path / "image" / "my_told_functions.py").write_text("def scaled(inputs): ...\n")
     monkeypatch.syspath_prepend(str(tmp_path / "image"))
     monkeypatch.setenv(RUN_FACTS_VARIABLE, "")
-    given = {facts.VARIABLE: facts.package_facts(loaded), facts.COMMIT_VARIABLE: "4f2a"}
-    facts.tell_node(given, told("gs://bucket/root/trips/run-7/trainer/salt/model"), tmp_path / "pod")
+    given = {pod_provenance.VARIABLE: pod_provenance.package_facts(loaded), pod_provenance.COMMIT_VARIABLE: "4f2a"}
+    pod_provenance.provide_run_facts(given, told("gs://bucket/root/trips/run-7/trainer/salt/model"), tmp_path / "pod")
     said = read_run_facts()
     assert said["run"] == "run-7" and said["config"]["yaml"] == YAML
     assert said["code"]["commit"] == "4f2a" and said["code"]["fullpass"] == version("fullpass")
@@ -59,7 +59,7 @@ def test_a_node_is_told_its_run_and_the_code_that_is_in_its_image(loaded, tmp_pa
 
 def test_a_node_that_is_told_nothing_stays_as_it_is(tmp_path, monkeypatch):
     monkeypatch.delenv(RUN_FACTS_VARIABLE, raising=False)
-    facts.tell_node({}, told("gs://bucket/root/trips/run-7/trainer/salt/model"), tmp_path)
+    pod_provenance.provide_run_facts({}, told("gs://bucket/root/trips/run-7/trainer/salt/model"), tmp_path)
     assert read_run_facts() == {} and list(tmp_path.iterdir()) == []
 
 

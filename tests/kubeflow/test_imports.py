@@ -6,18 +6,18 @@ import sys
 
 import pytest
 
-from kubeflow.imports import WITHOUT_TENSORFLOW, hidden
+from fullpass.kubeflow.runtime.executor_imports import WITHOUT_TENSORFLOW, hidden
 
 pytestmark = pytest.mark.integration
 PROGRAM = """
 import json, sys
-from kubeflow.entrypoint import _import_executor
-from kubeflow.imports import libraries_for
-from pipeline.environment import set_environment
+from fullpass.kubeflow.runtime.entrypoint import _import_executor
+from fullpass.kubeflow.runtime.executor_imports import libraries_for
+from fullpass.pipeline.process_environment import set_environment
 set_environment()
 with libraries_for(sys.argv[1], direct=json.loads(sys.argv[2])):
     found = _import_executor(sys.argv[1], "/nowhere")
-import kubeflow.artifacts
+import fullpass.kubeflow.runtime.artifact_messages
 print(json.dumps([found.__name__, sorted(name for name, module in sys.modules.items() if module and "." not in name)]))
 """
 
@@ -39,11 +39,12 @@ def test_small_nodes_import_neither_tensorflow_nor_beam(executor):
 
 def test_where_artifacts_are_opened_in_the_store_tensorflow_is_there():
     """TFX opens gs:// by TensorFlow's file systems, which it registers while it is imported."""
-    assert {"tensorflow", "apache_beam"} <= imported("components.schema.DeclaredSchema_Executor", direct=True)
+    executor = "fullpass.components.declared_schema.DeclaredSchema_Executor"
+    assert {"tensorflow", "apache_beam"} <= imported(executor, direct=True)
 
 
 def test_others_import_both_without_what_notebooks_and_wrappers_need():
-    packages = imported("components.ingest.component.IngestExecutor")
+    packages = imported("fullpass.components.ingest.component.IngestExecutor")
     assert {"tensorflow", "keras", "apache_beam"} <= packages
     assert not packages & {"sklearn", "IPython"}
 

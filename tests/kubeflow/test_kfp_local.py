@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kubeflow.entrypoint import _CASTS
-from kubeflow.executor_input import name_values, parse, write_output
-from kubeflow.package import to_yaml
+from fullpass.kubeflow.compile.package import to_yaml
+from fullpass.kubeflow.runtime.entrypoint import _CASTS
+from fullpass.kubeflow.runtime.executor_input import name_values, parse, write_output
 from tests.kubeflow.conftest import as_text, toy, toy_package
 
 pytestmark = pytest.mark.integration
@@ -41,7 +41,7 @@ class Engine:
         message = command[command.index("--executor-input") + 1]
         told = parse(message, inputs, outputs)
         assert set(told.outputs) == set(outputs) and set(told.inputs) == set(inputs)
-        self.ran.append((command[2], inputs, told.parameters))
+        self.ran.append((command[command.index("-m") + 1], inputs, told.parameters))
         for copy in told.outputs.values():
             copy.path.mkdir(parents=True, exist_ok=True)
             (copy.path / "file").write_text("x")
@@ -68,7 +68,10 @@ def test_kfp_runs_the_taxi_package_to_its_end(engine, taxi_package, tmp_path):
     components.load_component_from_text(to_yaml(taxi_package))()
     tasks = [name for name, task in taxi_package.pipeline["root"]["dag"]["tasks"].items()]
     assert len(engine.ran) == len(tasks) - 1, "all but the DAG of the importer are containers"
-    assert {module for module, _, _ in engine.ran} == {"kubeflow.entrypoint", "kubeflow.lookup"}
+    assert {module for module, _, _ in engine.ran} == {
+        "fullpass.kubeflow.runtime.entrypoint",
+        "fullpass.kubeflow.runtime.lookup",
+    }
     by_inputs = {frozenset(inputs): inputs for _, inputs, _ in engine.ran}
     evaluator = by_inputs[frozenset({"examples", "model", "baseline_model"})]
     assert evaluator["baseline_model"] == "/an/earlier/model", "through the look-up, the sub-DAG and the importer"

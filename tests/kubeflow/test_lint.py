@@ -2,9 +2,9 @@
 
 import pytest
 
-from kubeflow.lint import lint, require
-from kubeflow.package import Package
-from preprocessing.errors import UserError
+from fullpass.kubeflow.compile.lint import check_package, lint
+from fullpass.kubeflow.compile.package import Package
+from fullpass.preprocessing.errors import UserError
 from tests.kubeflow.conftest import toy, toy_package
 
 
@@ -143,4 +143,4 @@ def test_require_raises_all_findings_at_once():
     rename(broken.pipeline, "use", "use_it")
     give(broken.pipeline, "$$")
     with pytest.raises(UserError, match=r"(?s)2\.5 would not run this package.*use_it.*\$\$"):
-        require(broken, "2.5")
+        check_package(broken, "2.5")

@@ -8,14 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from components.ingest.config import IngestConfig
-from components.ingest.request import KnownSpan, Request, read_request
-from components.push import push, rollback
-from kubeflow.executor_input import ABSENT, parse
-from kubeflow.lookup import ingest_inputs, last_blessed_model, nothing, record_blessing, record_window
-from kubeflow.registry import FolderRegistry
-from preprocessing.columns import RawColumn
-from preprocessing.errors import UserError
+from fullpass.components.ingest.config import IngestConfig
+from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, read_request
+from fullpass.components.push.push import push, rollback
+from fullpass.kubeflow.runtime.executor_input import ABSENT, parse
+from fullpass.kubeflow.runtime.lookup import (
+    find_blessed_model,
+    find_ingest_inputs,
+    make_empty_artifact,
+    record_blessing,
+    record_window,
+)
+from fullpass.kubeflow.runtime.registry_store import FolderRegistry
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.raw_columns import RawColumn
 from tests.kubeflow.backend.run import Backend
 from tests.kubeflow.conftest import as_text, toy, toy_package
 
@@ -36,40 +42,42 @@ def told(parameters, *, inputs=None, outputs=None):
 
 
 def test_a_registry_gives_the_newest_model_that_was_made_from_something_else(registry):
-    assert registry.newest("taxi", made_from="a") is None
+    assert registry.newest_blessed("taxi", made_from="a") is None
     for model, made_from in (("s3://b/1", "a"), ("s3://b/2", "b"), ("s3://b/3", "c"), ("s3://b/4", "c")):
-        assert registry.record("taxi", model, "s3://b/blessing", made_from)
-    assert registry.newest("taxi", made_from="c").model == "s3://b/2"
-    assert registry.newest("taxi", made_from="d").model == "s3://b/4"
-    assert registry.newest("taxi", made_from="d", away={"s3://b/4", "s3://b/2"}).model == "s3://b/3"
-    assert registry.newest("taxi", made_from="d", away={f"s3://b/{n}" for n in range(5)}) is None
-    assert registry.newest("flights", made_from="a") is None
+        assert registry.record_blessed("taxi", model, "s3://b/blessing", made_from)
+    assert registry.newest_blessed("taxi", made_from="c").model == "s3://b/2"
+    assert registry.newest_blessed("taxi", made_from="d").model == "s3://b/4"
+    assert registry.newest_blessed("taxi", made_from="d", rolled_back={"s3://b/4", "s3://b/2"}).model == "s3://b/3"
+    assert registry.newest_blessed("taxi", made_from="d", rolled_back={f"s3://b/{n}" for n in range(5)}) is None
+    assert registry.newest_blessed("flights", made_from="a") is None
 
 
 def test_an_entry_of_an_earlier_version_is_read(registry, tmp_path):
     (tmp_path / "taxi/blessed").mkdir(parents=True, exist_ok=True)
     entry = {"model": "s3://b/1", "blessing": "x", "time": "2026-01-01T00:00:00+00:00"}
     (tmp_path / "taxi/blessed/1-x.json").write_text(json.dumps(entry))
-    assert FolderRegistry(str(tmp_path)).newest("taxi", made_from="a").model == "s3://b/1"
+    assert FolderRegistry(str(tmp_path)).newest_blessed("taxi", made_from="a").model == "s3://b/1"
 
 
 def test_a_model_is_recorded_once(registry):
-    assert registry.record("taxi", "s3://b/1", "x", "a") and registry.record("taxi", "s3://b/2", "x", "b")
-    assert not registry.record("taxi", "s3://b/1", "x", "a")
-    assert registry.newest("taxi", made_from="").model == "s3://b/2"
+    assert registry.record_blessed("taxi", "s3://b/1", "x", "a") and registry.record_blessed(
+        "taxi", "s3://b/2", "x", "b"
+    )
+    assert not registry.record_blessed("taxi", "s3://b/1", "x", "a")
+    assert registry.newest_blessed("taxi", made_from="").model == "s3://b/2"
 
 
 def test_a_spoilt_entry_is_named(tmp_path):
     (tmp_path / "taxi/blessed").mkdir(parents=True)
     (tmp_path / "taxi/blessed/1.json").write_text("{}")
     with pytest.raises(UserError, match=r"taxi/blessed/1\.json: no entry of a registry"):
-        FolderRegistry(str(tmp_path)).newest("taxi", made_from="")
+        FolderRegistry(str(tmp_path)).newest_blessed("taxi", made_from="")
 
 
 def test_a_half_written_entry_is_not_read(tmp_path):
     (tmp_path / "taxi/blessed").mkdir(parents=True)
     (tmp_path / "taxi/blessed/.1.json.part").write_text("{")
-    assert FolderRegistry(str(tmp_path)).newest("taxi", made_from="") is None
+    assert FolderRegistry(str(tmp_path)).newest_blessed("taxi", made_from="") is None
 
 
 NOTHING = {"nothing": {"artifacts": [{"uri": "minio://b/nothing"}]}}
@@ -78,11 +86,11 @@ NOTHING = {"nothing": {"artifacts": [{"uri": "minio://b/nothing"}]}}
 def test_without_a_blessed_model_the_address_of_nothing_is_given(tmp_path):
     parameters = {"registry": str(tmp_path / "registry"), "pipeline": "taxi", "push_to": str(tmp_path / "taxi")}
     parameters |= {"made_from": "a", "request": "{}"}
-    assert last_blessed_model(told(parameters, inputs=NOTHING)) == ({}, {"model_uri": "minio://b/nothing"})
+    assert find_blessed_model(told(parameters, inputs=NOTHING)) == ({}, {"model_uri": "minio://b/nothing"})
 
 
 def test_what_stands_for_nothing_says_so(tmp_path):
-    nothing(told({}, outputs={"nothing": str(tmp_path / "nothing")}))
+    make_empty_artifact(told({}, outputs={"nothing": str(tmp_path / "nothing")}))
     assert [file.name for file in (tmp_path / "nothing").iterdir()] == [ABSENT]
 
 
@@ -114,7 +122,7 @@ def test_while_no_model_was_blessed_an_unchanged_run_repeats_no_node_that_would_
     model = tmp_path / "model"
     model.write_text("x")
     backend.store.upload(model, "minio://mlpipeline/earlier/model/file")
-    FolderRegistry(str(tmp_path / "registry")).record("taxi", "minio://mlpipeline/earlier/model", "x", "others")
+    FolderRegistry(str(tmp_path / "registry")).record_blessed("taxi", "minio://mlpipeline/earlier/model", "x", "others")
     assert run()["node"] == "COMPLETE", "a model to follow is something new"
 
 
@@ -129,7 +137,7 @@ def test_a_blessing_is_recorded_and_found_and_a_refusal_is_not(tmp_path):
 
     def found(made_from: str, request: str) -> str:
         asked = {**parameters, "made_from": made_from, "request": request}
-        return last_blessed_model(told(asked, inputs=NOTHING))[1]["model_uri"]
+        return find_blessed_model(told(asked, inputs=NOTHING))[1]["model_uri"]
 
     assert found("parameters", "day 4") == "s3://b/3"
     assert found("parameters", "day 3") == "s3://b/1", (
@@ -143,11 +151,11 @@ def test_a_model_that_was_rolled_back_is_followed_again_once_it_is_served_again(
     parameters |= {"made_from": "a", "request": "day 3"}
     (tmp_path / "export").mkdir()
     for day in (1, 2):
-        FolderRegistry(parameters["registry"]).record("taxi", f"s3://b/{day}", "s3://b/blessing", f"day {day}")
+        FolderRegistry(parameters["registry"]).record_blessed("taxi", f"s3://b/{day}", "s3://b/blessing", f"day {day}")
         version = push(tmp_path / "export", tmp_path / "taxi", keep=5, origin=f"s3://b/{day}").version
 
     def found() -> str:
-        return last_blessed_model(told(parameters, inputs=NOTHING))[1]["model_uri"]
+        return find_blessed_model(told(parameters, inputs=NOTHING))[1]["model_uri"]
 
     assert found() == "s3://b/2"
     rollback(tmp_path / "taxi")
@@ -166,7 +174,7 @@ def request_for(path: str) -> str:
 
 def found_files(folder: Path, data_path: str = "") -> str:
     parameters = {"request": request_for("*.csv"), "folder": str(folder), "data_path": data_path}
-    return ingest_inputs(told(parameters))[1]["request"]
+    return find_ingest_inputs(told(parameters))[1]["request"]
 
 
 def test_the_request_changes_when_a_file_does_and_only_then(tmp_path):
@@ -201,7 +209,7 @@ def days(tmp_path):
         parameters = {"request": request_for("{YYYY}-{MM}-{DD}.csv"), "folder": str(tmp_path), "data_path": data_path,
                       "span": span, "spans": float(places), "pipeline": "daily",
                       "registry": str(tmp_path / "registry")}  # fmt: skip
-        found = ingest_inputs(told(parameters))[1]
+        found = find_ingest_inputs(told(parameters))[1]
         facts = json.loads(found.pop("window"))
         return facts, [[s for s in read_request(text).spans] for _, text in sorted(found.items())]
 

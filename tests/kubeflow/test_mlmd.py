@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from components.push import push, rollback, rolled_back
-from kubeflow import mlmd
-from kubeflow.environment import load_environment
-from kubeflow.package import Package
-from pipeline.loading.problems import ConfigError
-from preprocessing.errors import UserError
+from fullpass.components.push.push import push, rollback, rolled_back
+from fullpass.kubeflow.compile.package import Package
+from fullpass.kubeflow.environment import load_environment
+from fullpass.kubeflow.runtime import metadata_lookup
+from fullpass.pipeline.authoring.loading.problems import ConfigError
+from fullpass.preprocessing.errors import UserError
 from tests.kubeflow.backend.metadata_service import metadata_service
 from tests.kubeflow.backend.run import Backend
 from tests.kubeflow.conftest import ENVIRONMENT, as_text, toy, toy_package
@@ -120,23 +120,23 @@ def test_models_of_other_pipelines_and_namespaces_are_not_taken(package, tmp_pat
 
 def test_where_no_metadata_are_to_be_had_the_cause_is_told(tmp_path):
     unset = "METADATA_GRPC_SERVICE_HOST.*not set.*blessed_models: registry"
-    with pytest.raises(UserError, match=unset), mlmd.metadata({}):
+    with pytest.raises(UserError, match=unset), metadata_lookup.metadata({}):
         pass
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     with (
         pytest.raises(UserError, match=f"127.0.0.1:{port} answers UnavailableError.*blessed_models: registry"),
-        mlmd.metadata({mlmd.HOST: "127.0.0.1", mlmd.PORT: str(port)}) as store,
+        metadata_lookup.metadata({metadata_lookup.HOST: "127.0.0.1", metadata_lookup.PORT: str(port)}) as store,
     ):
-        mlmd.last_blessed(store, "minio://a", "task", "a", str)
+        metadata_lookup.last_blessed(store, "minio://a", "task", "a", str)
     backend = Backend(tmp_path)
     with (
         metadata_service(backend.metadata) as variables,
         pytest.raises(UserError, match="know no run with minio://gone"),
-        mlmd.metadata(variables) as store,
+        metadata_lookup.metadata(variables) as store,
     ):
-        mlmd.last_blessed(store, "minio://gone", "task", "a", str)
+        metadata_lookup.last_blessed(store, "minio://gone", "task", "a", str)
 
 
 def test_the_package_records_no_blessing_and_the_look_up_needs_no_registry(asking, taxi_package):

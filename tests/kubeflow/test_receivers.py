@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from components.ingest.spans import SpanNotFoundError
-from kubeflow import outcomes
-from kubeflow.lint import lint
-from kubeflow.outcomes import NothingNewError, Outcome, Outcomes, of_container
-from kubeflow.package import to_yaml
-from pipeline.notify.config import EVENTS
-from preprocessing.errors import UserError
+from fullpass.components.ingest.spans.spans import SpanNotFoundError
+from fullpass.kubeflow.compile.lint import lint
+from fullpass.kubeflow.compile.package import to_yaml
+from fullpass.kubeflow.runtime import pod_outcomes
+from fullpass.kubeflow.runtime.pod_outcomes import NoNewSpanError, Outcome, OutcomeRecords, container_records
+from fullpass.pipeline.exit_codes import OUTCOME_CODES
+from fullpass.pipeline.running.notify.config import EVENTS
+from fullpass.preprocessing.errors import UserError
 from tests.kubeflow.backend.launcher import TaskFailed
 from tests.kubeflow.backend.run import Backend
 from tests.kubeflow.conftest import ENVIRONMENT, as_text
@@ -30,16 +31,16 @@ with open(sys.argv[1], "a") as file:
 
 
 def note(variables, task, error):
-    outcomes.note_failure(variables, json.dumps(MESSAGE), task, error)
+    pod_outcomes.record_failure(variables, json.dumps(MESSAGE), task, error)
 
 
 @pytest.fixture
 def variables(tmp_path):
-    return {outcomes.VARIABLE: f"{tmp_path}/taxi/outcomes"}
+    return {pod_outcomes.VARIABLE: f"{tmp_path}/taxi/outcomes"}
 
 
 def test_every_event_has_an_exit_code():
-    assert outcomes.EXIT_CODES.keys() == set(EVENTS)
+    assert OUTCOME_CODES.keys() >= set(EVENTS)
 
 
 @pytest.mark.parametrize(
@@ -47,39 +48,39 @@ def test_every_event_has_an_exit_code():
     [
         ("Trainer", UserError("row 3: bad date"), "failure"),
         ("DataGate", UserError("fare has moved"), "gate_stop"),
-        ("inputs", NothingNewError("no new span"), "skipped"),
+        ("inputs", NoNewSpanError("no new span"), "skipped"),
         ("inputs", SpanNotFoundError("2026-01-02 is not there"), "failure"),
     ],
 )
 def test_a_container_that_fails_says_why(variables, task, error, event):
     note(variables, task, error)
-    of_container(variables, json.dumps(MESSAGE)).took({"span": "2026-01-02"})
-    found = of_container(variables, json.dumps(MESSAGE)).read()
+    container_records(variables, json.dumps(MESSAGE)).record_window_data({"span": "2026-01-02"})
+    found = container_records(variables, json.dumps(MESSAGE)).read()
     assert found == Outcome(event, f"{task}: {error}", {"span": "2026-01-02"})
 
 
 def test_what_stops_a_run_on_purpose_says_more_than_what_fails_beside_it(variables):
     for task in ("Aaa", "DataGate", "Zzz"):
         note(variables, task, UserError("no"))
-    assert of_container(variables, json.dumps(MESSAGE)).read() == Outcome("gate_stop", "DataGate: no")
+    assert container_records(variables, json.dumps(MESSAGE)).read() == Outcome("gate_stop", "DataGate: no")
 
 
 def test_a_failure_that_was_made_good_by_another_attempt_is_not_told(variables):
     note(variables, "Trainer", UserError("no"))
-    notes = of_container(variables, json.dumps(MESSAGE))
-    notes.ended(Outcome("success", "pushed to /models/1", {"metrics": {"auc": 0.9}}))
+    notes = container_records(variables, json.dumps(MESSAGE))
+    notes.record_end(Outcome("success", "pushed to /models/1", {"metrics": {"auc": 0.9}}))
     assert notes.read() == Outcome("success", "pushed to /models/1", {"metrics": {"auc": 0.9}})
 
 
 def test_a_run_that_left_no_word_has_failed(variables, tmp_path):
     note(variables, "Trainer", UserError("no"))
-    other = Outcomes(f"{tmp_path}/taxi/outcomes", "run-8").read()
+    other = OutcomeRecords(f"{tmp_path}/taxi/outcomes", "run-8").read()
     assert other.event == "failure" and "without a word" in other.message
 
 
 def test_where_nobody_is_told_nothing_is_noted(tmp_path):
     note({}, "Trainer", UserError("no"))
-    note({outcomes.VARIABLE: "/dev/null/taxi/outcomes"}, "Trainer", UserError("no"))
+    note({pod_outcomes.VARIABLE: "/dev/null/taxi/outcomes"}, "Trainer", UserError("no"))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -7,10 +7,10 @@ import textwrap
 
 import pytest
 
-from kubeflow.config import EnvironmentConfig
-from kubeflow.deploy.workers import job_name, run
-from kubeflow.workers import manifests, tf_config
-from preprocessing.errors import UserError
+from fullpass.kubeflow.compile.worker_jobs import manifests, tf_config
+from fullpass.kubeflow.config import EnvironmentConfig
+from fullpass.kubeflow.deploy.worker_launcher import job_name, run
+from fullpass.preprocessing.errors import UserError
 from tests.kubeflow.kubernetes_server import KubernetesServer, as_kubernetes_reads_it
 
 ENVIRONMENT = {
@@ -68,7 +68,7 @@ def test_each_pod_has_what_the_environment_file_gives_the_node():
 
 
 def test_every_pod_knows_the_cluster_by_the_names_that_kubernetes_gives_it(monkeypatch):
-    from trainer.cluster import read_cluster
+    from fullpass.trainer.fit.worker_cluster import read_cluster
 
     service, job = manifests("j", NODE, [])
     pod = job["spec"]["template"]["spec"]
@@ -158,7 +158,7 @@ def test_an_account_that_may_not_create_jobs_is_told_what_it_needs(trained):
 def test_the_container_names_what_it_lacks_outside_a_cluster(tmp_path):
     asked = json.dumps({"node_id": "Trainer"})
     done = subprocess.run(
-        [sys.executable, "-m", "kubeflow.deploy.workers", "--workers", asked],
+        [sys.executable, "-m", "fullpass.kubeflow.deploy.worker_launcher", "--workers", asked],
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == 1 and "Trainer: " in done.stderr and "cluster" in done.stderr

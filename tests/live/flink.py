@@ -89,10 +89,10 @@ def pipeline(tmp_path_factory) -> Path:
 
 def run(pipeline: Path, folder: Path, more: dict[str, Any], bucket: Path | None = None) -> dict[str, Path]:
     """Returns the folder of each output after the tasks before training have run."""
-    from kubeflow.compile import compile_package
-    from kubeflow.environment import load_environment
-    from kubeflow.package import to_yaml
-    from pipeline.loading.load import load
+    from fullpass.kubeflow.compile.compile import compile_package
+    from fullpass.kubeflow.compile.package import to_yaml
+    from fullpass.kubeflow.environment import load_environment
+    from fullpass.pipeline.authoring.loading.load import load
 
     volume = {"volumes": [{"claim": "models", "mount": f"{folder}/models"}]}
     environment = {"image": "x:1", "kubeflow": "2.5", "folder": str(pipeline.parent), "defaults": volume,
@@ -154,7 +154,7 @@ def test_the_nodes_ran_on_flink_with_two_tasks_at_a_time(flink, outputs):
 
 
 def test_every_row_is_ingested_once_and_the_same(outputs):
-    from preprocessing.columns import RAW_ROW_ID
+    from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID
 
     here, there = (rows(made["examples"], RAW_ROW_ID) for made in outputs)
     assert sum(map(len, here.values())) == 15_002
@@ -172,7 +172,7 @@ def test_the_transform_graph_has_the_same_constants_and_vocabularies(outputs):
 
 
 def test_every_transformed_row_is_written_once_and_the_same_to_the_last_bit(outputs):
-    from preprocessing.outputs import ROW_ID
+    from fullpass.preprocessing.features.outputs import ROW_ID
 
     here, there = (rows(made["transformed_examples"], ROW_ID) for made in outputs)
     assert {split: len(found) for split, found in here.items()} == {"Split-train": 12_065, "Split-eval": 2_937}

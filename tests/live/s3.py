@@ -61,15 +61,15 @@ def keys(prefix: str) -> list[str]:
 
 @pytest.mark.parametrize("how", ["busy", "hang_up"])
 def test_what_fails_once_is_asked_again(healed, how):
-    from components.ingest.request import KnownSpan
-    from kubeflow.registry import FolderRegistry
+    from fullpass.components.ingest.spans.ingest_request import KnownSpan
+    from fullpass.kubeflow.runtime.registry_store import FolderRegistry
 
     registry = FolderRegistry(f"{BUCKET}/once-{how}")
     healed.fail("PUT", "/blessed/", 1, how)
-    assert registry.record("taxi", "s3://b/1", "x", "a")
+    assert registry.record_blessed("taxi", "s3://b/1", "x", "a")
     healed.fail("GET", "list-type=2", 1, how)
     healed.fail("GET", "/blessed/", 1, how)
-    assert registry.newest("taxi", made_from="b").model == "s3://b/1"
+    assert registry.newest_blessed("taxi", made_from="b").model == "s3://b/1"
     healed.fail("PUT", "/spans/", 1, how)
     registry.record_spans("taxi", [KnownSpan(7, "f" * 16, 0)])
     assert registry.known_spans("taxi") == (KnownSpan(7, "f" * 16, 0),)
@@ -78,41 +78,41 @@ def test_what_fails_once_is_asked_again(healed, how):
 
 @pytest.mark.parametrize("method", ["GET", "PUT"])
 def test_a_store_that_stays_away_is_named_and_is_no_first_run(healed, method):
-    from kubeflow.registry import FolderRegistry
-    from preprocessing.errors import UserError
+    from fullpass.kubeflow.runtime.registry_store import FolderRegistry
+    from fullpass.preprocessing.errors import UserError
 
     registry = FolderRegistry(f"{BUCKET}/away")
-    registry.record("taxi", "s3://b/1", "x", "a")
+    registry.record_blessed("taxi", "s3://b/1", "x", "a")
     healed.fail(method, "away", 1000, "busy")
     with pytest.raises(UserError, match=re.escape(f"{BUCKET}/away")):
         if method == "GET":
-            registry.newest("taxi", made_from="b")
+            registry.newest_blessed("taxi", made_from="b")
         else:
-            registry.record("taxi", "s3://b/2", "x", "a")
+            registry.record_blessed("taxi", "s3://b/2", "x", "a")
 
 
 def test_a_wrong_secret_is_named_and_is_no_first_run(store, monkeypatch):
     import s3fs
 
-    from kubeflow.registry import FolderRegistry
-    from preprocessing.errors import UserError
+    from fullpass.kubeflow.runtime.registry_store import FolderRegistry
+    from fullpass.preprocessing.errors import UserError
 
-    FolderRegistry(f"{BUCKET}/locked").record("taxi", "s3://b/1", "x", "a")
+    FolderRegistry(f"{BUCKET}/locked").record_blessed("taxi", "s3://b/1", "x", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-the-secret")
     s3fs.S3FileSystem.clear_instance_cache()
     try:
         with pytest.raises(UserError, match=re.escape(f"{BUCKET}/locked")) as error:
-            FolderRegistry(f"{BUCKET}/locked").newest("taxi", made_from="b")
+            FolderRegistry(f"{BUCKET}/locked").newest_blessed("taxi", made_from="b")
         assert "not-the-secret" not in str(error.value)
     finally:
         s3fs.S3FileSystem.clear_instance_cache()
 
 
 def test_spans_that_arrive_are_seen_and_a_changed_one_is_another(store, monkeypatch):
-    from components.ingest import storage
-    from components.ingest.config import DataConfig
-    from components.ingest.files import fingerprint
-    from components.ingest.spans import find_window
+    from fullpass.components.ingest.config import DataConfig
+    from fullpass.components.ingest.sources import storage
+    from fullpass.components.ingest.sources.source_files import fingerprint
+    from fullpass.components.ingest.spans.spans import find_window
 
     def look() -> dict[str, str]:
         data = DataConfig.model_validate(
@@ -132,7 +132,7 @@ def test_spans_that_arrive_are_seen_and_a_changed_one_is_another(store, monkeypa
 
 
 def test_a_file_is_the_same_whether_it_was_listed_or_asked_for(store, monkeypatch):
-    from components.ingest import storage
+    from fullpass.components.ingest.sources import storage
 
     monkeypatch.setattr(storage, "_BELIEVED_SECONDS", -1.0)
     put("same/1.csv", b"a\n1\n")

@@ -14,7 +14,8 @@ from urllib.error import URLError
 
 import pytest
 
-REPOSITORY = Path(__file__).parents[2]
+from tests import REPOSITORY
+
 # A check that is told to end ends its servers first, as on Ctrl-C.
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 

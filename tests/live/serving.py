@@ -67,7 +67,7 @@ def ask_java(export: Path, inputs: dict[str, list[Any]], folder: Path) -> dict[s
 def predict(export: Path, rows: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
     """Returns what `fullpass predict` adds to the rows."""
     (folder / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    command = [sys.executable, "-m", "pipeline.cli", "predict", str(export), str(folder / "rows.jsonl")]
+    command = [sys.executable, "-m", "fullpass", "predict", str(export), str(folder / "rows.jsonl")]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]

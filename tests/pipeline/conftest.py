@@ -1,13 +1,13 @@
-"""A small valid pipeline file and what is found wrong with an edited one; and the order of the tests."""
+"""A small valid pipeline file and what is found wrong with an edited one."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
-from pipeline.checks.check import check
-from pipeline.loading.load import load
-from pipeline.loading.problems import ConfigError, Problem
+from fullpass.pipeline.authoring.checks.check import check
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem
 
 VALID = """\
 name: taxi
@@ -34,10 +34,15 @@ evaluation:
 TRIPS = "fare,tips,company,started,hour,zone\n3.5,1,Acme,2024-02-29,7,12\n8.0,0,Blue,2024-03-01,23,40\n"
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the tests of modules with `RUN_FIRST = True` first; TensorFlow's threads do not survive a fork."""
-    items.sort(key=lambda item: not getattr(item.module, "RUN_FIRST", False))
+def mistake(lines: Mapping[int, str], found: tuple) -> tuple:
+    """Returns a mistake: lines replaced in VALID, and what is found: path, line, and parts of the message as a list."""
+    path, line, *says = found
+    return lines, path, line, says
+
+
+def section(text: str) -> dict[int, str]:
+    """Returns the lines to replace so that VALID has one more section, at line 18."""
+    return {18: f"{text}\nevaluation:"}
 
 
 @pytest.fixture

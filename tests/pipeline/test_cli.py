@@ -8,12 +8,12 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 
 import pytest
+import typer
 
-from pipeline import cli
-from pipeline.environment import set_environment
-from pipeline.loading.load import load
-
-ROOT = Path(__file__).resolve().parents[2]
+from fullpass.pipeline import cli
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.process_environment import set_environment
+from tests import REPOSITORY, warm_process
 
 
 @pytest.fixture
@@ -137,6 +137,7 @@ def pushed(edited):
     file = edited()
     for version in (100, 200, 300):
         (file.parent / "serving" / str(version)).mkdir(parents=True)
+        (file.parent / "serving" / str(version) / "saved_model.pb").touch()
     return file
 
 
@@ -199,7 +200,8 @@ class Model(tf.Module):
 model = Model()
 tf.saved_model.save(model, sys.argv[1], signatures={"serving_raw": model.answer})
 columns = [{"name": "fare", "type": "number", "key": "fare"}, {"name": "zone", "type": "string", "key": "zone"}]
-said = {"columns": columns, "classes": ["poor", "rich"], "missing": ["?"], "strip": True}
+source = {"format": "csv", "missing": ["", "?"]}
+said = {"columns": columns, "classes": ["poor", "rich"], "source": source}
 (Path(sys.argv[1]) / "assets.extra").mkdir(exist_ok=True)
 (Path(sys.argv[1]) / "assets.extra" / "fullpass.json").write_text(json.dumps(said))
 """
@@ -208,23 +210,52 @@ said = {"columns": columns, "classes": ["poor", "rich"], "missing": ["?"], "stri
 @pytest.mark.integration
 def test_predict_prints_json_lines_or_writes_a_file(edited):
     file = edited()
-    subprocess.run([sys.executable, "-c", EXPORT, file.parent / "serving" / "1"], check=True, capture_output=True)
+    warm_process.run([sys.executable, "-c", EXPORT, file.parent / "serving" / "1"], check=True)
     rows = file.parent / "rows.jsonl"
     rows.write_text('{"fare": 9.5, "zone": "a"}\n{"fare": null, "zone": "b"}\n')
 
     def predict(*arguments):
-        command = [sys.executable, "-c", "from pipeline.cli import main; main()", "predict", *map(str, arguments)]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        command = [
+            sys.executable,
+            "-c",
+            "from fullpass.pipeline.cli import main; main()",
+            "predict",
+            *map(str, arguments),
+        ]
+        return warm_process.run(command, cwd=REPOSITORY, check=True)
 
     printed = predict(file, rows)
     assert [json.loads(line) for line in printed.stdout.splitlines()] == [
-        {"fare": 9.5, "zone": "a", "prediction": "rich", "probability_poor": 0.0, "probability_rich": 1.0},
-        {"fare": None, "zone": "b", "prediction": "poor", "probability_poor": 0.5, "probability_rich": 0.5},
+        {
+            "fare": 9.5,
+            "zone": "a",
+            "prediction": "rich",
+            "probability_poor": 0.0,
+            "probability_rich": 1.0,
+            "bad_row": None,
+        },
+        {
+            "fare": None,
+            "zone": "b",
+            "prediction": "poor",
+            "probability_poor": 0.5,
+            "probability_rich": 0.5,
+            "bad_row": None,
+        },
     ]
     (file.parent / "short.csv").write_text("fare\n3\n")
     written = predict(file.parent / "serving", file.parent / "short.csv", "-o", file.parent / "out.csv")
     assert "taken as missing: zone" in written.stderr
     assert (file.parent / "out.csv").read_text().splitlines()[1].split(",")[:2] == ["3", "poor"]
+    (file.parent / "bare.txt").write_text("a|9,5\nb|?\nc\n")
+    written = predict(
+        file, file.parent / "bare.txt", "-o", file.parent / "out.csv", "--format", "csv", "--separator", "|",
+        "--columns", "zone,fare", "--missing", "?", "--source", "decimal=','",
+    )  # fmt: skip
+    assert "2 rows predicted" in written.stdout and "1 of 3 rows have no prediction" in written.stderr
+    answers = [line.split(",")[-4:] for line in (file.parent / "out.csv").read_text().splitlines()[1:]]
+    assert [answer[0] for answer in answers] == ["rich", "poor", ""]
+    assert str(file.parent / "out.quarantine.jsonl") in written.stderr
 
 
 def test_the_environment_is_set_before_anything_heavy(monkeypatch):
@@ -246,9 +277,20 @@ def test_light_commands_load_no_framework(arguments):
         "import atexit, sys\n"
         "atexit.register(lambda: print([m for m in ('tensorflow', 'tfx', 'apache_beam', 'keras', 'kfp', 'pandas')"
         " if m in sys.modules], file=sys.stderr))\n"
-        "from pipeline.cli import main\n"
+        "from fullpass.pipeline.cli import main\n"
         f"sys.argv[1:] = {arguments!r}\n"
         "main()\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     assert done.stderr == "[]\n"
+
+
+def test_help_lists_every_command_once_by_its_task(fullpass):
+    code, out, _ = fullpass("--help")
+    known = typer.main.get_command(cli.app).commands
+    assert sorted(name for names in cli.TASKS.values() for name in names) == sorted(known)
+    lines = out.splitlines()
+    for task, names in cli.TASKS.items():
+        start = lines.index(f"{task}:")
+        assert [line.split()[0] for line in lines[start + 1 : start + 1 + len(names)]] == list(names)
+    assert code == 0

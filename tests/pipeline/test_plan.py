@@ -4,14 +4,14 @@ import apache_beam as beam
 import numpy as np
 import pytest
 
-from components.ingest import shards
-from components.ingest.files import find_inputs
-from components.ingest.ingest import Ingest, finish, run
-from pipeline.loading.load import load
-from pipeline.plan import Plan, SplitPlan, plan, table
-from pipeline.profile import sample
-from preprocessing.columns import raw_columns
-from preprocessing.errors import UserError
+from fullpass.components.ingest.ingest import Ingest, finish, run
+from fullpass.components.ingest.sources.source_files import find_inputs
+from fullpass.components.ingest.writing import shards
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.authoring.plan_shards import ShardPlan, SplitPlan, plan, table
+from fullpass.pipeline.authoring.profile import sample
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.raw_columns import raw_columns
 
 YAML = """\
 name: test
@@ -110,7 +110,7 @@ def test_no_rows(tmp_path):
 
 def test_table():
     splits = (SplitPlan("train", 8000, 3 << 20, 2), SplitPlan("eval", 2000, 1 << 20, 1))
-    assert table(Plan(splits, True, 2, ("because",), 2.0 * (1 << 20))).splitlines()[:5] == [
+    assert table(ShardPlan(splits, True, 2, ("because",), 2.0 * (1 << 20))).splitlines()[:5] == [
         "split                   rows          MB   shards    MB each    read in",
         "train                  8,000         3.0        2        1.5      1.5 s",
         "eval                   2,000         1.0        1        1.0      0.5 s",

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.loading.load import load
-from pipeline.run_facts import RUN_FACTS_VARIABLE, config_hash, run_facts, tell_nodes
-from trainer.run_facts import read_run_facts
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.running.record_provenance import RUN_FACTS_VARIABLE, config_hash, run_facts, write_run_facts
+from fullpass.trainer.export.run_provenance import read_run_facts
 
 YAML = """\
 name: trips
@@ -38,7 +38,7 @@ def test_nodes_are_told_what_the_run_says(loaded, tmp_path: Path, monkeypatch: p
     assert read_run_facts() == {}
     facts = run_facts(loaded(YAML), "run-1")
     monkeypatch.setenv(RUN_FACTS_VARIABLE, "")
-    tell_nodes(facts, tmp_path / "logs")
+    write_run_facts(facts, tmp_path / "logs")
     assert read_run_facts() == facts == json.loads((tmp_path / "logs" / "run.json").read_text())
     assert (facts["run"], facts["config"]["yaml"]) == ("run-1", YAML)
 

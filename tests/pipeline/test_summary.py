@@ -3,13 +3,14 @@
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from components.evaluation.config import EvaluationConfig
-from components.evaluation.measured import Rows
-from components.evaluation.verdict import judge
-from pipeline.execution.events import RunResult
-from pipeline.summary import Summary, print_summary
+from fullpass.components.evaluation.config import EvaluationConfig
+from fullpass.components.evaluation.evaluation_verdict import judge
+from fullpass.components.evaluation.measured_metrics import Rows
+from fullpass.pipeline.printing import console
+from fullpass.pipeline.running.execution.events import RunResult
+from fullpass.pipeline.running.run_summary import Summary
+from fullpass.pipeline.running.show_summary import print_summary
 
 WINDOW = [(None, 1000, 0.8, 0.82), ("a", 600, 0.9, 0.9), ("b", 390, 0.6, 0.75), ("c", 10, 0.1, 0.9)]
 NEWEST = [(None, 100, 0.71, 0.83), ("a", 60, 0.88, 0.87), ("b", 40, 0.79, 0.78)]
@@ -28,11 +29,9 @@ def printed(capsys):
     def run(threshold):
         config = EvaluationConfig.model_validate({"slices": [["zone"]], "thresholds": {"auc": threshold}})
         verdict = judge([*rows(newest=False), *rows(newest=True)], config, blessed=False)
-        nothing = dict.fromkeys(("rows", "analysis", "model", "pushed_to", "parity_rows", "latency_ms", "report"))
-        counts = dict.fromkeys(("rows_read", "rows_per_second", "rows_quarantined", "schema_differences"), 0)
-        summary = Summary(**nothing, **counts, quarantine=(), overlaps=(), verdict=verdict, newly_pushed=False)
+        summary = Summary(verdict=verdict)
         result = RunResult(run_id="1", pipeline_name="p", metadata_path=Path("m"), nodes=(), seconds=1.0)
-        print_summary(summary, result, Console(width=200))
+        print_summary(summary, result, console(width=200))
         return [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
 
     return run

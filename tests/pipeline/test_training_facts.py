@@ -4,8 +4,8 @@ import json
 
 from rich.console import Console
 
-from pipeline.loading.load import load
-from pipeline.training_facts import read_training, read_trials, trials_table
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.running.training_summary import read_training, read_trials, trials_table
 
 TUNING = """\
 tuning:

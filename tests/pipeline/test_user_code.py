@@ -1,4 +1,115 @@
-from pipeline.user_code import code_digest
+"""The user's own modules: found beside the YAML, told apart from other modules of their names, followed by a digest."""
+
+import sys
+
+import pytest
+
+from fullpass.pipeline.authoring.find_function import function_problem
+from fullpass.pipeline.authoring.user_code import code_digest
+from fullpass.preprocessing.user_modules import import_function, source_of, use_modules_of
+from tests import REPOSITORY
+from tests.e2e.conftest import run_command
+
+YAML = """\
+name: own
+data:
+  source: {format: csv, path: trips.csv}
+  split: {method: hash, column: trip, ratios: {train: 3, eval: 1}}
+label: {name: tip, task: regression}
+features: {fare: number}
+preprocessing: preprocessing:transform
+"""
+OWN_MODULE = """\
+from components.doubled import doubled
+
+def transform(columns):
+    return {"own_fare": doubled(columns["fare"])}
+"""
+NEVER = "raise ImportError('a module of the user that nobody asked for')\n"
+
+
+@pytest.fixture
+def own_folder(tmp_path):
+    """A folder whose modules have the names of ours and of the standard library's."""
+    folder = tmp_path / "own"
+    (folder / "components").mkdir(parents=True)
+    (folder / "components" / "__init__.py").touch()
+    (folder / "components" / "doubled.py").write_text("def doubled(fare): return fare * 2.0\n")
+    for name in ("pipeline.py", "trainer.py", "statistics.py", "queue.py", "logging.py", "json.py"):
+        (folder / name).write_text(NEVER)
+    (folder / "preprocessing.py").write_text(OWN_MODULE)
+    (folder / "trips.csv").write_text("trip,fare,tip\n" + "".join(f"{n},{n % 7},{n % 3}\n" for n in range(40)))
+    (folder / "pipeline.yaml").write_text(YAML)
+    return folder
+
+
+@pytest.mark.integration
+def test_the_modules_beside_the_yaml_are_the_user_s_and_break_nothing(own_folder, tmp_path):
+    # As installed: fullpass is the only name of this checkout that can be imported.
+    installed = tmp_path / "installed"
+    installed.mkdir()
+    (installed / "fullpass").symlink_to(REPOSITORY / "fullpass")
+    environment = {"PYTHONPATH": str(installed)}
+    parts = ("run", "pipeline.yaml", "--to", "Transform")
+    done = run_command("fullpass", *parts, cwd=own_folder, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    graph = next((own_folder / "runs" / "own" / "Transform" / "transform_graph").iterdir())
+    assert b"own_fare" in (graph / "transformed_metadata" / "schema.pbtxt").read_bytes()
+
+
+@pytest.fixture
+def clean_imports(monkeypatch):
+    """Import paths and modules as they were before."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "modules", sys.modules.copy())
+
+
+def test_the_modules_of_the_user_come_last(own_folder, clean_imports):
+    before = list(sys.path)
+    use_modules_of(own_folder)
+    use_modules_of(own_folder)
+    assert sys.path == [*before, str(own_folder)]
+
+
+def test_a_named_module_is_the_user_s_whatever_it_is_called(own_folder, clean_imports):
+    """A library of the same name stays what it is, before and after, and for whoever imports it by its name."""
+    import statistics
+
+    import yaml
+
+    (own_folder / "statistics.py").write_text("def transform(columns): return 'own'\n")
+    (own_folder / "yaml").mkdir()
+    (own_folder / "yaml" / "__init__.py").touch()
+    (own_folder / "yaml" / "own.py").write_text("from . import beside\ndef transform(columns): return beside.WHAT\n")
+    (own_folder / "yaml" / "beside.py").write_text("WHAT = 'beside'\n")
+    use_modules_of(own_folder)
+    for path, returned in (("statistics:transform", "own"), ("yaml.own:transform", "beside")):
+        assert function_problem(path, ("columns",), folder=own_folder) is None
+        assert import_function(path)({}) == returned
+    assert sys.modules["statistics"] is statistics and sys.modules["yaml"] is yaml
+    assert source_of("statistics") == own_folder / "statistics.py"
+
+
+def test_two_pipelines_may_each_have_a_module_of_one_name(tmp_path, clean_imports):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "features.py").write_text("import helpers\ndef which(columns): return helpers.NAME\n")
+        (tmp_path / name / "helpers.py").write_text(f"NAME = {name!r}\n")
+    functions = []
+    for name in ("a", "b", "a"):
+        use_modules_of(tmp_path / name)
+        functions.append(import_function("features:which"))
+        assert functions[-1]({}) == name
+        assert str(tmp_path / name) == sys.path[-1]
+    assert [function({}) for function in functions] == ["a", "b", "a"]
+    assert "features" not in sys.modules
+
+
+def test_installed_modules_are_found_where_the_folder_has_none(tmp_path, clean_imports):
+    use_modules_of(tmp_path)
+    assert import_function("math:floor")(2.5) == 2
+    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
+        import_function("no_such_module:f")
 
 
 def test_the_digest_follows_the_source_of_a_function(tmp_path, monkeypatch):

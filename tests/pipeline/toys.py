@@ -19,8 +19,8 @@ from tfx.orchestration import metadata
 from tfx.orchestration.pipeline import Pipeline
 from tfx.types.standard_artifacts import Examples, Model
 
-from preprocessing import progress
-from preprocessing.errors import UserError
+from fullpass.preprocessing import progress
+from fullpass.preprocessing.errors import UserError
 
 
 def pipeline_of(root: Path, nodes: Sequence[BaseNode], *, cache: bool = True) -> Pipeline:

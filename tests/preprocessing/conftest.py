@@ -1,6 +1,5 @@
-"""The harness of every transform: analyse one batch, apply to another, in Beam and through the saved graph."""
+"""The harness of every transform: analyse rows, apply the graph to others as Transform does and as a server does."""
 
-import pickle
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,12 +40,6 @@ def assert_transform(tmp_path):
 
 
 @pytest.fixture
-def record_batch():
-    """Returns the function that makes a batch of raw examples: (feature spec, column -> one value per row)."""
-    return _record_batch
-
-
-@pytest.fixture
 def trace():
     """Returns the function that traces `preprocessing_fn` for features as the YAML declares them, without data."""
     return _trace
@@ -55,9 +48,9 @@ def trace():
 def _trace(features: dict[str, Any], *, label: dict[str, Any] = LABEL, **sections: Any) -> Any:
     import tensorflow as tf
 
-    from preprocessing.column_tensors import raw_feature_spec
-    from preprocessing.config import PreprocessingConfig
-    from preprocessing.preprocessing_fn import preprocessing_fn
+    from fullpass.preprocessing.apply.column_tensors import raw_feature_spec
+    from fullpass.preprocessing.config import PreprocessingConfig
+    from fullpass.preprocessing.preprocessing_fn import preprocessing_fn
 
     config = PreprocessingConfig.model_validate({"features": features, "label": label, **sections})
     with tf.Graph().as_default() as graph:
@@ -83,9 +76,9 @@ def _assert_transform(
 ) -> Analysed:
     """Asserts what examples become, for features as the YAML declares them.
 
-    The rows of `analyze` are analysed with TF Transform, in two batches. The rows of `apply` (by default the same)
-    are then transformed in Beam, and a second time by the saved graph, which gets serving columns only, at once and
-    row by row. All must agree with `expected`, and with the dtype, shape and domain that `outputs` promises.
+    The rows of `analyze` are analysed by `analyze_table`, in two batches. The rows of `apply` (by default the same)
+    are then transformed as Transform does, and a second time by the saved graph, which gets serving columns only, at
+    once and row by row. All must agree with `expected`, and with the dtype, shape and domain that `outputs` promises.
 
     Args:
         features: the YAML section of that name; `label` and `sections` (crosses, derive ...) likewise.
@@ -96,20 +89,17 @@ def _assert_transform(
         directory: where the graph is written.
         label: the YAML section of that name.
         tolerance: of float comparisons, relative and absolute.
-        continued: what stable ids go on from.
+        continued: the model that stable ids follow.
         **sections: the other sections.
     """
-    import tensorflow_transform as tft
-
-    from preprocessing.config import PreprocessingConfig
+    from fullpass.preprocessing.config import PreprocessingConfig
 
     config = PreprocessingConfig.model_validate({"features": features, "label": label, **sections})
     apply = analyze if apply is None else apply
-    in_beam = _analyze_and_apply(config, analyze, apply, directory, continued or {})
-    output = tft.TFTransformOutput(str(directory))
-    _assert_promises(config, output, in_beam)
+    output, applied = _analyze_and_apply(config, analyze, apply, directory, continued or {})
+    _assert_promises(config, output, applied)
     for name, values in expected.items():
-        _assert_equal(in_beam[name], values, f"{name} in Beam", tolerance)
+        _assert_equal(applied[name], values, f"{name} as Transform writes it", tolerance)
     at_once = _apply_saved(config, output, apply)
     rows = [{name: [values[i]] for name, values in apply.items()} for i in range(_length(apply))]
     one_by_one = [_apply_saved(config, output, row) for row in rows]
@@ -118,50 +108,33 @@ def _assert_transform(
         _assert_equal(at_once[name], expected[name], f"{name} in the saved graph", tolerance)
         _assert_equal([row[name][0] for row in one_by_one], expected[name], f"{name} row by row", tolerance)
     _assert_finite(_apply_saved(config, output, {name: [None, None] for name in apply}))
-    return Analysed(output, in_beam)
+    return Analysed(output, applied)
 
 
 def _analyze_and_apply(
     config: Any, analyze: dict[str, list], apply: dict[str, list], directory: Path, continued: dict[str, Any]
-) -> dict[str, list]:
-    import apache_beam as beam
-    import tensorflow_transform as tft
-    import tensorflow_transform.beam as tft_beam
-    from tfx_bsl.tfxio import tensor_adapter, tensor_representation_util
+) -> tuple[Any, dict[str, list]]:
+    from fullpass.preprocessing.analysis.analyze import analyze_table
+    from fullpass.preprocessing.analysis.traced_preprocessing import adapter_of
+    from fullpass.preprocessing.apply.stable_ids import Continued
+    from fullpass.preprocessing.apply.transform_batches import BatchTransformer
+    from fullpass.preprocessing.features.raw_schema import raw_schema
 
-    from preprocessing.column_tensors import raw_feature_spec
-    from preprocessing.preprocessing_fn import preprocessing_fn
-
-    dumped = {"preprocessing": config.model_dump(mode="json"), "continued": continued}
-    spec = raw_feature_spec(config, serving=False)
     half = (_length(analyze) + 1) // 2
     halves = [{name: values[part] for name, values in analyze.items()} for part in (slice(half), slice(half, None))]
-    batches = [_record_batch(spec, rows) for rows in halves if _length(rows)]
-    schema = tft.DatasetMetadata.from_feature_spec(spec).schema
-    tensors = tensor_adapter.TensorAdapterConfig(
-        batches[0].schema, tensor_representation_util.InferTensorRepresentationsFromSchema(schema)
-    )
-    written = directory / "applied.pickle"
-    with beam.Pipeline() as pipeline, tft_beam.Context(temp_dir=str(directory / "temporary")):
-        train = pipeline | "Train" >> beam.Create(batches)
-        later = pipeline | "Later" >> beam.Create([_record_batch(spec, apply)])
-        graph = (train, tensors) | tft_beam.AnalyzeDataset(lambda inputs: preprocessing_fn(inputs, dumped))
-        _ = graph | tft_beam.WriteTransformFn(str(directory))
-        transformed, _ = ((later, tensors), graph) | tft_beam.TransformDataset(output_record_batches=True)
-        _ = transformed | beam.Map(lambda pair: written.write_bytes(pickle.dumps(pair[0].to_pydict())))
-    shapes = {
-        name: getattr(f, "shape", None)
-        for name, f in tft.TFTransformOutput(str(directory)).transformed_feature_spec().items()
-    }
-    applied = pickle.loads(written.read_bytes())
-    return {name: [row[0] if shapes[name] == [] else row for row in applied[name]] for name in shapes}
+    batches = [_record_batch(config, rows) for rows in halves if _length(rows)]
+    output = analyze_table(config, batches, str(directory), continued=Continued(**continued))
+    transform = BatchTransformer(output, adapter_of(raw_schema(config)))
+    applied = transform(_record_batch(config, apply)).to_pydict()
+    shapes = {name: getattr(feature, "shape", None) for name, feature in output.transformed_feature_spec().items()}
+    return output, {name: [row[0] if shapes[name] == [] else row for row in applied[name]] for name in shapes}
 
 
 def _apply_saved(config: Any, output: Any, rows: dict[str, list]) -> dict[str, list]:
     """Applies the saved graph as a server does: with the columns of a request, and no label."""
     import tensorflow as tf
 
-    from preprocessing.column_tensors import raw_feature_spec
+    from fullpass.preprocessing.apply.column_tensors import raw_feature_spec
 
     raw = {
         name: _sparse(rows.get(name, [None] * _length(rows)), feature.dtype)
@@ -178,7 +151,7 @@ def _assert_promises(config: Any, output: Any, applied: dict[str, list]) -> None
     """Asserts dtype, shape and domain of every transformed feature against `outputs(config)`."""
     import tensorflow as tf
 
-    from preprocessing.outputs import outputs
+    from fullpass.preprocessing.features.outputs import outputs
 
     spec = output.transformed_feature_spec()
     promised = outputs(config)
@@ -225,22 +198,23 @@ def _cells(values: list) -> list[list]:
     return [[v.encode() if isinstance(v, str) else v for v in cell] for cell in listed]
 
 
-def _record_batch(spec: dict[str, Any], rows: dict[str, list]) -> Any:
+def _record_batch(config: Any, rows: dict[str, list]) -> Any:
     import pyarrow as pa
 
-    types = {"string": pa.binary(), "float32": pa.float32(), "int64": pa.int64()}
-    columns = {
-        name: pa.array(_cells(rows.get(name, [None] * _length(rows))), pa.list_(types[feature.dtype.name]))
-        for name, feature in spec.items()
-    }
-    return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+    from fullpass.preprocessing.analysis.traced_preprocessing import adapter_of
+    from fullpass.preprocessing.features.raw_schema import raw_schema
+
+    schema = adapter_of(raw_schema(config)).arrow_schema
+    cells = [_cells(rows.get(field.name, [None] * _length(rows))) for field in schema]
+    arrays = [pa.array(values, field.type) for values, field in zip(cells, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _sparse(values: list, dtype: Any) -> Any:
     import tensorflow as tf
 
     cells = _cells(values)
-    indices = [[row, place] for row, cell in enumerate(cells) for place in range(len(cell))]
+    indices = [[row, position] for row, cell in enumerate(cells) for position in range(len(cell))]
     flat = [value for cell in cells for value in cell]
     return tf.SparseTensor(
         tf.constant(indices, tf.int64, shape=[len(indices), 2]),

@@ -1,15 +1,14 @@
 """How categories, booleans, counts and crosses become ids, by the contract: missing, OOV buckets, vocabulary."""
 
 import pytest
+import tensorflow as tf
 
-from preprocessing.outputs import vocabulary_name
+from fullpass.preprocessing.features.outputs import vocabulary_name
 
 pytestmark = pytest.mark.integration
 
 
 def farm_hash(text, buckets):
-    import tensorflow as tf
-
     return int(tf.strings.to_hash_bucket_fast([text], buckets)[0])
 
 
@@ -42,12 +41,29 @@ def test_learned_vocabularies(assert_transform):
     assert [analysed.size(f"{name}_xf") for name in names] == [6, 8, 6, 5]
 
 
+def test_whole_numbers_are_one_category_with_and_without_a_point(assert_transform):
+    """Tools write 3067 as 3067.0 where the column has gaps. Other texts with a point stay apart."""
+    analysed = assert_transform(
+        {
+            "tract": {"type": "category"},
+            "few": {"type": "category", "column": "tract", "identity": {"size": 4}},
+            "several": {"type": "category", "column": "tract", "separator": "|"},
+        },
+        analyze={"tract": ["3067", "3067.0", "3067.0", "1.0.0", "1.0.0", "2.50"]},
+        apply={"tract": ["3067.00", "3067", "1.0.0", "2.50", "3.0"]},
+        expected={
+            "tract_xf": [2, 2, 3, 4, 1],
+            "few_xf": [1, 1, 1, 1, 5],
+            "several_xf": [[2], [2], [3], [4], [1]],
+        },
+    )
+    assert analysed.vocabulary(vocabulary_name("tract")) == ["3067", "1.0.0", "2.50"]
+
+
 def test_given_vocabularies_hashes_identities_and_booleans(assert_transform, tmp_path):
     file = tmp_path / "cities.txt"
     file.write_text("new york\nzürich\n", encoding="utf-8")
     key = {"hash": {"buckets": 10, "key": [3, 5]}}
-    import tensorflow as tf
-
     strong = [int(i) for i in 1 + tf.strings.to_hash_bucket_strong(["ZÜRICH", "rome"], 10, [3, 5])]
     fast = [1 + farm_hash(token, 10) for token in ("ZÜRICH", "rome")]
     analysed = assert_transform(

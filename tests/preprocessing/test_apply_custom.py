@@ -1,6 +1,11 @@
 """Functions of the user's own: what they receive, what they may return, what an error says."""
 
 import pytest
+import tensorflow as tf
+
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.preprocessing_fn import preprocessing_fn
 
 pytestmark = pytest.mark.integration
 
@@ -31,11 +36,6 @@ def test_custom_features(assert_transform):
 
 
 def test_a_function_in_place_of_all_transforms_gets_what_serving_has():
-    import tensorflow as tf
-
-    from preprocessing.config import PreprocessingConfig
-    from preprocessing.preprocessing_fn import preprocessing_fn
-
     config = PreprocessingConfig.model_validate(
         {
             "features": {"x": "number", "s": "category"},
@@ -67,15 +67,11 @@ def test_a_function_in_place_of_all_transforms_gets_what_serving_has():
     ],
 )
 def test_errors_of_custom_features(trace, feature, message):
-    from preprocessing.errors import UserError
-
     with pytest.raises(UserError, match=message):
         trace({"f": feature})
 
 
 def test_errors_of_a_function_in_place_of_all_transforms(trace):
-    from preprocessing.errors import UserError
-
     with pytest.raises(UserError, match=r"function: .*other than label, example_weight, row_id.*Received: 'label'"):
         trace({"x": "number"}, function=f"{MODULE}:whole_with_label")
     with pytest.raises(UserError, match=r"function: .*must return a dict"):

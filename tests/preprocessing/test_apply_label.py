@@ -10,9 +10,9 @@ def label(declared, values, weight=None, **types):
     import tensorflow as tf
     from tensorflow_transform import annotators
 
-    from preprocessing.apply_label import label as apply_label
-    from preprocessing.column_tensors import Columns
-    from preprocessing.config import PreprocessingConfig
+    from fullpass.preprocessing.apply.apply_label import label as apply_label
+    from fullpass.preprocessing.apply.column_tensors import Columns
+    from fullpass.preprocessing.config import PreprocessingConfig
 
     config = PreprocessingConfig.model_validate({**NUMBERS, "label": {"name": "y", **declared}, "types": types})
     inputs = {"y": sparse(tf, values)} | ({} if weight is None else {"w": sparse(tf, weight)})

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from preprocessing.outputs import vocabulary_name
+from fullpass.preprocessing.features.outputs import vocabulary_name
 
 
 def text(**fields):
@@ -55,6 +55,13 @@ def test_outputs_of_text(assert_transform):
         ({"lowercase": False}, ["ÄÖ ñ_2³ 日本"], [["ÄÖ", "ñ", "2³", "日本"]]),
         ({}, ["ÄÖ É"], [["äö", "é"]]),
         ({"tokenize": "characters"}, ["É日 x!", ""], [["é", "日", " ", "x", " "], []]),
+        (
+            {"tokenize": "words"},
+            ["iPhone很好,ok", "東京へ", "สวัสดี"],
+            [["iphone", "很", "好", "ok"], ["東", "京", "へ"], ["ส", "วั", "ส", "ดี"]],
+        ),
+        ({"tokenize": "words", "ngrams": [1, 2]}, ["很好。"], [["很", "很 好", "好"]]),
+        ({"tokenize": "words"}, ["Two words, é"], [["two", "words", "é"]]),
         ({"pattern": "[,;]+ *", "strip_punctuation": False}, ["a b,; c,", ",", ""], [["a b", "c"], [], []]),
         ({"ngrams": [1, 2]}, ["a b c", "a", ""], [["a", "a b", "b", "b c", "c"], ["a"], []]),
         ({"ngrams": [2, 3]}, ["a b c", "a"], [["a b", "a b c", "b c"], []]),
@@ -63,8 +70,8 @@ def test_outputs_of_text(assert_transform):
 def test_tokens(fields, texts, tokens):
     import tensorflow as tf
 
-    from preprocessing.apply_text import tokenize
-    from preprocessing.feature import TextFeature
+    from fullpass.preprocessing.apply.apply_text import tokenize
+    from fullpass.preprocessing.features.feature import TextFeature
 
     rows = tokenize(tf.constant(texts), TextFeature(type="text", **fields))
     ragged = tf.RaggedTensor.from_sparse(rows).to_list()

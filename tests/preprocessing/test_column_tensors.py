@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.apply.column_tensors import Columns, raw_feature_spec
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.raw_columns import RawColumn
 
 
 def columns(features, rows, label=None, **sections):
-    import tensorflow as tf
-
-    from preprocessing.column_tensors import Columns, raw_feature_spec
-
     label = label or {"name": "y", "task": "regression"}
     config = PreprocessingConfig.model_validate({"features": features, "label": label, **sections})
     serialized = [example(row).SerializeToString() for row in rows]
@@ -18,8 +18,6 @@ def columns(features, rows, label=None, **sections):
 
 
 def example(row):
-    import tensorflow as tf
-
     def feature(value):
         values = value if isinstance(value, list) else [value]
         if isinstance(values[0], str):
@@ -63,8 +61,6 @@ def test_numbers_as_text_are_short_and_exact():
 
 
 def test_vectors_of_the_wrong_length_are_missing():
-    from preprocessing.columns import RawColumn
-
     read = columns(
         {"v": {"type": "vector", "width": 2}},
         [{"v": [1.0, 2.0]}, {}, {"v": [3.0]}, {"v": [4.0, 5.0, 6.0]}, {"v": [float("nan"), 7.0]}],
@@ -75,11 +71,6 @@ def test_vectors_of_the_wrong_length_are_missing():
 
 
 def test_an_absent_column_is_missing_throughout():
-    import tensorflow as tf
-
-    from preprocessing.column_tensors import Columns
-    from preprocessing.columns import RawColumn
-
     config = PreprocessingConfig.model_validate(
         {
             "features": {"a": "number", "b": "number", "s": "category", "v": {"type": "vector", "width": 2}},
@@ -107,8 +98,6 @@ def test_columns_of_serving_leave_out_what_only_the_label_reads():
 
 
 def test_errors_name_the_column():
-    from preprocessing.errors import UserError
-
     read = columns({"fare": "number", "s": "category"}, [{"fare": 1.0}])
     with pytest.raises(UserError, match="no column 'fair'. Did you mean \"fare\""):
         read.number("fair")

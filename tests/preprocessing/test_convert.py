@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from preprocessing.arrow_text import to_text
-from preprocessing.columns import RawColumn
-from preprocessing.convert import convert
-from preprocessing.errors import UserError
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.values.arrow_text import to_text
+from fullpass.preprocessing.values.convert import convert
 
 NUMBER = RawColumn("x", "number")
 STRING = RawColumn("x", "string")

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from preprocessing import cores
+from fullpass.preprocessing import cores
 
 HERE = len(os.sched_getaffinity(0))
 FORMS = {
@@ -42,6 +42,7 @@ def test_without_a_limit_the_cores_of_the_machine_do(limited, form, quota):
 
 def test_a_process_that_is_pinned_uses_what_it_is_pinned_to(tmp_path):
     code = "import os, sys; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); "
-    code += "from pathlib import Path; from preprocessing.cores import usable_cores; print(usable_cores(Path('/none')))"
+    code += "from pathlib import Path; from fullpass.preprocessing.cores import usable_cores; "
+    code += "print(usable_cores(Path('/none')))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "1\n" and cores.usable_cores(tmp_path) == HERE

@@ -5,12 +5,12 @@ import pytest
 
 def chosen(counts, parts=1, **limits):
     """Combines counts in as many parts, as workers do."""
-    from preprocessing.counted_vocabulary import _Limits, _MostFrequent
+    from fullpass.preprocessing.apply.counted_vocabulary import _Limits, _MostFrequent
 
     combiner = _MostFrequent(_Limits(**{"coverage": 1.0, "top_k": None, "min_count": 1} | limits))
     accumulators = [combiner.create_accumulator() for _ in range(parts)]
-    for place, (token, count) in enumerate(counts.items()):
-        accumulators[place % parts] = combiner.add_input(accumulators[place % parts], (token.encode(), count))
+    for index, (token, count) in enumerate(counts.items()):
+        accumulators[index % parts] = combiner.add_input(accumulators[index % parts], (token.encode(), count))
     return [token.decode() for token in combiner.extract_output(combiner.merge_accumulators(accumulators))]
 
 
@@ -43,7 +43,7 @@ def test_trimming_keeps_the_most_frequent():
 
 
 def test_cached_counts_keep_any_bytes():
-    from preprocessing.counted_vocabulary import _CountCoder
+    from fullpass.preprocessing.apply.counted_vocabulary import _CountCoder
 
     for pair in ((b"\xff\x00\n", 3), ("日".encode(), 2**40)):
         assert _CountCoder().decode_cache(_CountCoder().encode_cache(pair)) == pair

@@ -8,9 +8,9 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from preprocessing import date_ops
-from preprocessing.dates import MICROSECONDS_PER_DAY, PARTS, UNITS, compile_format
-from preprocessing.errors import UserError
+from fullpass.preprocessing.dates import date_ops
+from fullpass.preprocessing.dates.date_format import MICROSECONDS_PER_DAY, PARTS, UNITS, compile_format
+from fullpass.preprocessing.errors import UserError
 
 pytestmark = pytest.mark.integration
 

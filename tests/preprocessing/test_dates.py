@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from preprocessing.dates import DIRECTIVES, PARTS, SPECIAL_FORMATS, UNITS, compile_format
-from preprocessing.errors import UserError
+from fullpass.preprocessing.dates.date_format import DIRECTIVES, PARTS, SPECIAL_FORMATS, UNITS, compile_format
+from fullpass.preprocessing.errors import UserError
 
 
 def groups(format_text, text):
@@ -169,5 +169,5 @@ def test_units_are_microseconds():
 
 
 def test_formats_are_compiled_without_tensorflow():
-    code = "import sys, preprocessing.dates; sys.exit('tensorflow' in sys.modules)"
+    code = "import sys, fullpass.preprocessing.dates.date_format; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -5,12 +5,12 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "add-a-transform.md"
+from tests import REPOSITORY
+
+PAGE = REPOSITORY / "docs" / "add-a-transform.md"
 
 
 def blocks():
@@ -29,26 +29,52 @@ def apply_diff(path, diff):
     path.write_text(text.replace(before, after), encoding="utf-8")
 
 
+def commands():
+    """Yields the commands of the page, as they run with this Python and with what is installed."""
+    (block,) = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    for line in block.splitlines():
+        make = line.replace("make ", f"make --assume-old=env PYTHON={sys.executable} ")
+        yield make.replace(".venv/bin/pytest", f"{sys.executable} -m pytest")
+
+
+def copy_project(folder):
+    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    files = subprocess.run(listed, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.splitlines()
+    for file in files:
+        if os.path.lexists(REPOSITORY / file):
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(REPOSITORY / file, folder / file, follow_symlinks=False)
+
+
 @pytest.mark.integration
 def test_the_page_works_as_written(tmp_path):
-    shutil.copytree(ROOT / "preprocessing", tmp_path / "preprocessing")
-    for file in ("pyproject.toml", "tests/conftest.py", "tests/preprocessing/conftest.py"):
-        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / file, tmp_path / file)
-    shutil.copy(ROOT / "tests/preprocessing/test_preprocessing_fn.py", tmp_path / "tests/preprocessing")
+    copy_project(tmp_path)
+    # With it, Python would import the project of this test instead of the copy in the working folder.
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONSAFEPATH"}
+    environment |= {"PYTHONPATH": str(tmp_path), "PYTEST_ADDOPTS": ""}
+    touched = set()
     for language, file, text in blocks():
+        touched.add(file)
         if language == "diff":
             apply_diff(tmp_path / file, text)
         else:
             (tmp_path / file).write_text(text, encoding="utf-8")
-    chosen = ["tests/preprocessing/test_robust_scale.py", "tests/preprocessing/test_preprocessing_fn.py"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-k", "robust_scale or every_member", *chosen],
-        cwd=tmp_path,
-        env={**os.environ, "PYTEST_ADDOPTS": ""},
-        capture_output=True,
-        text=True,
-        check=False,
+    assert len(touched) == 3, "a transform is a class, a function and a test"
+    outputs = []
+    for command in commands():
+        done = subprocess.run(
+            command,
+            shell=True,
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        outputs.append(done.stdout)
+        assert done.returncode == 0, f"{command}: {done.stdout[-4000:]}{done.stderr[-2000:]}"
+    assert "### robust_scale\n" in (tmp_path / "docs/transforms.md").read_text(encoding="utf-8")
+    assert "robust_scale" in (tmp_path / "tests/golden/pipeline_schema.json").read_text(encoding="utf-8")
+    assert [re.search(r"(\d+) passed", output)[1] for output in outputs[2:]] == ["9"], (
+        "its own test, and eight that ask for each transform"
     )
-    assert done.returncode == 0, done.stdout[-4000:]
-    assert re.search(r"^2 passed", done.stdout, re.MULTILINE)

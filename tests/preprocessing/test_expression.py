@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from preprocessing.expression import ExpressionError, check_types, function_table, parse
-from preprocessing.expression_functions import FUNCTIONS, OPERATORS, TABLE
-from preprocessing.expression_tree import Call, Column, Comparison, Constant, Membership
+from fullpass.preprocessing.expressions.expression import ExpressionError, check_types, function_table, parse
+from fullpass.preprocessing.expressions.functions import FUNCTIONS, OPERATORS, TABLE
+from fullpass.preprocessing.expressions.syntax_tree import Call, ColumnReference, Comparison, Constant, Membership
 
 TYPES = {"fare": "number", "tips": "number", "payment": "string", "trip miles": "number", "big": "boolean"}
 
@@ -18,7 +18,7 @@ TYPES = {"fare": "number", "tips": "number", "payment": "string", "trip miles": 
 def shape(node):
     """The tree without positions: ('+', 'a', 1.0)."""
     match node:
-        case Column():
+        case ColumnReference():
             return node.name
         case Constant():
             return [node.value]
@@ -374,5 +374,6 @@ PYTHON_COMPARISONS = {"==", "!=", "<", "<=", ">", ">="}
 
 
 def test_expressions_are_checked_without_tensorflow():
-    code = "import sys, preprocessing.expression; sys.exit('tensorflow' in sys.modules or 'numpy' in sys.modules)"
+    code = "import sys, fullpass.preprocessing.expressions.expression; "
+    code += "sys.exit('tensorflow' in sys.modules or 'numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

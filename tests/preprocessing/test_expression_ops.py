@@ -7,10 +7,10 @@ import tensorflow as tf
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from preprocessing.errors import UserError
-from preprocessing.expression import check_types, parse
-from preprocessing.expression_functions import TABLE
-from preprocessing.expression_ops import LENIENT, STRICT, StringColumn, evaluate
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.expressions.expression import check_types, parse
+from fullpass.preprocessing.expressions.functions import TABLE
+from fullpass.preprocessing.expressions.tensor_ops import LENIENT, STRICT, StringColumn, evaluate
 
 pytestmark = pytest.mark.integration
 

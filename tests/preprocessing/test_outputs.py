@@ -2,8 +2,8 @@
 
 import re
 
-from preprocessing.config import PreprocessingConfig
-from preprocessing.outputs import Output, count_name, outputs, vocabulary_name
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.features.outputs import Output, count_name, outputs, vocabulary_name
 
 
 def test_outputs_in_the_order_of_the_yaml():
@@ -28,17 +28,17 @@ def test_outputs_in_the_order_of_the_yaml():
     assert outputs(config) == (
         Output("fare_xf", "fare", "dense"),
         Output("fare.missing_xf", "fare", "dense"),
-        Output("miles_xf", "miles", "ids"),
-        Output("genres_xf", "genres", "ids", multi=True, encoding=eight),
-        Output("open_xf", "open", "ids", encoding="one_hot"),
+        Output("miles_xf", "miles", "ids", unseen=1),
+        Output("genres_xf", "genres", "ids", multi=True, encoding=eight, unseen=2),
+        Output("open_xf", "open", "ids", encoding="one_hot", unseen=1),
         Output("at.hour_xf", "at", "dense"),
-        Output("at.weekend_xf", "at", "ids"),
+        Output("at.weekend_xf", "at", "ids", unseen=1),
         Output("at.epoch_xf", "at", "dense"),
         Output("review_xf", "review", "ids", multi=True, weights="review.weight_xf"),
         Output("zip_xf", "zip", "dense"),
         Output("place_xf", "place", "dense"),
         Output("own_xf", "own", "ids"),
-        Output("miles_x_open_xf", "miles_x_open", "ids"),
+        Output("miles_x_open_xf", "miles_x_open", "ids", unseen=1),
     )
 
 

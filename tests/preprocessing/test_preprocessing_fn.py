@@ -7,6 +7,17 @@ from typing import get_args
 
 import numpy as np
 import pytest
+import tensorflow as tf
+from tensorflow_transform import analyzer_nodes
+
+from fullpass.preprocessing.apply.apply_features import FEATURES
+from fullpass.preprocessing.apply.apply_label import TASKS
+from fullpass.preprocessing.apply.apply_number import ANALYZE
+from fullpass.preprocessing.apply.apply_vector import COMPONENTWISE
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.feature import FEATURE_TYPES
+from fullpass.preprocessing.features.label import Task
+from fullpass.preprocessing.features.transforms import Bucketize, NumberTransform, Pca, VectorTransform
 
 pytestmark = pytest.mark.integration
 
@@ -14,8 +25,6 @@ CHAIN = {"type": "number", "missing": "median", "transforms": [{"clip": {"min": 
 
 
 def analyzers(graph):
-    from tensorflow_transform import analyzer_nodes
-
     # One entry per result of an analyzer; those of one analyzer have its name scope.
     return graph.get_collection(analyzer_nodes.TENSOR_REPLACEMENTS)
 
@@ -128,14 +137,6 @@ def test_derived_columns_may_read_each_other_and_only_the_label_reads_the_label(
 
 
 def test_every_member_of_the_unions_has_an_implementation():
-    from preprocessing.apply import FEATURES
-    from preprocessing.apply_label import TASKS
-    from preprocessing.apply_number import ANALYZE
-    from preprocessing.apply_vector import COMPONENTWISE
-    from preprocessing.feature import FEATURE_TYPES
-    from preprocessing.label import Task
-    from preprocessing.transforms import Bucketize, NumberTransform, Pca, VectorTransform
-
     def members(union):
         return {get_args(member)[0] for member in get_args(get_args(union)[0])}
 
@@ -155,15 +156,11 @@ def test_every_member_of_the_unions_has_an_implementation():
     ],
 )
 def test_errors_begin_with_the_yaml_path(trace, section, message):
-    from preprocessing.errors import UserError
-
     with pytest.raises(UserError, match=message):
         trace({"x": "number", "c": "category"}, **section)
 
 
 def test_an_error_of_a_vocabulary_file_names_file_and_line(trace, tmp_path):
-    from preprocessing.errors import UserError
-
     file = tmp_path / "tokens.txt"
     feature = {"c": {"type": "category", "vocabulary": {"file": str(file)}}}
     for content, message in (
@@ -220,8 +217,6 @@ def test_the_graph_can_be_moved_and_served_by_tensorflow_alone(assert_transform,
 
 
 def export(analysed, directory):
-    import tensorflow as tf
-
     class Served(tf.Module):
         def __init__(self, layer):
             super().__init__()

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from preprocessing.config import PreprocessingConfig
-from preprocessing.schema import compare, describe, raw_schema
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.features.raw_schema import compare, describe, raw_schema
 
 CONFIG = PreprocessingConfig.model_validate(
     {
@@ -49,7 +49,7 @@ def test_every_column_is_optional_and_serving_lacks_what_only_training_reads():
 
 
 def test_the_schema_loads_no_tensorflow():
-    code = "import sys, preprocessing.schema; sys.exit('tensorflow' in sys.modules)"
+    code = "import sys, fullpass.preprocessing.features.raw_schema; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -57,7 +57,7 @@ def test_the_schema_loads_no_tensorflow():
 def test_parse_spec_of_the_schema_is_ours():
     from tensorflow_transform.tf_metadata import schema_utils
 
-    from preprocessing.column_tensors import raw_feature_spec
+    from fullpass.preprocessing.apply.column_tensors import raw_feature_spec
 
     spec = schema_utils.schema_as_feature_spec(raw_schema(CONFIG)).feature_spec
     assert spec == raw_feature_spec(CONFIG, serving=False)

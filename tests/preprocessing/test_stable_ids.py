@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from preprocessing.errors import UserError
-from preprocessing.feature import StableIds
+from fullpass.preprocessing.apply.stable_ids import Continued, Slots, continue_vocabulary, follow, read_slots
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.ids import StableIds
 
 _LETTERS = [bytes([letter]) for letter in b"abcdefghij"]
 VOCABULARIES = st.lists(
@@ -17,8 +18,6 @@ VOCABULARIES = st.lists(
 
 def slots_after(vocabularies, keep, spans=None):
     """Returns the slots after each of a sequence of vocabularies, each following the one before."""
-    from preprocessing.stable_ids import Slots, follow
-
     known, found = Slots(), []
     for number, selected in enumerate(vocabularies):
         span = number if spans is None else spans[number]
@@ -97,8 +96,6 @@ def test_a_vocabulary_never_outgrows_what_is_kept(vocabularies):
 
 
 def test_slots_survive_being_written(tmp_path):
-    from preprocessing.stable_ids import Continued, Slots, continue_vocabulary, follow, read_slots
-
     keep = StableIds(keep_models=2)
     export = tmp_path / "export"
     (export / "assets").mkdir(parents=True)
@@ -119,8 +116,6 @@ def test_slots_survive_being_written(tmp_path):
 
 
 def test_another_number_of_oov_buckets_is_refused(tmp_path):
-    from preprocessing.stable_ids import Continued, continue_vocabulary
-
     (tmp_path / "assets").mkdir()
     (tmp_path / "assets" / "v").write_bytes(b"a\n")
     ledger = str(tmp_path / "assets.extra" / "stable_ids")
@@ -130,8 +125,6 @@ def test_another_number_of_oov_buckets_is_refused(tmp_path):
 
 
 def test_the_vocabulary_of_a_model_without_stable_ids_is_taken_as_it_stands(tmp_path):
-    from preprocessing.stable_ids import Continued, continue_vocabulary
-
     (tmp_path / "assets").mkdir()
     (tmp_path / "assets" / "v").write_bytes(b"z\ny\nx\n")
     (tmp_path / "assets" / "empty").write_bytes(b"49d0cd50-04bb-48c0-bc6f-5b575dce351a\n")

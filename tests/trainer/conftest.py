@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -36,11 +37,11 @@ class Prepared:
 
     def placement(self, place: str) -> Any:
         """Returns where features are made if all are made at `place`."""
-        from preprocessing.config import PreprocessingConfig
-        from trainer.inputs import transformed_outputs
-        from trainer.placement import placement_of
+        from fullpass.preprocessing.config import PreprocessingConfig
+        from fullpass.trainer.input.placement import placement_of
+        from fullpass.trainer.models.model_inputs import transformed_outputs
 
-        config = PreprocessingConfig.model_validate({**self.preprocessing, "place": place})
+        config = PreprocessingConfig.model_validate({**self.preprocessing, "compute_at": place})
         return placement_of(config, transformed_outputs(config, self.tft_output))
 
     def files(self, kind: str, split: str) -> list[str]:
@@ -48,10 +49,10 @@ class Prepared:
 
     def fn_args(self, output: Path, **trainer: Any) -> SimpleNamespace:
         """Returns what TFX hands to run_fn; `trainer` are the sections model, training and input."""
-        from trainer.config import TrainerConfig
+        from fullpass.trainer.config import TrainerConfig
 
         config = TrainerConfig.model_validate({"model": "linear", **trainer})
-        kind = "transformed" if config.input.place == "transform" else "raw"
+        kind = "transformed" if config.input.compute_at == "transform" else "raw"
         return SimpleNamespace(
             train_files=[str(self.directory / kind / "train" / "*")],
             eval_files=[str(self.directory / kind / "eval" / "*")],
@@ -60,25 +61,24 @@ class Prepared:
             model_run_dir=str(output / "model_run"),
             custom_config={
                 "name": "test",
-                "preprocessing": {**self.preprocessing, "place": config.input.place},
+                "preprocessing": {**self.preprocessing, "compute_at": config.input.compute_at},
                 "trainer": config.model_dump(mode="json"),
-                "source": {"missing": ["", "NA"], "strip": True},
+                "source": {"format": "csv", "missing": ["", "NA"], "strip": True},
                 "work": str(output / "work"),
             },
         )
 
 
 @pytest.fixture(scope="session")
-def planted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Prepared]:
-    """Returns the function that prepares the planted rows for a task, once per session."""
-    made: dict[str, Prepared] = {}
+def planted(made_once: Callable[..., Any]) -> Callable[[str], Prepared]:
+    """Returns the function that prepares the planted rows for a task, once for all workers."""
 
+    @cache
     def of_task(task: str) -> Prepared:
-        if task not in made:
-            made[task] = prepare_by_hand(
-                tmp_path_factory.mktemp(task), task, planted_rows(1000, 1), planted_rows(300, 2)
-            )
-        return made[task]
+        def prepare(folder: Path) -> Prepared:
+            return prepare_by_hand(folder / task, task, planted_rows(1000, 1), planted_rows(300, 2))
+
+        return made_once(f"planted-{task}", prepare)
 
     return of_task
 
@@ -108,27 +108,29 @@ class Exported:
 
 
 @pytest.fixture(scope="session")
-def exported(planted: Callable[[str], Prepared], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Exported]:
-    """Returns the function that trains wide_deep on the planted rows of a task, once per session."""
-    from trainer.run_fn import run_fn
-    from trainer.samples import write_samples
+def exported(planted: Callable[[str], Prepared], made_once: Callable[..., Any]) -> Callable[[str], Exported]:
+    """Returns the function that trains wide_deep on the planted rows of a task, once for all workers."""
+    from fullpass.trainer.export.sample_requests import write_samples
+    from fullpass.trainer.run_fn import run_fn
 
-    made: dict[str, Exported] = {}
-
+    @cache
     def of_task(task: str) -> Exported:
-        if task not in made:
-            folder = tmp_path_factory.mktemp(f"exported_{task}")
-            copy = Prepared(folder / "data", planted(task).preprocessing, planted(task).rows)
-            shutil.copytree(planted(task).directory, copy.directory)
+        prepared = planted(task)
+
+        def export(folder: Path) -> Exported:
+            copy = Prepared(folder / "data", prepared.preprocessing, prepared.rows)
+            shutil.copytree(prepared.directory, copy.directory)
             write_samples(copy.graph, copy.files("raw", "eval"))
-            training = {"epochs": 6, "learning_rate": 0.01}
+            training = {"epochs": 8, "learning_rate": 0.01}
             run_fn(copy.fn_args(folder / "output", model="wide_deep", training=training))
             shutil.rmtree(copy.directory)
             (folder / "output" / "Format-Serving").rename(folder / "moved")
             model_run = folder / "output" / "model_run"
-            record = json.loads((model_run / "training.json").read_text())
-            made[task] = Exported(planted(task), folder / "moved", model_run, record)
-        return made[task]
+            return Exported(
+                prepared, folder / "moved", model_run, json.loads((model_run / "training.json").read_text())
+            )
+
+        return made_once(f"exported-{task}", export)
 
     return of_task
 
@@ -145,7 +147,7 @@ def prepare_by_hand(
 
     Analysing takes TF Transform 20 seconds; what the Trainer needs to know of a graph takes less than one.
     """
-    from preprocessing.config import PreprocessingConfig
+    from fullpass.preprocessing.config import PreprocessingConfig
 
     config = PreprocessingConfig.model_validate({"features": FEATURES, "crosses": CROSSES, "label": LABELS[task]})
     graph = directory / "graph"
@@ -283,7 +285,7 @@ def write_graph(graph: Path, task: str, config: Any, vocabularies: dict[str, Seq
     from tensorflow_metadata.proto.v0 import schema_pb2
     from tensorflow_transform.tf_metadata import metadata_io, schema_utils
 
-    from preprocessing.column_tensors import raw_feature_spec
+    from fullpass.preprocessing.apply.column_tensors import raw_feature_spec
 
     raw = raw_feature_spec(config, serving=False)
     graph.mkdir(parents=True)

@@ -12,8 +12,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from trainer.order import Order
+from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.input.cache.block_cache import CachePlan, find_cache
+from fullpass.trainer.input.cache.blocks import layout_of
+from fullpass.trainer.input.cache.cache_writer import CacheWriter
+from fullpass.trainer.input.epochs import batches_of, windows_from_cache
+from fullpass.trainer.input.input_fn import to_batch
+from fullpass.trainer.input.input_plan import ReadingPlan
+from fullpass.trainer.input.load_split import RowSpec, load_split
+from tests import REPOSITORY
 
 pytestmark = pytest.mark.integration
 ROWS = 20_000
@@ -21,15 +30,11 @@ KEY = {"files": [["a", 1, 2]], "transform graph": "g"}
 
 
 def plan_in(folder: Path, **changes):
-    from trainer.block_cache import CachePlan
-
     return replace(CachePlan(folder, "train", KEY, pool_bytes=64 << 10), **changes)
 
 
 def block_of(numbers):
     """Rows of a dense number, a vector, an id and two ragged features that all follow from the row's number."""
-    import tensorflow as tf
-
     numbers = np.asarray(numbers, np.int64)
     lengths = numbers % 4
     values = np.concatenate([np.arange(length) + 10 * number for number, length in zip(numbers, lengths, strict=True)])
@@ -46,9 +51,6 @@ def block_of(numbers):
 
 
 def write(plan, rows=ROWS, piece=1000):
-    from trainer.blocks import layout_of
-    from trainer.cache_writer import CacheWriter
-
     layout = layout_of(block_of(range(4)))
     with CacheWriter(plan, layout) as writer:
         for first in range(0, rows, piece):
@@ -57,9 +59,6 @@ def write(plan, rows=ROWS, piece=1000):
 
 
 def epoch_of(cache, window_rows, **options):
-    from trainer.epochs import batches_of, windows_from_cache
-    from trainer.input_fn import to_batch
-
     order = Order(**{"batch_size": 256, "seed": 3} | options)
     dataset = batches_of(windows_from_cache(cache, window_rows, order), cache.layout, to_batch, order)
     return list(dataset.take(-(-ROWS // order.batch_size) - order.start))
@@ -71,8 +70,6 @@ def ids(batches) -> np.ndarray:
 
 def test_rows_come_back_as_they_were(tmp_path):
     write(plan_in(tmp_path, scatter=False))
-    from trainer.block_cache import find_cache
-
     cache, said = find_cache(plan_in(tmp_path, scatter=False))
     assert "20,000 rows found" in said and cache.about == {"rows": ROWS}
     read, wanted = cache.layout.unpack(cache.read()), block_of(range(ROWS))
@@ -100,12 +97,12 @@ def test_a_shuffled_epoch_has_every_row_once_and_may_begin_anywhere(tmp_path):
         assert ids(epoch_of(cache, 2000, shuffle=2000, epoch=1, start=start)).tolist() == whole[start * 256 :].tolist()
 
 
-def test_shares_are_disjoint_and_together_an_epoch(tmp_path):
+def test_shards_are_disjoint_and_together_an_epoch(tmp_path):
     cache = write(plan_in(tmp_path))
     own = []
-    for share in range(3):
-        batches = epoch_of(cache, 2000, shuffle=2000, share=share, shares=3)  # 79 batches in all
-        own.append(ids(batches[: (79 + 2 - share) // 3]))
+    for shard in range(3):
+        batches = epoch_of(cache, 2000, shuffle=2000, shard=shard, shards=3)  # 79 batches in all
+        own.append(ids(batches[: (79 + 2 - shard) // 3]))
     assert sorted(np.concatenate(own)) == list(range(ROWS))
 
 
@@ -130,8 +127,6 @@ def test_the_shuffle_is_near_a_full_one(tmp_path):
     ids=["truncated", "flipped"],
 )
 def test_a_damaged_block_is_found_and_the_cache_removed(tmp_path, damage, told):
-    from trainer.block_cache import find_cache
-
     folder = write(plan_in(tmp_path)).folder
     block = folder / "block-000001.bin"
     block.write_bytes(damage(block.read_bytes()))
@@ -143,8 +138,6 @@ def test_a_damaged_block_is_found_and_the_cache_removed(tmp_path, damage, told):
 
 
 def test_a_foreign_folder_in_its_place_is_no_cache(tmp_path):
-    from trainer.block_cache import find_cache
-
     plan = plan_in(tmp_path)
     plan.folder.mkdir(parents=True)
     (plan.folder / "index.json").write_text(json.dumps({"format": 1, "key": {"files": "others"}}))
@@ -153,8 +146,6 @@ def test_a_foreign_folder_in_its_place_is_no_cache(tmp_path):
 
 
 def test_a_miss_says_what_changed_and_the_stale_cache_goes_once_it_is_replaced(tmp_path):
-    from trainer.block_cache import find_cache
-
     stale = write(plan_in(tmp_path)).folder
     changed = plan_in(tmp_path, key={**KEY, "transform graph": "h"})
     assert find_cache(changed) == (None, "the cache there is of other transform graph")
@@ -175,17 +166,15 @@ def test_an_interrupted_write_is_never_read_and_is_cleared_away(tmp_path):
         "import os, sys; sys.path.insert(0, os.getcwd())\n"
         "from pathlib import Path\n"
         "from tests.trainer.test_block_cache import plan_in, block_of\n"
-        "from trainer.cache_writer import CacheWriter\n"
-        "from trainer.blocks import layout_of\n"
+        "from fullpass.trainer.input.cache.cache_writer import CacheWriter\n"
+        "from fullpass.trainer.input.cache.blocks import layout_of\n"
         "layout = layout_of(block_of(range(4)))\n"
         f"writer = CacheWriter(plan_in(Path({str(tmp_path)!r})), layout)\n"
         "for _ in range(20): writer.add(layout.pack(block_of(range(1000))))\n"
         "os._exit(9)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], timeout=600, cwd=Path(__file__).parents[2])
+    done = subprocess.run([sys.executable, "-c", script], timeout=600, cwd=REPOSITORY)
     assert done.returncode == 9
-    from trainer.block_cache import find_cache
-
     (left,) = tmp_path.glob(".*.part")
     assert list(left.glob("block-*.bin"))
     cache, said = find_cache(plan_in(tmp_path))
@@ -196,9 +185,6 @@ def test_an_interrupted_write_is_never_read_and_is_cleared_away(tmp_path):
 
 def test_two_writers_do_not_clash(tmp_path):
     """The second finds the first one's cache in place, uses it, and leaves nothing of its own."""
-    from trainer.blocks import layout_of
-    from trainer.cache_writer import CacheWriter
-
     layout = layout_of(block_of(range(4)))
     with CacheWriter(plan_in(tmp_path), layout) as slow:
         slow.add(layout.pack(block_of(range(1000))))
@@ -210,10 +196,6 @@ def test_two_writers_do_not_clash(tmp_path):
 
 def split_in(folder: Path, plan, memory_limit=0, rows=3000):
     """Loads a split of 3,000 rows of TFRecords beside `folder`."""
-    import tensorflow as tf
-
-    from trainer.split import load_split
-
     file = folder / "rows"
     if not file.exists():
         with tf.io.TFRecordWriter(str(file)) as writer:
@@ -223,19 +205,12 @@ def split_in(folder: Path, plan, memory_limit=0, rows=3000):
                 writer.write(tf.train.Example(features=tf.train.Features(feature=made)).SerializeToString())
     spec = {name: tf.io.FixedLenFeature([], tf.float32) for name in ("x", "label", "example_weight")}
     decode = lambda serialized: tf.io.parse_example(serialized, spec)  # noqa: E731
-    options = {
-        "complete": lambda block: block,
-        "task": "binary",
-        "classes": 2,
-        "readers": 1,
-        "memory_limit": memory_limit,
-        "cache": plan,
-    }
-    return load_split("train", (str(file),), decode, **options)
+    parsing = RowSpec(decode, lambda block: block, "binary", 2)
+    return load_split("train", (str(file),), parsing, ReadingPlan(memory_limit=memory_limit, cache=plan))
 
 
 def rows_of(split) -> list[float]:
-    batches = split.batches(Order(batch_size=128, shuffle=500, seed=1)).take(split.steps(128))
+    batches = split.batches(Order(batch_size=128, shuffle=500, seed=1)).take(-(-split.counts.used // 128))
     return sorted(np.concatenate([features["x"] for features, _, _ in batches]).tolist())
 
 

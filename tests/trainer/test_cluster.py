@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from preprocessing.errors import UserError
-from trainer.cluster import Cluster, read_cluster, wait_for_workers
+from fullpass.preprocessing.errors import UserError
+from fullpass.trainer.fit.worker_cluster import Cluster, read_cluster, wait_for_workers
 
 TWO = {"worker": ["a:1", "b:2"]}
 FIRST = {"type": "worker", "index": 0}

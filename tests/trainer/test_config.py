@@ -1,7 +1,7 @@
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from trainer.config import ModelConfig, TrainerConfig, TrainingConfig, WideDeep
+from fullpass.trainer.config import ModelConfig, TrainerConfig, TrainingConfig, WideDeep
 
 
 def test_a_bare_kind_is_enough():
@@ -34,3 +34,10 @@ def test_weight_decay_is_for_adamw(optimizer):
 def test_models_that_do_not_exist(model):
     with pytest.raises(ValidationError):
         TypeAdapter(ModelConfig).validate_python(model)
+
+
+def test_bad_records_are_refused_with_what_to_set_instead():
+    from fullpass.trainer.config import InputConfig
+
+    with pytest.raises(ValueError, match=r"no longer an option.*names its file, record and byte.*data\.bad_rows"):
+        InputConfig.model_validate({"bad_records": {"max_records": 3}})

@@ -9,14 +9,28 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
+from tensorflow.python.data.experimental.ops import testing
 
-from trainer.config import TrainerConfig
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.errors import UserError
+from fullpass.trainer.config import TrainerConfig
+from fullpass.trainer.diagnosis.diagnosis import diagnose_training
+from fullpass.trainer.diagnosis.input_settings import Speed
+from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining, Records, Training
+from fullpass.trainer.diagnosis.rates import Rate
+from fullpass.trainer.fit.worker_channel import Workers
+from fullpass.trainer.input import input_fn
+from fullpass.trainer.train import train
+from fullpass.trainer.training_data import load_data
+from fullpass.trainer.training_spec import TrainingSpec
+from tests.trainer import conftest
 
 pytestmark = pytest.mark.integration
 
 ROWS = 6000
 SECONDS = 25.0
-FEW_SECONDS = 15.0
+FEW_SECONDS = 8.0
 """Where one cost dwarfs all others."""
 
 
@@ -26,27 +40,23 @@ def prepared(planted):
 
 
 def training(
-    prepared, files, *, rows: int = ROWS, place: str = "transform", epochs: int = 4, shard_mb: int = 128, **sections
+    prepared,
+    files,
+    *,
+    rows: int = ROWS,
+    compute_at: str = "transform",
+    epochs: int = 4,
+    shard_mb: int = 128,
+    **sections,
 ):
-    from preprocessing.config import PreprocessingConfig
-    from trainer.diagnosis.subject import Records, Training
-
     config = {"model": "linear", "training": {"epochs": epochs, "batch_size": 512, **sections.pop("training", {})}}
-    return Training(
-        files=tuple(files),
-        rows=rows,
-        preprocessing=PreprocessingConfig.model_validate({**prepared.preprocessing, "place": place}),
-        config=TrainerConfig.model_validate(
-            {**config, **sections, "input": {"place": place, **sections.get("input", {})}}
-        ),
-        records=Records(shard_mb=shard_mb),
-        tft_output=prepared.tft_output,
-    )
+    declared = PreprocessingConfig.model_validate({**prepared.preprocessing, "compute_at": compute_at})
+    given = {**config, **sections, "input": {"compute_at": compute_at, **sections.get("input", {})}}
+    spec = TrainingSpec(declared, TrainerConfig.model_validate(given), prepared.tft_output)
+    return Training(tuple(files), rows, spec, Records(shard_mb=shard_mb))
 
 
 def diagnosed(given, seconds: float = SECONDS):
-    from trainer.diagnosis.diagnosis import diagnose_training
-
     found = diagnose_training(given, seconds=seconds)
     for stage in found.stages:
         print(stage.name, f"{1000 * stage.step_seconds:.3f} ms")
@@ -57,8 +67,6 @@ def diagnosed(given, seconds: float = SECONDS):
 
 def records_of(prepared, kind: str = "transformed") -> list[bytes]:
     """Returns ROWS serialized examples, those of the train split over and over."""
-    import tensorflow as tf
-
     found = []
     for file in prepared.files(kind, "train"):
         found += list(tf.data.TFRecordDataset(file, "GZIP" if file.endswith(".gz") else "").as_numpy_iterator())
@@ -66,8 +74,6 @@ def records_of(prepared, kind: str = "transformed") -> list[bytes]:
 
 
 def write(folder: Path, records: list[bytes], shards: int, *, gzip: bool = False) -> list[str]:
-    import tensorflow as tf
-
     paths = [f"{folder}/data-{i:05d}.tfrecord{'.gz' if gzip else ''}" for i in range(shards)]
     for i, path in enumerate(paths):
         with tf.io.TFRecordWriter(path, "GZIP" if gzip else "") as writer:
@@ -86,11 +92,6 @@ def slow_files(monkeypatch):
 
     A sleep of a record's 0.25 ms takes two or three times as long on a busy machine, and now more, now less.
     """
-    import tensorflow as tf
-    from tensorflow.python.data.experimental.ops import testing
-
-    from trainer import input_fn
-
     # Beside the records: it holds its lock while it asks for the next element, and if that calls a function, as it does
     # with records, it can lock up for ever as an iterator is given up (TensorFlow 2.16).
     opened, ticks = input_fn.open_records, tf.data.Dataset.range(1 << 40).apply(testing.sleep(64 * 250))
@@ -102,10 +103,6 @@ def slow_files(monkeypatch):
 
 
 def test_a_slow_function_of_a_feature(tmp_path: Path, monkeypatch):
-    import tensorflow as tf
-
-    from tests.trainer import conftest
-
     usual = conftest.transform
 
     def slow(columns, task, tables):
@@ -120,15 +117,13 @@ def test_a_slow_function_of_a_feature(tmp_path: Path, monkeypatch):
     prepared = conftest.prepare_by_hand(
         tmp_path / "slow", "binary", conftest.planted_rows(ROWS, 1), conftest.planted_rows(50, 2)
     )
-    found = diagnosed(training(prepared, prepared.files("raw", "train"), place="input", input={"cache": "none"}))
+    found = diagnosed(training(prepared, prepared.files("raw", "train"), compute_at="input", input={"cache": "none"}))
     assert (found.bound, found.stage.name) == ("input-bound", "transform")
-    assert gain_of(found, "input.place") > 1.5
-    assert {"input.place", "input.cache"} & set(found.best.candidate.changes)
+    assert gain_of(found, "input.compute_at") > 1.5
+    assert {"input.compute_at", "input.cache"} & set(found.best.candidate.changes)
 
 
 def test_one_large_file_of_gzip(prepared, tmp_path: Path):
-    import tensorflow as tf
-
     # Letters compress to six bits and must be decoded one by one; longer than gzip looks back, nothing in them repeats.
     letters = np.random.default_rng(1).choice(list(string.ascii_letters.encode()), 40_000).astype("uint8").tobytes()
 
@@ -139,7 +134,7 @@ def test_one_large_file_of_gzip(prepared, tmp_path: Path):
 
     # A record takes about 0.3 ms to inflate, ten times what all else of it takes.
     files = write(tmp_path, list(map(with_ballast, records_of(prepared)[:1000])), 1, gzip=True)
-    found = diagnosed(training(prepared, files, rows=1000, input={"cache": "none"}))
+    found = diagnosed(training(prepared, files, rows=1000, input={"cache": "none"}), FEW_SECONDS)
     assert (found.bound, found.stage.name) == ("input-bound", "decompress")
 
 
@@ -166,12 +161,6 @@ def test_a_slow_disk_and_its_remedy(prepared, tmp_path: Path, slow_files):
 
 def records_read(given, evaluation: list[str], monkeypatch) -> int:
     """Trains as the YAML says, and returns how many records of the train split that took from the disk."""
-    import tensorflow as tf
-
-    from trainer import input_fn
-    from trainer.run_fn import load_data, train
-    from trainer.workers import Workers
-
     opened, strategy, seen = input_fn.open_records, tf.distribute.get_strategy(), []
 
     def note(file, record):
@@ -182,10 +171,7 @@ def records_read(given, evaluation: list[str], monkeypatch) -> int:
         return opened(file).map(lambda record: tf.ensure_shape(tf.numpy_function(note, [file, record], tf.string), []))
 
     monkeypatch.setattr(input_fn, "open_records", counted)
-    config, output = given.config, given.tft_output
-    data = load_data(list(given.files), evaluation, given.preprocessing, config, output, Workers(strategy))
-    calls = {"report": lambda *_: None, "on_epoch": lambda *_: None}
-    train(data, given.preprocessing, config, output, strategy=strategy, **calls)
+    train(load_data(given.files, evaluation, given.spec, Workers(strategy)), given.spec, strategy)
     monkeypatch.setattr(input_fn, "open_records", opened)
     return sum(seen)
 
@@ -209,8 +195,6 @@ def test_a_heavy_model(prepared, tmp_path: Path):
 
 
 def test_examples_of_another_yaml_are_refused(prepared, tmp_path: Path):
-    from preprocessing.errors import UserError
-
     files = write(tmp_path, records_of(prepared)[:50], 1)
     changed = {**prepared.preprocessing, "features": {**prepared.preprocessing["features"], "new": "number"}}
     given = training(type(prepared)(prepared.directory, changed, prepared.rows), files)
@@ -218,10 +202,25 @@ def test_examples_of_another_yaml_are_refused(prepared, tmp_path: Path):
         diagnosed(given)
 
 
-def test_an_example_takes_its_part_of_the_first_reading():
-    from trainer.diagnosis.rates import Rate
-    from trainer.diagnosis.settings import Speed
+def profiled(given, folder: Path):
+    (folder / "profiled").mkdir()
+    return ProfiledTraining(given, folder / "profiled", seconds=5.0)
 
+
+def test_the_update_accumulates_and_compiles_as_the_yaml_says(prepared, tmp_path: Path):
+    files = write(tmp_path, records_of(prepared)[:600], 1)
+    given = training(prepared, files, rows=600, training={"accumulate": 4, "xla": True})
+    steps = profiled(given, tmp_path).built.steps
+    assert (steps.accumulate, steps.xla) == (4, True)
+
+
+def test_xla_refuses_text_in_the_model_as_training_does(prepared, tmp_path: Path):
+    given = training(prepared, prepared.files("raw", "train"), rows=1000, compute_at="model", training={"xla": True})
+    with pytest.raises(UserError, match="XLA cannot work on text, which .*kind_xf.* is made with in the model"):
+        _ = profiled(given, tmp_path).update
+
+
+def test_an_example_takes_its_part_of_the_first_reading():
     speed = Speed(first=Rate(100, 10.0, 0.0, 0), epochs=Rate(1000, 20.0, 0.0, 0, waited=5.0))
     # 20 ms of an update, of which 5 ms wait, and 100 ms of reading over 5 epochs.
     assert speed.per_second(5) == pytest.approx(1 / (0.020 + 0.020))

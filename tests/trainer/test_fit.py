@@ -1,10 +1,21 @@
 """The training loop: what an update is, when it stops, what it keeps."""
 
+import time
+
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from preprocessing.errors import UserError
-from trainer.config import EarlyStopping
+from fullpass.preprocessing.errors import UserError
+from fullpass.trainer.config import CheckpointConfig, EarlyStopping, TrainingConfig
+from fullpass.trainer.fit.checkpoints import Checkpoints
+from fullpass.trainer.fit.fit import Batches, Fit
+from fullpass.trainer.fit.optimizer import WarmupDecay, learning_rate_of, make_optimizer
+from fullpass.trainer.fit.profiling import Profile
+from fullpass.trainer.fit.steps import Steps
+from fullpass.trainer.fit.strategy import precision
+from fullpass.trainer.models.tasks import loss_of
 
 pytestmark = pytest.mark.integration
 ROWS = 64
@@ -17,18 +28,12 @@ def data(seed: int = 0):
 
 
 def batches(x, y, w, size):
-    import tensorflow as tf
-
-    from trainer.fit import Batches
-
     dataset = tf.data.Dataset.from_tensor_slices(({"x": x}, y, w)).batch(size)
     steps = -(-len(x) // size)
     return Batches(lambda epoch, step: dataset.repeat().skip(epoch * steps + step), steps)
 
 
 def linear_model(penalty: float = 0.0):
-    import keras
-
     x = keras.Input((3,), name="x")
     regularizer = keras.regularizers.L2(penalty) if penalty else None
     logits = keras.layers.Dense(1, kernel_initializer="zeros", kernel_regularizer=regularizer)(x)
@@ -36,27 +41,27 @@ def linear_model(penalty: float = 0.0):
 
 
 def fit(
-    model, train, evaluation, *, optimizer=None, epochs=1, early_stopping=None, task="binary", strategy=None, **options
+    model,
+    train,
+    evaluation,
+    *,
+    optimizer=None,
+    epochs=1,
+    early_stopping=None,
+    task="binary",
+    strategy=None,
+    accumulate=1,
+    xla=False,
+    rate=None,
+    **options,
 ):
-    import keras
-    import tensorflow as tf
-
-    from trainer.fit import Fit
-    from trainer.tasks import loss_of
-
     optimizer = optimizer or keras.optimizers.SGD(0.5)
     optimizer.build(model.trainable_variables)
     calls = {"report": lambda *_: None, "on_epoch": lambda *_: None} | options
-    return Fit(
-        model=model,
-        optimizer=optimizer,
-        loss=loss_of(task),
-        task=task,
-        strategy=strategy or tf.distribute.get_strategy(),
-        epochs=epochs,
-        early_stopping=early_stopping,
-        **calls,
-    ).run(train, evaluation)
+    steps = Steps(
+        model, optimizer, loss_of(task), task, strategy or tf.distribute.get_strategy(), accumulate, xla, rate
+    )
+    return Fit(steps=steps, epochs=epochs, early_stopping=early_stopping, **calls).run(train, evaluation)
 
 
 def gradient(theta, x, y, w):
@@ -117,8 +122,6 @@ def test_a_batch_without_weight_changes_nothing():
 
 def scripted(losses):
     """Returns a model and data on which the eval loss of epoch i is losses[i]: the only weight is moved by hand."""
-    import keras
-
     x = keras.Input((1,), name="x")
     model = keras.Model({"x": x}, keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")(x))
     rows = np.ones((4, 1), "float32")
@@ -133,8 +136,6 @@ def scripted(losses):
 
 
 def run_scripted(losses, patience, epochs=None, min_delta=0.0):
-    import keras
-
     model, rows, move = scripted(losses)
     stopping = None if patience is None else EarlyStopping(patience=patience, min_delta=min_delta)
     fitted = fit(
@@ -167,9 +168,47 @@ def test_a_small_improvement_does_not_count():
     assert (fitted.epochs, fitted.best_epoch) == (3, 1)
 
 
-def test_a_loss_that_is_no_number_is_explained():
-    import keras
+def test_on_a_plateau_training_goes_back_to_the_best_weights_and_the_rate_falls_twice():
+    model, rows, move = scripted([5, 3, 4, 4, 2.5, 3, 3, 2.6, 2.6, 1])
+    rate = WarmupDecay(1.0, steps=100, warmup=0, decay="plateau")
+    began_from, rates = [], []
 
+    def note(epoch, found):
+        began_from.append(float(model.get_weights()[0][0, 0]))
+        rates.append(round(float(rate(epoch)), 4))
+        move(epoch, found)
+
+    fitted = fit(
+        model,
+        rows,
+        rows,
+        optimizer=keras.optimizers.SGD(0.0),
+        epochs=50,
+        early_stopping=EarlyStopping(patience=2),
+        task="regression",
+        rate=rate,
+        on_epoch=note,
+    )
+    # The rate falls after epochs 4 and 7; two more epochs without a gain end the training.
+    assert rates == [1.0, 1.0, 1.0, 0.2, 0.2, 0.2, 0.04, 0.04, 0.04]
+    assert began_from == [5, 3, 4, 3, 2.5, 3, 2.5, pytest.approx(2.6), pytest.approx(2.6)]
+    assert (fitted.epochs, fitted.best_epoch, fitted.ended_by) == (9, 5, "early_stopping")
+    assert float(model.get_weights()[0][0, 0]) == 2.5
+
+
+def test_a_training_ends_when_its_time_is_over_and_keeps_the_best():
+    """An epoch of eight updates, of which each waits a tenth of a second, does not fit into 0.3 seconds."""
+    x, y, w = data()
+    late = asleep(0.1)
+    rows = batches(x, y, w, 8)
+    slowed = Batches(lambda *at: rows.begin(*at).map(lambda x, y, w: (x, late(y), w)).prefetch(1), rows.steps)
+    fitted = fit(linear_model(), slowed, batches(x, y, w, ROWS), epochs=1000, max_minutes=0.3 / 60, steps_per_call=1)
+    assert (fitted.epochs, fitted.ended_by) == (1, "max_minutes")
+    assert fitted.best_epoch == 1 and fitted.seconds < 10
+    assert len(fitted.history["val_log_loss"]) == 1
+
+
+def test_a_loss_that_is_no_number_is_explained():
     x, y, w = data()
     with pytest.raises(UserError, match=r"loss is (no finite|nan|inf).*learning_rate"):
         fit(
@@ -199,8 +238,6 @@ def test_a_long_epoch_is_told_in_parts():
 
 
 def test_the_same_seed_gives_the_same_dropout():
-    import keras
-
     x, y, w = data()
     weights = []
     for seed in (1, 1, 2):
@@ -215,19 +252,13 @@ def test_the_same_seed_gives_the_same_dropout():
 
 
 def test_float16_trains_with_a_scaled_loss():
-    import keras
-
-    from trainer.config import TrainingConfig
-    from trainer.optimizer import make_optimizer
-    from trainer.strategy import precision
-
     x, y, w = data()
     config = TrainingConfig(mixed_precision="float16", learning_rate=0.1, warmup=0.0)
     with precision(config) as policy:
         features = keras.Input((3,), name="x")
         hidden = keras.layers.Dense(16, activation="relu")(features)
         model = keras.Model({"x": features}, keras.layers.Dense(1, dtype="float32")(hidden))
-        optimizer = make_optimizer(config, 40, policy)
+        optimizer = make_optimizer(config, learning_rate_of(config, 40), policy)
     assert isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
     fitted = fit(model, batches(x, y, w, 16), batches(x, y, w, ROWS), optimizer=optimizer, epochs=10)
     assert fitted.history["val_log_loss"][-1] < 0.5 * fitted.history["val_log_loss"][0]
@@ -256,9 +287,6 @@ def test_xla_changes_nothing():
 
 def test_batches_that_are_copied_to_a_device_ahead_change_nothing():
     """The strategy of a single GPU, here of the CPU."""
-    import keras
-    import tensorflow as tf
-
     x, y, w = data()
     strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
     plain, model = linear_model(), None
@@ -272,9 +300,6 @@ def test_batches_that_are_copied_to_a_device_ahead_change_nothing():
 
 def asleep(seconds: float):
     """Returns the function that gives a tensor back after so many seconds."""
-    import time
-
-    import tensorflow as tf
 
     def wait(values):
         time.sleep(seconds)
@@ -285,8 +310,6 @@ def asleep(seconds: float):
 
 def slow(given, seconds: float):
     """Returns the same batches, each of which takes so many seconds to come; one is made ahead."""
-    from trainer.fit import Batches
-
     late = asleep(seconds)
 
     def begin(*at):
@@ -302,8 +325,6 @@ def slow(given, seconds: float):
 )
 def test_the_wait_for_input_is_measured(input_seconds, model_seconds, least, most):
     """Half of the time of a step, if input takes twice as long as the model and they run side by side."""
-    import keras
-
     x, y, w = data()
     late = asleep(model_seconds)
 
@@ -331,11 +352,6 @@ def test_a_batch_that_holds_nan_is_named():
 
 
 def test_nan_leaves_the_last_good_checkpoint(tmp_path):
-    import tensorflow as tf
-
-    from trainer.checkpoints import Checkpoints
-    from trainer.config import CheckpointConfig
-
     x, y, w = data()
     x[37, 1] = np.nan
     saving = CheckpointConfig(every_steps=1, every_seconds=None)
@@ -351,8 +367,6 @@ def test_nan_leaves_the_last_good_checkpoint(tmp_path):
 
 
 def test_a_trace_lands_where_tensorboard_looks(tmp_path):
-    from trainer.profiling import Profile
-
     x, y, w = data()
     profile = Profile(str(tmp_path), (3, 6))
     fit(linear_model(), batches(x, y, w, 16), batches(x, y, w, ROWS), epochs=3, profile=profile)

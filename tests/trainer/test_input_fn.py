@@ -4,8 +4,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from preprocessing.errors import UserError
+from fullpass.preprocessing.errors import UserError
+from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.input.cache.blocks import join, layout_of
+from fullpass.trainer.input.input_fn import decoder, list_files, pack_used, read_blocks, to_batch
+from fullpass.trainer.input.input_plan import ReadingPlan
+from fullpass.trainer.input.load_split import RowSpec, load_split
 
 pytestmark = pytest.mark.integration
 
@@ -18,15 +24,11 @@ def binary(planted):
 
 
 def decode(prepared, names=NAMES, kind="transformed", classes=0):
-    from trainer.input_fn import decoder
-
     place = {"transformed": "transform", "raw": "input"}[kind]
     return decoder(prepared.tft_output, prepared.placement(place), names, classes)
 
 
 def all_rows(prepared, split="train", kind="transformed", **options):
-    from trainer.input_fn import join, read_blocks
-
     blocks = read_blocks(prepared.files(kind, split), decode(prepared, kind=kind, **options), readers=2)
     return join(list(blocks))
 
@@ -42,22 +44,16 @@ def epochs(dataset, count=1, steps=16) -> list[list[int]]:
 
 
 def split_of(prepared, **options):
-    from trainer.split import load_split
-
     files = tuple(prepared.files("transformed", "train"))
-    options = {"decode": decode(prepared), "memory_limit": 10**9, "complete": lambda block: block} | options
-    return load_split("train", files, task="binary", classes=2, readers=2, **options)
+    rows = RowSpec(options.pop("decode", None) or decode(prepared), lambda block: block, "binary", 2)
+    return load_split("train", files, rows, ReadingPlan(2, **options))
 
 
 def in_memory(prepared, **options):
-    from trainer.order import Order
-
     return split_of(prepared).batches(Order(**options))
 
 
 def streamed(prepared, **options):
-    from trainer.order import Order
-
     return split_of(prepared, memory_limit=0).batches(Order(**options))
 
 
@@ -65,8 +61,6 @@ BOTH = pytest.mark.parametrize("way", [in_memory, streamed])
 
 
 def test_no_files_is_an_error_that_names_the_pattern(tmp_path: Path):
-    from trainer.input_fn import list_files
-
     with pytest.raises(UserError, match="split 'train' has no files.*nowhere"):
         list_files([str(tmp_path / "nowhere*")], "train")
 
@@ -92,8 +86,6 @@ def test_values_are_those_of_the_rows(binary):
 
 @pytest.mark.parametrize("task", ["binary", "multiclass", "multilabel", "regression"])
 def test_raw_examples_through_the_graph_give_what_was_materialized(planted, task):
-    import tensorflow as tf
-
     classes = {"multilabel": 2}.get(task, 0)
     materialized = all_rows(planted(task), "eval", "transformed", classes=classes)
     applied = all_rows(planted(task), "eval", "raw", classes=classes)
@@ -145,16 +137,13 @@ def test_any_batch_of_any_epoch_may_be_the_first(way, binary, epoch, start):
 
 def test_a_stream_with_rows_of_weight_0_may_begin_anywhere_too(binary):
     """Which of them come before a batch is only known once they are parsed."""
-    import tensorflow as tf
-
-    from trainer.order import Order
 
     def some_of_weight_0(serialized):
         block = decode(binary)(serialized)
         return {**block, "example_weight": tf.cast(block["row_id"] % 3 > 0, tf.float32)}
 
     split = split_of(binary, decode=some_of_weight_0, memory_limit=0)
-    steps = split.steps(64)
+    steps = -(-split.counts.used // 64)
     assert steps == 11  # 666 of 1,000 rows
     whole = list(split.batches(Order(batch_size=64, shuffle=200, seed=3)).take(steps))
     assert sorted(row_ids(whole)) == [number for number in range(1000) if number % 3]
@@ -164,19 +153,19 @@ def test_a_stream_with_rows_of_weight_0_may_begin_anywhere_too(binary):
 
 
 @BOTH
-@pytest.mark.parametrize("shares", [2, 3])
-def test_shares_are_disjoint_and_together_an_epoch(way, binary, shares):
-    """16 batches of 64, the last of 40: shares of one length, filled up with rows of weight 0."""
-    batches = -(-16 // shares)
+@pytest.mark.parametrize("shards", [2, 3])
+def test_shards_are_disjoint_and_together_an_epoch(way, binary, shards):
+    """16 batches of 64, the last of 40: shards of one length, filled up with rows of weight 0."""
+    batches = -(-16 // shards)
     seen, sizes = [], []
-    for share in range(shares):
-        options = {"batch_size": 64, "shuffle": 1000, "seed": 5, "share": share, "shares": shares, "batches": batches}
+    for shard in range(shards):
+        options = {"batch_size": 64, "shuffle": 1000, "seed": 5, "shard": shard, "shards": shards, "batches": batches}
         taken = list(way(binary, **options, epoch=1).take(batches))
         weighed = [(f["row_id"].numpy(), w.numpy()) for f, _, w in taken]
         seen += [row for rows, weight in weighed for row in rows[weight > 0].tolist()]
         sizes.append(len(taken))
     assert sorted(seen) == list(range(1000))
-    assert sizes == [batches] * shares
+    assert sizes == [batches] * shards
     whole = epochs(way(binary, batch_size=64, shuffle=1000, seed=5, epoch=1))[0]
     assert seen[:64] == whole[:64]
 
@@ -192,8 +181,6 @@ def test_batches_of_one_size_are_filled_with_rows_of_weight_0(way, binary):
 
 @BOTH
 def test_batches_of_one_size_have_one_shape_as_wide_as_the_longest_row_of_all(way, binary):
-    import tensorflow as tf
-
     dataset = way(binary, batch_size=100, fixed=True)
     longest = max(len(row["note"].split()) for row in binary.rows["train"])
     assert all(spec.shape.is_fully_defined() for spec in tf.nest.flatten(dataset.element_spec))
@@ -222,19 +209,12 @@ def test_ragged_rows_are_padded_with_0(binary):
 
 
 def test_class_weights_multiply_the_weight(binary):
-    from trainer.input_fn import to_batch
-
     rows = all_rows(binary)
     _, label, weight = to_batch(rows, (0.5, 3.0))
     assert np.array_equal(weight, np.where(label.numpy() == 1, 3.0, 0.5).astype("float32"))
 
 
 def test_rows_of_weight_0_are_left_out(binary):
-    import tensorflow as tf
-
-    from trainer.blocks import layout_of
-    from trainer.input_fn import pack_used
-
     rows = all_rows(binary)
     layout = layout_of(rows)
     kept = layout.unpack(pack_used(layout, {**rows, "example_weight": tf.cast(rows["row_id"] % 3, tf.float32)}))
@@ -243,8 +223,6 @@ def test_rows_of_weight_0_are_left_out(binary):
 
 
 def test_a_shard_that_is_not_there_is_named(tmp_path: Path):
-    from trainer.input_fn import list_files
-
     for number in (0, 2):
         (tmp_path / f"data-0000{number}-of-00004.gz").write_bytes(b"x")
     with pytest.raises(UserError, match=r"2 are not there: .*data-00001-of-00004.gz, .*data-00003-of-00004.gz"):
@@ -253,10 +231,6 @@ def test_a_shard_that_is_not_there_is_named(tmp_path: Path):
 
 @pytest.mark.parametrize(("suffix", "compression"), [("", ""), (".gz", "GZIP")])
 def test_an_empty_shard_among_others_is_named(tmp_path: Path, suffix, compression):
-    import tensorflow as tf
-
-    from trainer.input_fn import list_files
-
     for number in range(2):
         with tf.io.TFRecordWriter(str(tmp_path / f"data-0000{number}-of-00002{suffix}"), compression) as writer:
             for _ in range(1 - number):

@@ -1,5 +1,6 @@
 """A tf.data service of real servers on loopback: every row once, in the order of the files, and no wait without end."""
 
+import json
 import os
 import re
 import select
@@ -8,15 +9,27 @@ import subprocess
 import sys
 import time
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from preprocessing.errors import UserError
-from trainer.config import InputConfig
+from fullpass.preprocessing.errors import UserError
+from fullpass.trainer.config import InputConfig
+from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.input.cache.block_cache import CachePlan
+from fullpass.trainer.input.cache.blocks import layout_of
+from fullpass.trainer.input.input_fn import decoder, read_blocks
+from fullpass.trainer.input.input_plan import ReadingPlan
+from fullpass.trainer.input.load_split import RowSpec, load_split
+from fullpass.trainer.input.parsed_chunks import ChunkParser
+from fullpass.trainer.input.service.input_service import DataService, find_service, wait_for_service
+from fullpass.trainer.input.service.served_chunks import ReorderBuffer, chunks_in_file_order
+from fullpass.trainer.run_fn import run_fn
+from tests import REPOSITORY, warm_process
 
-ROOT = Path(__file__).resolve().parents[2]
 NAMES = ["x_xf", "tags_xf", "note_xf", "note.weight_xf", "position_xf", "row_id"]
 pytestmark = pytest.mark.integration
 
@@ -24,9 +37,9 @@ pytestmark = pytest.mark.integration
 @contextmanager
 def server(*arguments: str):
     """Runs `fullpass input-service ...` and gives its process and the line it says once it is there."""
-    command = [sys.executable, "-m", "pipeline.cli", "input-service", *arguments]
+    command = [sys.executable, "-m", "fullpass", "input-service", *arguments]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
-    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+    process = warm_process.Process(command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE)
     try:
         ready, _, _ = select.select([process.stdout], [], [], 120)
         assert ready, f"{arguments} said nothing"
@@ -38,8 +51,9 @@ def server(*arguments: str):
             process.wait(30)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait(30)
-        process.stdout.close()
+            raise
+        finally:
+            process.stdout.close()
 
 
 @contextmanager
@@ -56,19 +70,14 @@ def address():
 
 
 def service(address: str, seconds: float = 60.0):
-    from trainer.input_service import Service
-
-    return Service(address, seconds)
+    return DataService(address, seconds)
 
 
 def served(address, files, decode, folder, *, rows=64, seconds=60.0):
     """Returns the rows that a service sends."""
-    from trainer.pieces import Preparation
-    from trainer.served_pieces import pieces_in_file_order
-
-    prepare = Preparation(decode, None, files)
-    found = pieces_in_file_order(files, prepare, service(address, seconds), folder, rows)
-    return [prepare.layout.unpack(piece["packed"]) for piece in found]
+    parse = ChunkParser(decode, None, files)
+    found = chunks_in_file_order(files, parse, service(address, seconds), folder, rows)
+    return [parse.layout.unpack(chunk["packed"]) for chunk in found]
 
 
 def rows_by_id(blocks) -> dict[int, list]:
@@ -84,8 +93,6 @@ def rows_by_id(blocks) -> dict[int, list]:
 
 def row_ids(files) -> list[int]:
     """Returns the row ids of the files, one after the other, parsed one by one."""
-    import tensorflow as tf
-
     found = []
     for file in files:
         for record in tf.data.TFRecordDataset(file, "GZIP" if file.endswith(".gz") else ""):
@@ -96,8 +103,6 @@ def row_ids(files) -> list[int]:
 @pytest.mark.parametrize(("kind", "place"), [("transformed", "transform"), ("raw", "input")])
 def test_every_row_comes_once_with_the_values_it_has_without_the_service(address, planted, tmp_path, kind, place):
     """Parsed, and made with the transform graph and its vocabularies on the workers."""
-    from trainer.input_fn import decoder, read_blocks
-
     prepared = planted("binary")
     decode = decoder(prepared.tft_output, prepared.placement(place), NAMES, 0)
     files = prepared.files(kind, "train")
@@ -108,8 +113,6 @@ def test_every_row_comes_once_with_the_values_it_has_without_the_service(address
 
 
 def test_rows_come_in_the_order_of_the_files(address, planted, tmp_path):
-    from trainer.input_fn import decoder
-
     prepared = planted("binary")
     decode = decoder(prepared.tft_output, prepared.placement("transform"), NAMES, 0)
     files = prepared.files("transformed", "train") * 4
@@ -117,21 +120,26 @@ def test_rows_come_in_the_order_of_the_files(address, planted, tmp_path):
     assert np.concatenate([block["row_id"] for block in blocks]).tolist() == row_ids(files)
 
 
-def load(prepared, files, address, folder, **options):
-    from trainer.block_cache import CachePlan
-    from trainer.input_fn import decoder
-    from trainer.split import load_split
-
+def test_a_worker_ends_when_it_is_told_to_though_a_trainer_holds_it(planted, tmp_path):
+    prepared = planted("binary")
     decode = decoder(prepared.tft_output, prepared.placement("transform"), NAMES, 0)
-    options = {"memory_limit": 10**9, "cache": CachePlan(folder, "train", {}), "bad_records": 0} | options
-    options |= {"task": "binary", "classes": 2, "readers": 2, "complete": None}
-    return load_split("train", tuple(files), decode, service=service(address) if address else None, **options)
+    files = prepared.files("transformed", "train") * 50
+    with dispatcher() as found, server("worker", found) as (process, _):
+        chunks = chunks_in_file_order(files, ChunkParser(decode, None, files), service(found), tmp_path, 20)
+        with closing(chunks):
+            next(chunks)
+            process.terminate()
+            assert process.wait(5) == 0
+
+
+def load(prepared, files, address, folder, **options):
+    decode = decoder(prepared.tft_output, prepared.placement("transform"), NAMES, 0)
+    plan = ReadingPlan(2, cache=CachePlan(folder, "train", {}), service=service(address) if address else None)
+    return load_split("train", tuple(files), RowSpec(decode, None, "binary", 2), replace(plan, **options))
 
 
 def epoch(split) -> list[int]:
-    from trainer.order import Order
-
-    batches = split.batches(Order(batch_size=64, shuffle=200, seed=3)).take(split.steps(64))
+    batches = split.batches(Order(batch_size=64, shuffle=200, seed=3)).take(-(-split.counts.used // 64))
     return np.concatenate([features["row_id"] for features, _, _ in batches]).tolist()
 
 
@@ -153,22 +161,18 @@ def test_two_trainers_that_divide_the_files_share_the_workers(address, planted, 
     assert sorted(found[0] + found[1]) == list(range(1000))
 
 
-def test_a_damaged_record_is_left_out_within_the_budget(address, planted, tmp_path):
+def test_a_damaged_record_is_named_though_it_was_served(address, planted, tmp_path):
     prepared = planted("binary")
     whole = [file for file in prepared.files("transformed", "train") if not file.endswith(".gz")]
     content = bytearray(Path(whole[0]).read_bytes())
     content[20] ^= 1
     damaged = tmp_path / "damaged"
     damaged.write_bytes(content)
-    split = load(prepared, [str(damaged)], address, tmp_path, bad_records=1)
-    assert (split.counts.rows, split.counts.damaged) == (499, 1)
     with pytest.raises(UserError, match=f"{damaged}: record 1 cannot be read, at byte 0: .*checksum"):
-        load(prepared, [str(damaged)], address, tmp_path / "other")
+        load(prepared, [str(damaged)], address, tmp_path)
 
 
 def test_a_file_that_workers_do_not_see_is_named(address, planted, tmp_path):
-    from trainer.input_fn import decoder
-
     prepared = planted("binary")
     decode = decoder(prepared.tft_output, prepared.placement("transform"), NAMES, 0)
     with pytest.raises(UserError, match=r"worker of the input service at .* cannot read a file: .*nowhere.*mount"):
@@ -180,9 +184,9 @@ import sys
 from pathlib import Path
 import numpy as np
 import tensorflow as tf
-from trainer.input_service import Service
-from trainer.pieces import Preparation
-from trainer.served_pieces import pieces_in_file_order
+from fullpass.trainer.input.service.input_service import DataService
+from fullpass.trainer.input.parsed_chunks import ChunkParser
+from fullpass.trainer.input.service.served_chunks import chunks_in_file_order
 
 def decode(records):
     slow = tf.linalg.matmul(tf.random.stateless_uniform([400, 400], [1, 2]), tf.ones([400, 400]))
@@ -190,17 +194,15 @@ def decode(records):
     return {"x": x, "example_weight": tf.ones_like(x, tf.float32)}
 
 address, folder, *files = sys.argv[1:]
-prepare = Preparation(decode, None, files)
-for piece in pieces_in_file_order(files, prepare, Service(address, 10.0), Path(folder), 5):
-    rows = prepare.layout.unpack(piece["packed"])["x"].numpy()
+parse = ChunkParser(decode, None, files)
+for chunk in chunks_in_file_order(files, parse, DataService(address, 10.0), Path(folder), 5):
+    rows = parse.layout.unpack(chunk["packed"])["x"].numpy()
     print(*(f"row {row}" for row in rows), sep=chr(10), flush=True)
 """
 
 
 def test_what_a_worker_that_dies_took_along_is_read_by_the_trainer(tmp_path):
     """The trainer is a process of its own: TensorFlow goes on waiting for the worker until that ends."""
-    import tensorflow as tf
-
     files = []
     for number in range(8):
         files.append(str(tmp_path / f"rows-{number}"))
@@ -213,7 +215,7 @@ def test_what_a_worker_that_dies_took_along_is_read_by_the_trainer(tmp_path):
     living = made.WorkerServer(made.WorkerConfig(found))
     command = [sys.executable, "-c", SLOW, found, str(tmp_path / "waiting"), *files]
     with server("worker", found) as (dying, _), log.open("w") as output:
-        trainer = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
+        trainer = warm_process.Process(command, cwd=REPOSITORY, stdout=output, stderr=output)
         try:
             deadline = time.monotonic() + 300
             while not log.read_text().count("row ") and trainer.poll() is None and time.monotonic() < deadline:
@@ -237,10 +239,6 @@ def test_what_a_worker_that_dies_took_along_is_read_by_the_trainer(tmp_path):
     ],
 )
 def test_a_service_that_is_not_there_fails_in_words_within_its_time(tmp_path, kind, said):
-    import tensorflow as tf
-
-    from trainer.input_service import wait_for_service
-
     made = tf.data.experimental.service
     with closing(socket.socket()) as listening:
         listening.bind(("127.0.0.1", 0))
@@ -259,43 +257,34 @@ def test_a_service_that_is_not_there_fails_in_words_within_its_time(tmp_path, ki
 
 
 def test_blocks_in_any_order_lost_and_sent_twice_come_out_in_order(tmp_path):
-    import tensorflow as tf
-
-    from trainer.blocks import layout_of
-    from trainer.served_pieces import _Turns
-
     sizes = [3, 0, 2, 4]
     layout = layout_of({"x": tf.constant([1])})
 
-    def piece(numbers):
+    def chunk(numbers):
         found = layout.pack({"x": tf.constant(numbers, tf.int32)})
         return {"packed": found, "rows": tf.constant(len(numbers)), "finite": tf.constant(True)}
 
-    elements = [(f, p, piece([10 * f + p])) for f, size in enumerate(sizes) for p in range(size)]
-    elements += [(f, size, piece([])) for f, size in enumerate(sizes)]
+    elements = [(f, p, chunk([10 * f + p])) for f, size in enumerate(sizes) for p in range(size)]
+    elements += [(f, size, chunk([])) for f, size in enumerate(sizes)]
     random = np.random.default_rng(5)
     for trial in range(30):
         folder = tmp_path / str(trial)
         folder.mkdir()
-        turns = _Turns(folder, layout)
+        buffer = ReorderBuffer(folder, layout)
         sent = [elements[i] for i in random.permutation(len(elements))[trial % 5 :]]
         sent += [sent[i] for i in random.integers(len(sent), size=5)]
-        found = [int(layout.unpack(p["packed"])["x"][0]) for element in sent for p in turns.after(element)]
-        missing = turns.missing(len(sizes))
+        found = [int(layout.unpack(p["packed"])["x"][0]) for element in sent for p in buffer.after(element)]
+        missing = buffer.missing(len(sizes))
         came = {element[:2] for element in sent}
         lost = {element[0] for element in elements if element[:2] not in came}
         assert set(missing) == lost
         again = [e for e in elements if e[0] in missing]
-        found += [int(layout.unpack(p["packed"])["x"][0]) for element in again for p in turns.after(element)]
-        assert found == [0, 1, 2, 20, 21, 30, 31, 32, 33] and turns.missing(len(sizes)) == []
+        found += [int(layout.unpack(p["packed"])["x"][0]) for element in again for p in buffer.after(element)]
+        assert found == [0, 1, 2, 20, 21, 30, 31, 32, 33] and buffer.missing(len(sizes)) == []
         assert os.listdir(folder) == []
 
 
 def test_a_model_is_trained_from_a_service_that_the_environment_names(address, planted, tmp_path, monkeypatch):
-    import json
-
-    from trainer.run_fn import run_fn
-
     monkeypatch.setenv("FULLPASS_INPUT_SERVICE", address)
     arguments = planted("binary").fn_args(tmp_path, training={"epochs": 1}, input={"service": {}})
     run_fn(arguments)
@@ -304,8 +293,6 @@ def test_a_model_is_trained_from_a_service_that_the_environment_names(address, p
 
 
 def test_a_service_without_an_address_is_refused(monkeypatch):
-    from trainer.input_service import find_service
-
     config = InputConfig.model_validate({"service": {}}).service
     monkeypatch.delenv("FULLPASS_INPUT_SERVICE", raising=False)
     with pytest.raises(UserError, match="names no address, and the environment variable FULLPASS_INPUT_SERVICE"):
@@ -333,7 +320,7 @@ def test_a_port_that_is_taken_is_named():
         taken.bind(("0.0.0.0", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        command = [sys.executable, "-m", "pipeline.cli", "input-service", "dispatcher", "--port", port]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+        command = [sys.executable, "-m", "fullpass", "input-service", "dispatcher", "--port", port]
+        done = warm_process.run(command, cwd=REPOSITORY, timeout=120)
     assert done.returncode == 1
     assert f"the dispatcher cannot start at port {port}" in done.stderr

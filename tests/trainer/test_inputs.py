@@ -2,19 +2,28 @@
 
 from types import SimpleNamespace
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
+from tensorflow_metadata.proto.v0 import schema_pb2
 
-from preprocessing.errors import UserError
-from preprocessing.feature import Embedding
-from preprocessing.outputs import Output
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.ids import Embedding
+from fullpass.preprocessing.features.outputs import Output
+from fullpass.trainer.models.model_inputs import (
+    ModelInput,
+    embedding_width,
+    encode,
+    keras_inputs,
+    model_inputs,
+    transformed_outputs,
+)
 
 
 def graph(ids: dict[str, int] | None = None, dense: dict[str, int | None] | None = None, multi=(), wide=()) -> object:
     """Returns what stands for a TFTransformOutput: ids by size, dense by width, `multi` of varying, `wide` of 3 ids."""
-    import tensorflow as tf
-    from tensorflow_metadata.proto.v0 import schema_pb2
-
     ids, dense = ids or {}, dense or {}
     spec = {name: tf.io.FixedLenFeature([] if w is None else [w], tf.float32) for name, w in dense.items()}
     for name in ids:
@@ -31,10 +40,6 @@ def graph(ids: dict[str, int] | None = None, dense: dict[str, int | None] | None
 
 def encoded(outputs, tft_output, values):
     """Returns what `encode` makes of values by name, as arrays, and its layers."""
-    import keras
-
-    from trainer.inputs import encode, keras_inputs, model_inputs
-
     inputs = model_inputs(outputs, tft_output)
     model = keras.Model(keras_inputs(inputs), encode(inputs))
     found = model({name: np.array(value) for name, value in values.items()})
@@ -59,8 +64,6 @@ def test_auto_is_one_hot_up_to_32_ids(size, encoding, width):
 @pytest.mark.parametrize(("size", "width"), [(2, 2), (100, 21), (1000, 64), (10**6, 64)])
 def test_the_auto_width_is_fast_ais_rule(size, width):
     """1.6 * 100**0.56 = 21.1, 1.6 * 1000**0.56 = 76.6, cut to 64."""
-    from trainer.inputs import ModelInput, embedding_width
-
     assert embedding_width(ModelInput(None, Output("c", "c", "ids", encoding=Embedding()), size)) == width
 
 
@@ -126,14 +129,10 @@ def test_a_name_with_a_slash_is_an_input_too():
 
 
 def config(**keys):
-    from preprocessing.config import PreprocessingConfig
-
     return PreprocessingConfig.model_validate({"label": {"name": "y", "task": "regression"}, **keys})
 
 
 def test_behind_a_function_of_the_users_the_transform_graph_says_what_there_is():
-    from trainer.inputs import transformed_outputs
-
     given = graph(
         ids={"one": 4, "many": 5, "wide": 6},
         dense={"number": None, "vector": 2, "label": None, "example_weight": None},
@@ -152,10 +151,6 @@ def test_behind_a_function_of_the_users_the_transform_graph_says_what_there_is()
 
 
 def test_a_feature_no_model_takes_is_named():
-    import tensorflow as tf
-
-    from trainer.inputs import transformed_outputs
-
     given = graph()
     given.transformed_feature_spec()["words"] = tf.io.FixedLenFeature([], tf.string)
     with pytest.raises(UserError, match="'words'.*is string"):

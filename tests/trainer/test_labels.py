@@ -5,16 +5,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from preprocessing.errors import UserError
-from preprocessing.label import Label
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.label import Label
+from fullpass.trainer.fit.class_labels import check_label, class_factors, class_names
+from fullpass.trainer.input.split_counts import SplitCounts
 
 
 def counts(class_rows, *, weightless=0, weight=None):
-    from trainer.counts import Counts
-
     rows = np.array(class_rows, np.int64)
     used = int(rows.sum())
-    return Counts(
+    return SplitCounts(
         rows=used + weightless,
         weightless=weightless,
         class_rows=rows,
@@ -38,16 +38,12 @@ def counts(class_rows, *, weightless=0, weight=None):
     ],
 )
 def test_class_names(label, names):
-    from trainer.labels import class_names
-
     learned = SimpleNamespace(vocabulary_by_name=lambda name: {"label": ["größer".encode(), b"kleiner"]}[name])
     assert class_names(label, learned) == names
 
 
 def test_balanced_weights_are_worked_out_by_hand():
     """100 rows in 3 classes of 50, 40 and 10: 100/(3*50), 100/(3*40), 100/(3*10)."""
-    from trainer.labels import class_factors
-
     label = Label(name="y", task="multiclass", class_weights="balanced")
     factors = class_factors(label, ("a", "b", "c"), counts([50, 40, 10]))
     assert factors == pytest.approx([0.666667, 0.833333, 3.333333], rel=1e-5)
@@ -55,16 +51,12 @@ def test_balanced_weights_are_worked_out_by_hand():
 
 
 def test_given_weights_go_by_name_and_others_stay_1():
-    from trainer.labels import class_factors
-
     label = Label(name="y", task="multiclass", class_weights={"c": 5.0})
     assert class_factors(label, ("a", "b", "c"), counts([1, 1, 1])).tolist() == [1, 1, 5]
     assert len(class_factors(Label(name="y", task="binary"), ("0", "1"), counts([1, 1]))) == 0
 
 
 def test_a_weight_for_a_class_that_does_not_exist():
-    from trainer.labels import class_factors
-
     label = Label(name="y", task="binary", positive="yes", class_weights={"yess": 5.0})
     with pytest.raises(UserError, match="no class 'yess'. Did you mean \"yes\"\\?.*Classes: not yes, yes"):
         class_factors(label, ("not yes", "yes"), counts([1, 1]))
@@ -72,15 +64,11 @@ def test_a_weight_for_a_class_that_does_not_exist():
 
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
 def test_one_class_is_nothing_to_learn(task):
-    from trainer.labels import check_label
-
     with pytest.raises(UserError, match="all 7 labelled train rows are of one class, 'b'"):
         check_label(Label(name="y", task=task), ("a", "b"), counts([0, 7]))
 
 
 def test_no_class_at_all_is_nothing_to_learn():
-    from trainer.labels import check_label
-
     with pytest.raises(UserError, match="no train row has any class"):
         check_label(
             Label(name="y", task="multilabel", separator="|", max_missing=1.0), ("a", "b"), counts([0, 0], weightless=1)
@@ -88,8 +76,6 @@ def test_no_class_at_all_is_nothing_to_learn():
 
 
 def test_too_many_missing_labels_fail_with_the_numbers():
-    from trainer.labels import check_label
-
     label = Label(name="y", task="binary", max_missing=0.05)
     check_label(label, ("0", "1"), counts([50, 45], weightless=5))
     with pytest.raises(UserError, match=r"6 of 100 train rows \(6.0%\) have no usable label in 'y'.*allows 5.0%"):
@@ -97,7 +83,5 @@ def test_too_many_missing_labels_fail_with_the_numbers():
 
 
 def test_rows_that_a_weight_column_switches_off_are_not_missing_labels():
-    from trainer.labels import check_label
-
     label = Label(name="y", task="binary", weight="w", max_missing=0.0)
     check_label(label, ("0", "1"), counts([5, 5], weightless=90))

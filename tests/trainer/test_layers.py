@@ -3,16 +3,24 @@
 import numpy as np
 import pytest
 
+from fullpass.trainer.models.dcn import Cross
+from fullpass.trainer.models.layers import (
+    Affine,
+    Bias,
+    IdWeights,
+    MaskedIds,
+    MultiHot,
+    NumberEmbedding,
+    OneHot,
+    Pool,
+)
+
 
 def test_one_hot():
-    from trainer.layers import OneHot
-
     assert OneHot(3)(np.array([0, 2])).numpy().tolist() == [[1, 0, 0], [0, 0, 1]]
 
 
 def test_multi_hot_says_which_ids_are_there_and_never_id_0():
-    from trainer.layers import MultiHot
-
     assert MultiHot(4)(np.array([[1, 1, 0], [3, 2, 0], [0, 0, 0]])).numpy().tolist() == [
         [0, 1, 0, 0],
         [0, 0, 1, 1],
@@ -21,16 +29,12 @@ def test_multi_hot_says_which_ids_are_there_and_never_id_0():
 
 
 def test_multi_hot_adds_up_weights():
-    from trainer.layers import MultiHot
-
     weights = np.array([[0.5, 0.25, 9.0], [1.0, 2.0, 0.0]], np.float32)
     found = MultiHot(4)(np.array([[1, 1, 0], [3, 2, 0]]), weights)
     assert found.numpy().tolist() == [[0, 0.75, 0, 0], [0, 0, 2, 1]]
 
 
 def test_multi_hot_of_a_batch_without_any_id():
-    from trainer.layers import MultiHot
-
     assert MultiHot(2)(np.zeros((3, 0), np.int64)).numpy().tolist() == [[0, 0]] * 3
 
 
@@ -38,28 +42,20 @@ VECTORS = np.array([[[1, 2], [3, 4], [100, 100]], [[5, 6], [7, 8], [9, 10]]], np
 
 
 def test_pool_takes_the_mean_over_ids_that_are_not_padding():
-    from trainer.layers import Pool
-
     ids = np.array([[7, 3, 0], [0, 0, 0]])
     assert Pool("mean")(VECTORS, ids).numpy().tolist() == [[2, 3], [0, 0]]
 
 
 def test_pool_takes_a_weighted_mean():
-    from trainer.layers import Pool
-
     ids, weights = np.array([[7, 3, 0], [1, 2, 3]]), np.array([[3, 1, 50], [0, 1, 1]], np.float32)
     assert Pool("mean")(VECTORS, ids, weights).numpy().tolist() == [[1.5, 2.5], [8, 9]]
 
 
 def test_pool_sums():
-    from trainer.layers import Pool
-
     assert Pool("sum")(VECTORS, np.array([[7, 3, 0], [1, 1, 1]])).numpy().tolist() == [[4, 6], [21, 24]]
 
 
 def test_id_weights_add_one_row_per_feature():
-    from trainer.layers import IdWeights
-
     layer = IdWeights([2, 3], units=2)
     ids = [np.array([1, 0]), np.array([2, 0])]
     assert layer(ids).numpy().tolist() == [[0, 0], [0, 0]]
@@ -68,14 +64,10 @@ def test_id_weights_add_one_row_per_feature():
 
 
 def test_affine_starts_from_its_constants():
-    from trainer.layers import Affine
-
     assert Affine(2.0, [10, 20])(np.array([[1, 3]], np.float32)).numpy().tolist() == [[12, 26]]
 
 
 def test_bias_starts_at_0_and_is_trained():
-    from trainer.layers import Bias
-
     layer = Bias()
     assert layer(np.array([[1.0, 2.0]])).numpy().tolist() == [[1, 2]]
     assert [tuple(v.shape) for v in layer.trainable_variables] == [(2,)]
@@ -83,11 +75,31 @@ def test_bias_starts_at_0_and_is_trained():
 
 @pytest.mark.parametrize("rank", [None, 2])
 def test_a_cross_layer_is_x0_times_an_affine_map_of_x_plus_x(rank):
-    from trainer.models.dcn import Cross
-
     random = np.random.default_rng(1)
     first, x = random.normal(size=(4, 3)).astype("float32"), random.normal(size=(4, 3)).astype("float32")
     layer = Cross(rank)
     found = layer(first, x).numpy()
     kernel = layer.kernel.numpy() if rank is None else layer.down.numpy() @ layer.kernel.numpy()
     np.testing.assert_allclose(found, first * (x @ kernel + layer.bias.numpy()) + x, rtol=1e-5, atol=1e-6)
+
+
+def test_a_number_is_piecewise_linear_between_its_knots_and_flat_beyond_them():
+    layer = NumberEmbedding(np.array([[0, 1, 3], [10, 20, 20]], np.float32), width=1)
+    numbers = [np.array(x, np.float32) for x in ([-5, 0.5, 2, 99], [10, 15, 20, 1e9])]
+    layer(numbers)
+    layer.kernel.assign([[[2.0], [10.0]], [[3.0], [1000.0]]])
+    layer.bias.assign([[0.0], [1.0]])
+    # The first rises by 2 over 0 .. 1 and by 10 over 1 .. 3; the second by 3 over 10 .. 20, and has no second interval.
+    assert layer(numbers).numpy().tolist() == [[0, 1], [1, 2.5], [7, 4], [12, 4]]
+
+
+def test_ids_are_masked_in_training_only_and_by_those_of_unseen_values():
+    ids = [np.full(4000, 7), np.full(4000, 5), np.full(4000, 9)]
+    layer = MaskedIds([3, 0, 1], rate=0.25)
+    for given, found in zip(ids, layer(ids, training=False), strict=True):
+        assert np.array_equal(given, found)
+    first, second, third = (values.numpy() for values in layer(ids, training=True))
+    assert (second == 5).all()
+    assert set(third.tolist()) == {0, 9} and np.mean(third == 0) == pytest.approx(0.25, abs=0.05)
+    shares = [np.mean(first == id) for id in (0, 1, 2, 7)]
+    assert shares == pytest.approx([1 / 12, 1 / 12, 1 / 12, 3 / 4], abs=0.04)

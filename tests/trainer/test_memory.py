@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from trainer.memory import available_memory
+from fullpass.trainer.input.memory import available_memory
 
 
 def container(root: Path, limit: str, used: int, group: str = "", reclaimable: int = 0) -> Path:

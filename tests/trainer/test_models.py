@@ -3,11 +3,18 @@
 import sys
 import types
 
+import keras
 import numpy as np
 import pytest
+from pydantic import TypeAdapter
 
-from preprocessing.errors import UserError
-from preprocessing.outputs import Output
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.outputs import Output
+from fullpass.trainer.config import Mlp, ModelConfig
+from fullpass.trainer.models.build_network import build_model
+from fullpass.trainer.models.layers import MaskedIds
+from fullpass.trainer.models.mlp import hidden_layers
+from fullpass.trainer.models.model_inputs import ModelInput
 
 pytestmark = pytest.mark.integration
 ROWS = 2000
@@ -15,10 +22,6 @@ ROWS = 2000
 
 def inputs():
     """Returns inputs x (a number), c (5 ids), m (several of 4 ids)."""
-    import keras
-
-    from trainer.inputs import ModelInput
-
     return {
         "x": ModelInput(keras.Input((), name="x"), Output("x", "x", "dense"), width=1),
         "c": ModelInput(keras.Input((), name="c", dtype="int64"), Output("c", "c", "ids"), 5),
@@ -36,12 +39,6 @@ def values(seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def build(config: dict | str, given=None, classes: int = 1):
-    import keras
-    from pydantic import TypeAdapter
-
-    from trainer.config import ModelConfig
-    from trainer.models.build import build_model
-
     keras.utils.set_random_seed(1)
     task = "binary" if classes == 1 else "multiclass"
     parsed = TypeAdapter(ModelConfig).validate_python(config)
@@ -57,8 +54,6 @@ def test_every_kind_gives_logits(kind, classes):
 
 
 def trained_accuracy(config, truth) -> float:
-    import keras
-
     model = build(config)
     model.compile(keras.optimizers.Adam(0.05), keras.losses.BinaryCrossentropy(from_logits=True), jit_compile=False)
     features = values()
@@ -101,6 +96,20 @@ def test_a_linear_model_is_a_sum_of_weights():
     np.testing.assert_allclose(found[0], expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["linear", {"kind": "mlp", "hidden": [16], "dropout": 0.0}, "wide_deep"])
+def test_a_value_that_training_never_saw_gets_about_the_mean_prediction(kind):
+    """The label is 1 for the values 2 and 3 and 0 for 4 and 5; 0 is missing and 1 an unknown value: half are 1."""
+    c = keras.Input((), name="c", dtype="int64")
+    item = ModelInput(c, Output("c", "c", "ids", unseen=2), 6, masked=MaskedIds([2], 0.02)([c])[0])
+    model = build(kind, {"c": item})
+    rate = keras.optimizers.schedules.CosineDecay(0.03, 8 * 8 * ROWS // 200)
+    model.compile(keras.optimizers.Adam(rate), keras.losses.BinaryCrossentropy(from_logits=True), jit_compile=False)
+    seen = np.random.default_rng(1).integers(2, 6, 8 * ROWS)
+    model.fit({"c": seen}, (seen < 4).astype("float32"), batch_size=200, epochs=8, verbose=0)
+    answers = 1 / (1 + np.exp(-model({"c": np.arange(6)}).numpy()[:, 0]))
+    np.testing.assert_allclose(answers, [0.5, 0.5, 1, 1, 0, 0], atol=0.15)
+
+
 def test_penalties_are_applied():
     model = build({"kind": "linear", "l1": 0.5, "l2": 0.25})
     model.get_layer("numbers").kernel.assign([[2.0]])
@@ -121,8 +130,6 @@ def test_wide_and_deep_is_wide_plus_deep():
 
 
 def test_dropout_and_batch_norm_are_there_when_asked_for():
-    import keras
-
     def kinds(config):
         return {type(layer) for layer in build(config).layers}
 
@@ -134,11 +141,6 @@ def test_dropout_and_batch_norm_are_there_when_asked_for():
 
 def test_the_variance_of_hidden_units_neither_dies_nor_explodes():
     """He initialisation keeps the second moment through many relu layers."""
-    import keras
-
-    from trainer.config import Mlp
-    from trainer.models.mlp import hidden_layers
-
     keras.utils.set_random_seed(1)
     x = keras.Input((256,))
     model = keras.Model(x, hidden_layers(x, Mlp(kind="mlp", hidden=(256,) * 8, dropout=0.0)))
@@ -169,8 +171,6 @@ def own(**options):
 
 
 def test_a_model_of_ones_own_gets_inputs_task_classes_and_options(module):
-    import keras
-
     received = {}
 
     def build_model(inputs, task, classes, options):
@@ -207,8 +207,6 @@ def test_what_is_no_keras_model_is_refused(module):
 
 
 def test_logits_of_another_shape_are_refused(module):
-    import keras
-
     def build_model(inputs, task, classes, options):
         x = inputs["x"].keras_input
         return keras.Model({"x": x}, keras.layers.Dense(2)(keras.layers.Reshape((1,))(x)))
@@ -219,8 +217,6 @@ def test_logits_of_another_shape_are_refused(module):
 
 
 def test_inputs_of_ones_own_are_refused(module):
-    import keras
-
     def build_model(inputs, task, classes, options):
         x = keras.Input((1,), name="another")
         return keras.Model({"another": x}, keras.layers.Dense(classes)(x))

@@ -1,11 +1,14 @@
 import math
 
+import keras
+import numpy as np
 import pytest
+
+from fullpass.trainer.config import TrainingConfig
+from fullpass.trainer.fit.optimizer import WarmupDecay, batch_size_for, learning_rate_of, make_optimizer
 
 
 def rates(decay: str, warmup: int, steps: int) -> list[float]:
-    from trainer.optimizer import WarmupDecay
-
     schedule = WarmupDecay(1.0, steps=steps, warmup=warmup, decay=decay)
     return [round(float(schedule(step)), 4) for step in range(steps)]
 
@@ -22,25 +25,39 @@ def test_cosine_without_warmup():
     assert rates("cosine", 0, 4) == [round(0.5 * (1 + math.cos(math.pi * done / 4)), 4) for done in (1, 2, 3, 4)]
 
 
+def test_a_plateau_stays_until_it_is_told_to_fall():
+    schedule = WarmupDecay(1.0, steps=100, warmup=2, decay="plateau")
+    assert [round(float(schedule(step)), 4) for step in (0, 1, 50, 99)] == [0.5, 1.0, 1.0, 1.0]
+    schedule.fall(2)
+    assert round(float(schedule(50)), 4) == 0.04
+
+
+def test_a_plateau_warms_up_for_an_epoch_at_most():
+    config = TrainingConfig(warmup=0.05)
+    assert (config.decay, config.most_epochs) == ("plateau", 100)
+    assert learning_rate_of(config, steps=100 * 40).warmup == 40
+    assert learning_rate_of(TrainingConfig(epochs=10, warmup=0.05), steps=10 * 40).warmup == 20
+
+
+def test_the_schedule_follows_from_the_epochs():
+    assert TrainingConfig(epochs=3).decay == "cosine"
+    assert TrainingConfig(early_stopping=None).decay == "cosine"
+    assert TrainingConfig(epochs=3, schedule="plateau").decay == "plateau"
+    with pytest.raises(ValueError, match="plateau falls by the patience of early_stopping"):
+        TrainingConfig(schedule="plateau", early_stopping=None)
+
+
 @pytest.mark.parametrize(
     ("rows", "size"), [(1, 32), (1000, 32), (3000, 64), (10_000, 256), (51_200, 1024), (10**8, 1024)]
 )
 def test_the_batch_size_is_about_a_fiftieth_of_the_rows(rows, size):
-    from trainer.optimizer import batch_size_for
-
     assert batch_size_for(rows) == size
 
 
 @pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "adagrad", "ftrl"])
 def test_every_optimizer_takes_the_schedule_and_the_norm(name):
-    import keras
-    import numpy as np
-
-    from trainer.config import TrainingConfig
-    from trainer.optimizer import make_optimizer
-
     config = TrainingConfig(optimizer=name, learning_rate=0.5, warmup=0.0, schedule="constant", clip_norm=1.0)
-    optimizer = make_optimizer(config, steps=10)
+    optimizer = make_optimizer(config, learning_rate_of(config, steps=10))
     assert optimizer.global_clipnorm == 1.0
     variable = keras.Variable(np.array([1.0, -1.0], "float32"))
     optimizer.apply([keras.ops.convert_to_tensor([1.0, -1.0])], [variable])

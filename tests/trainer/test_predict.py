@@ -9,8 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tensorflow as tf
 
-from preprocessing.errors import UserError
+from fullpass.components.predict.predict import find_export, load_export, predict_file, predict_tables
+from fullpass.preprocessing.errors import UserError
 
 pytestmark = pytest.mark.integration
 COLUMNS = ("x", "trip miles", "kind", "city", "tags", "note")
@@ -18,8 +20,6 @@ COLUMNS = ("x", "trip miles", "kind", "city", "tags", "note")
 
 @pytest.fixture(scope="session")
 def model(exported):
-    from trainer.predict import load_export
-
     return load_export(exported("binary").directory)
 
 
@@ -31,7 +31,6 @@ def rows(exported):
 @pytest.fixture(scope="session")
 def scores(exported, rows):
     """Returns the probability of "yes" by the signature for serialized examples."""
-    import tensorflow as tf
 
     def feature(value):
         if isinstance(value, str):
@@ -62,34 +61,29 @@ def write_csv(path: Path, rows, names=COLUMNS) -> Path:
 
 
 def test_csv_to_json_lines(model, rows, scores, tmp_path):
-    from trainer.predict import predict_file
-
     source = write_csv(tmp_path / "in.csv", rows)
     done = predict_file(model, str(source), str(tmp_path / "out.jsonl"))
     found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    assert (done.rows, done.absent) == (25, ("position",))
+    assert (done.rows, done.bad, done.absent, done.quarantine) == (25, 0, ("position",), None)
     assert [row["id"] for row in found] == [f"r{number}" for number in range(25)]
-    assert list(found[0]) == ["id", *COLUMNS, "prediction", "probability_not yes", "probability_yes"]
+    assert list(found[0]) == ["id", *COLUMNS, "prediction", "probability_not yes", "probability_yes", "bad_row"]
+    assert {row["bad_row"] for row in found} == {None}
     np.testing.assert_allclose([row["probability_yes"] for row in found], scores(COLUMNS), rtol=1e-4)
     assert [row["prediction"] for row in found] == ["yes" if s > 0.5 else "not yes" for s in scores(COLUMNS)]
 
 
 def test_json_lines_with_vectors_to_parquet(model, rows, scores, tmp_path):
-    from trainer.predict import predict_file
-
     names = (*COLUMNS, "position")
     source = tmp_path / "in.jsonl"
     source.write_text("".join(json.dumps({name: row[name] for name in names}) + "\n" for row in rows))
     done = predict_file(model, str(source), str(tmp_path / "out.parquet"))
     table = pq.read_table(tmp_path / "out.parquet")
-    assert (done.rows, done.absent) == (25, ())
+    assert (done.rows, done.bad, done.absent) == (25, 0, ())
     np.testing.assert_allclose(table["probability_yes"].to_numpy(), scores(names), rtol=1e-4)
     assert table["position"].to_pylist() == [row["position"] for row in rows]
 
 
 def test_parquet_to_csv(model, rows, scores, tmp_path):
-    from trainer.predict import predict_file
-
     pq.write_table(pa.table({name: [row[name] for row in rows] for name in COLUMNS}), tmp_path / "in.parquet")
     predict_file(model, str(tmp_path / "in.parquet"), str(tmp_path / "out.csv"))
     with (tmp_path / "out.csv").open(newline="") as file:
@@ -98,16 +92,12 @@ def test_parquet_to_csv(model, rows, scores, tmp_path):
 
 
 def test_formats_can_be_given(model, rows, tmp_path):
-    from trainer.predict import predict_file
-
     source = write_csv(tmp_path / "in.dat", rows)
-    predict_file(model, str(source), str(tmp_path / "out.dat"), source_format="csv", target_format="jsonl")
+    predict_file(model, str(source), str(tmp_path / "out.dat"), read_as={"format": "csv"}, target_format="jsonl")
     assert len((tmp_path / "out.dat").read_text().splitlines()) == 25
 
 
 def test_missing_tokens_and_blanks_are_read_as_at_ingest(model, tmp_path):
-    from trainer.predict import predict_tables
-
     (tmp_path / "in.csv").write_text("x,kind\n 0.5 , a \nNA,a\n,a\n")
     (table,) = predict_tables(model, str(tmp_path / "in.csv"))
     (tmp_path / "same.jsonl").write_text('{"x": 0.5, "kind": "a"}\n{"kind": "a"}\n{"x": null, "kind": "a"}\n')
@@ -117,18 +107,16 @@ def test_missing_tokens_and_blanks_are_read_as_at_ingest(model, tmp_path):
 
 def retold(model, copy: Path, **source):
     """Returns the same model as trained on a source with other settings."""
-    from trainer.predict import load_export
-
     shutil.copytree(model.directory, copy)
     description = next(copy.rglob("fullpass.json"))
-    description.write_text(json.dumps({**json.loads(description.read_text()), **source}))
+    said = json.loads(description.read_text())
+    del said["checksum"]  # as who edits it does
+    description.write_text(json.dumps({**said, "source": {**said["source"], **source}}))
     return load_export(copy)
 
 
 def test_text_is_decoded_and_quoted_as_the_source_says(model, tmp_path):
     """An export of a model trained on `encoding: latin-1` and `quoting: false`, by its own word."""
-    from trainer.predict import predict_tables
-
     told = retold(model, tmp_path / "model", encoding="latin-1", quoting=False)
     (tmp_path / "in.csv").write_text('x,kind,note\n0.5,a,5" caf\u00e9\n', encoding="latin-1")
     (table,) = predict_tables(told, str(tmp_path / "in.csv"))
@@ -140,8 +128,6 @@ def test_text_is_decoded_and_quoted_as_the_source_says(model, tmp_path):
 
 def test_cells_are_cut_and_read_as_the_source_says(model, tmp_path):
     """An export of a model trained on `separator: ;`, `decimal: ,` and `missing_in: {x: [-9]}`, by its own word."""
-    from trainer.predict import predict_tables
-
     told = retold(model, tmp_path / "model", separator=";", decimal=",", missing_in={"x": ["-9"]})
     (tmp_path / "in.csv").write_text("x;kind\n0,5;a\n-9,0;a\n")
     (table,) = predict_tables(told, str(tmp_path / "in.csv"))
@@ -151,8 +137,6 @@ def test_cells_are_cut_and_read_as_the_source_says(model, tmp_path):
 
 
 def test_a_regression_predicts_numbers(exported, rows, tmp_path):
-    from trainer.predict import load_export, predict_file
-
     predict_file(
         load_export(exported("regression").directory),
         str(write_csv(tmp_path / "in.csv", rows)),
@@ -161,13 +145,11 @@ def test_a_regression_predicts_numbers(exported, rows, tmp_path):
     with (tmp_path / "o.csv").open(newline="") as file:
         found = list(csv.DictReader(file))
     prices = np.array([row["price"] for row in rows])
-    assert list(found[0])[-1] == "prediction"
+    assert list(found[0])[-2:] == ["prediction", "bad_row"]
     assert np.corrcoef([float(row["prediction"]) for row in found], prices)[0, 1] > 0.9
 
 
 def predict_text(model, tmp_path, text: str, name: str = "in.csv"):
-    from trainer.predict import predict_file
-
     (tmp_path / name).write_text(text)
     return predict_file(model, str(tmp_path / name), str(tmp_path / "out.csv"))
 
@@ -175,8 +157,8 @@ def predict_text(model, tmp_path, text: str, name: str = "in.csv"):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("x,kind\n1,a\noops,b\n", r"in.csv row 3: column 'x': 'oops' is not a number"),
-        ("x,kind\n1e99,a\n", r"in.csv row 2: column 'x': '1e99' is outside the range of float32"),
+        ("x,kind\noops,b\n", r"in.csv: none of its 1 rows.*column 'x': not a number.*in.csv, row 2: 'oops'"),
+        ("x,kind\n1e99,a\n", r"in.csv: none of its 1 rows.*column 'x': outside the range of float32.*row 2: '1e99'"),
         ("kinds,y\na,1\n", r"none of the columns that the model reads is there.*It reads: city, kind"),
         ("x,prediction\n1,2\n", r"column 'prediction' has the name of a prediction"),
         ("x,kind\n", r"no rows"),
@@ -185,17 +167,61 @@ def predict_text(model, tmp_path, text: str, name: str = "in.csv"):
 def test_input_that_cannot_be_used(model, tmp_path, text, told):
     with pytest.raises(UserError, match=f"(?s){told}"):
         predict_text(model, tmp_path, text)
-    assert not (tmp_path / "out.csv").exists()
+    assert [file.name for file in tmp_path.iterdir()] == ["in.csv"]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
+def test_bad_rows_are_kept_aside_and_all_others_are_answered(model, tmp_path, suffix):
+    good = "x,kind,city\n0.5,a,city 1\n2,b,city 2\n"
+    (tmp_path / "good.csv").write_text(good)
+    (tmp_path / "in.csv").write_text(good.replace("2,b", "oops,c,city 3\n3\n2,b") + "1,2,3,4\n")
+    done = predict_file(model, str(tmp_path / "in.csv"), str(tmp_path / f"out.{suffix}"))
+    assert (done.rows, done.bad, done.quarantine) == (5, 3, str(tmp_path / "out.quarantine.jsonl"))
+
+    found = read_back(tmp_path / f"out.{suffix}")
+    assert [row["kind"] or None for row in found] == ["a", "c", None, "b", None]
+    assert [row["bad_row"] or None for row in found] == [
+        None,
+        "row 3: column 'x': not a number",
+        "row 4: 1 cells, expected 3",
+        None,
+        "row 6: 4 cells, expected 3",
+    ]
+    assert [bool(row["prediction"]) for row in found] == [True, False, False, True, False]
+    (same,) = predict_tables(model, str(tmp_path / "good.csv"))
+    probabilities = [float(row["probability_yes"]) for row in found if row["prediction"]]
+    np.testing.assert_allclose(probabilities, same["probability_yes"].to_numpy(), rtol=1e-6)
+
+    file = str(tmp_path / "in.csv")
+    assert read_back(tmp_path / "out.quarantine.jsonl") == [
+        {"file": file, "row": 3, "column": "x", "reason": "not a number", "text": "oops"},
+        {"file": file, "row": 4, "column": None, "reason": "1 cells, expected 3", "text": "3"},
+        {"file": file, "row": 6, "column": None, "reason": "4 cells, expected 3", "text": "1,2,3,4"},
+    ]
+    notes = "\n".join(done.notes())
+    assert "3 of 5 rows have no prediction; they are in" in notes and "row 3: 'oops'" in notes
+
+    predict_file(model, str(tmp_path / "good.csv"), str(tmp_path / f"out.{suffix}"))
+    assert not (tmp_path / "out.quarantine.jsonl").exists(), "it was that of another output"
+
+
+def read_back(path: Path) -> list[dict]:
+    """Returns the rows of an output, by Python's own readers."""
+    if path.suffix == ".parquet":
+        return pq.read_table(path).to_pylist()
+    with path.open(newline="") as file:
+        return [json.loads(line) for line in file] if path.suffix == ".jsonl" else list(csv.DictReader(file))
 
 
 def test_a_vector_of_another_length_is_named(model, tmp_path):
-    with pytest.raises(UserError, match=r"in.jsonl row 2: column 'position': \[1, 2, 3\] is not 2 numbers long"):
-        predict_text(model, tmp_path, '{"position": [1, 2]}\n{"position": [1, 2, 3]}\n', "in.jsonl")
+    done = predict_text(model, tmp_path, '{"position": [1, 2]}\n{"position": [1, 2, 3]}\n', "in.jsonl")
+    assert done.bad == 1 and read_back(tmp_path / "out.csv")[0]["prediction"]
+    (bad,) = read_back(tmp_path / "out.quarantine.jsonl")
+    assert (bad["row"], bad["column"], bad["reason"]) == (2, "position", "not 2 numbers long")
+    assert bad["text"] == "[1, 2, 3]"
 
 
 def test_the_newest_whole_version_is_taken(exported, tmp_path):
-    from trainer.predict import find_export
-
     for version in ("2", "10"):
         shutil.copytree(exported("binary").directory, tmp_path / version)
     (tmp_path / "11").mkdir()
@@ -206,10 +232,6 @@ def test_the_newest_whole_version_is_taken(exported, tmp_path):
 
 
 def test_folders_without_a_model(tmp_path):
-    import tensorflow as tf
-
-    from trainer.predict import find_export, load_export
-
     with pytest.raises(UserError, match="nowhere: no such folder"):
         find_export(tmp_path / "nowhere")
     with pytest.raises(UserError, match="no model. Expected a saved_model.pb"):

@@ -1,23 +1,27 @@
 """A training that is cut short, by real signals to real processes, goes on where it stood."""
 
 import json
-import os
 import pickle
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
+
+from fullpass.trainer.config import CheckpointConfig
+from fullpass.trainer.fit.checkpoints import Checkpoints, folder_for, time
+from fullpass.trainer.run_fn import run_fn
+from tests import REPOSITORY, warm_process
 
 pytestmark = pytest.mark.integration
 
 RUN = """
 import os, pickle, sys
 os.environ.update(TF_USE_LEGACY_KERAS="0", TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="-1")
-from trainer.checkpoints import Checkpoints
-from trainer.run_fn import run_fn
+from fullpass.trainer.fit.checkpoints import Checkpoints
+from fullpass.trainer.run_fn import run_fn
 number, updates, due = int(sys.argv[2]), int(sys.argv[3]), Checkpoints.due
 
 def signal_itself(checkpoints, step):
@@ -44,8 +48,6 @@ def fn_args(planted, folder: Path, **sections):
 
 
 def run_here(args) -> dict:
-    from trainer.run_fn import run_fn
-
     run_fn(args)
     return json.loads((Path(args.model_run_dir) / "training.json").read_text())
 
@@ -57,9 +59,9 @@ def cut_short(args, folder: Path, number: int, updates: int) -> int:
     """
     folder.mkdir(exist_ok=True)
     (folder / "args").write_bytes(pickle.dumps(args))
-    root = Path(__file__).resolve().parents[2]
+    root = REPOSITORY
     command = [sys.executable, "-c", RUN, str(folder / "args"), str(int(number)), str(updates)]
-    done = subprocess.run(command, cwd=root, env=os.environ.copy(), capture_output=True, text=True, timeout=600)
+    done = warm_process.run(command, cwd=root, timeout=600)
     assert done.returncode < 0, done.stderr[-3000:]
     return done.returncode
 
@@ -129,8 +131,6 @@ def test_a_training_of_something_else_does_not_go_on_from_there(planted, tmp_pat
 
 
 def test_only_what_decides_a_training_decides_its_folder(tmp_path):
-    from trainer.checkpoints import folder_for
-
     data = tmp_path / "data"
     data.write_text("one")
     first = folder_for("work", [str(data)], {"a": 1, "b": 2})
@@ -141,11 +141,6 @@ def test_only_what_decides_a_training_decides_its_folder(tmp_path):
 
 
 def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path):
-    import tensorflow as tf
-
-    from trainer.checkpoints import Checkpoints
-    from trainer.config import CheckpointConfig
-
     weight = tf.Variable([1.0, 2.0])
 
     def opened() -> Checkpoints:
@@ -166,11 +161,6 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(tmp_path):
 
 
 def test_checkpoints_take_a_hundredth_of_the_time_by_default(tmp_path, monkeypatch):
-    import tensorflow as tf
-
-    from trainer.checkpoints import Checkpoints, time
-    from trainer.config import CheckpointConfig
-
     clock = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     checkpoints = Checkpoints(str(tmp_path), CheckpointConfig(), {"model": [tf.Variable(1.0)]}, chief=True)

@@ -22,7 +22,7 @@ KEYS = ["city", "kind", "note", "position", "tags", "trip_miles", "x"]
     ],
 )
 def test_keys_of_columns(columns, keys):
-    from trainer.signatures import column_keys
+    from fullpass.trainer.export.signatures import column_keys
 
     assert column_keys(columns) == dict(zip(columns, keys, strict=True))
 
@@ -188,6 +188,7 @@ def test_the_description_says_how_to_call_the_model(exported):
     said = json.loads((exported("binary").directory / "assets.extra" / "fullpass.json").read_text())
     assert (said["name"], said["task"], said["label"]) == ("test", "binary", "likes")
     assert said["classes"] == ["not yes", "yes"]
+    assert said["source"] == {"format": "csv", "missing": ["", "NA"], "strip": True}
     assert [(c["name"], c["key"], c["type"]) for c in said["columns"]] == [
         ("city", "city", "string"),
         ("kind", "kind", "string"),
@@ -198,7 +199,6 @@ def test_the_description_says_how_to_call_the_model(exported):
         ("x", "x", "number"),
     ]
     assert said["columns"][3]["width"] == 2
-    assert (said["missing"], said["strip"]) == (["", "NA"], True)
     import tensorflow as tf
 
     assert said["versions"]["tensorflow"] == tf.version.VERSION
@@ -253,8 +253,8 @@ def test_warmup_requests_can_be_run(exported, loaded):
 
 
 def test_without_kept_rows_there_is_one_in_which_all_is_missing(tmp_path):
-    from preprocessing.columns import RawColumn
-    from trainer.samples import read_samples, rest_body, to_row
+    from fullpass.preprocessing.features.raw_columns import RawColumn
+    from fullpass.trainer.export.sample_requests import read_samples, rest_body, to_row
 
     columns = {"a": RawColumn("a", "number"), "b": RawColumn("b", "string"), "c": RawColumn("c", "vector", 2)}
     rows = [to_row(example, columns) for example in read_samples(str(tmp_path))]
@@ -267,12 +267,52 @@ def test_without_kept_rows_there_is_one_in_which_all_is_missing(tmp_path):
 def test_sample_numbers_are_as_short_as_they_were():
     import tensorflow as tf
 
-    from preprocessing.columns import RawColumn
-    from trainer.samples import to_row
+    from fullpass.preprocessing.features.raw_columns import RawColumn
+    from fullpass.trainer.export.sample_requests import to_row
 
     fare = tf.train.Feature(float_list=tf.train.FloatList(value=[12.45]))
     example = tf.train.Example(features=tf.train.Features(feature={"fare": fare})).SerializeToString()
     assert to_row(example, {"fare": RawColumn("fare", "number")}) == {"fare": 12.45}
+
+
+def test_sample_requests_hold_any_bytes_and_any_text(tmp_path):
+    import tensorflow as tf
+
+    from fullpass.components.serving_check.probe import _bytes_or_object
+    from fullpass.preprocessing.features.raw_columns import RawColumn
+    from fullpass.trainer.export.export import _write_requests
+
+    cells = [b"\xff\xfe", 'a\u2028b\u0085c\nd"'.encode(), "café".encode(), b"\xed\xa0\x80"]
+    samples = []
+    for cell in cells:
+        feature = tf.train.Feature(bytes_list=tf.train.BytesList(value=[cell]))
+        samples.append(tf.train.Example(features=tf.train.Features(feature={"t": feature})).SerializeToString())
+    _write_requests(str(tmp_path), {"t": RawColumn("t", "string")}, samples)
+    lines = (tmp_path / "requests.jsonl").read_text().splitlines()
+    found = [json.loads(line, object_hook=_bytes_or_object)["t"] for line in lines]
+    assert [value if isinstance(value, bytes) else value.encode() for value in found] == cells
+    body = json.loads((tmp_path / "request.json").read_text(), object_hook=_bytes_or_object)
+    assert body["inputs"]["t"] == found
+    assert json.loads(lines[0]) == {"t": {"b64": "//4="}}
+
+
+def test_samples_of_large_rows_are_few(tmp_path):
+    import tensorflow as tf
+
+    from fullpass.trainer.export.sample_requests import read_samples, write_samples
+
+    for name, sizes in {"small": [5, 6], "large": [3 << 20] * 3, "huge": [9 << 20, 5]}.items():
+        with tf.io.TFRecordWriter(str(tmp_path / name)) as writer:
+            for size in sizes:
+                writer.write(b"x" * size)
+
+    def sizes_of(*names):
+        write_samples(str(tmp_path), [str(tmp_path / name) for name in names])
+        return [len(record) for record in read_samples(str(tmp_path))]
+
+    assert sizes_of("small", "large") == [5, 6, 3 << 20]
+    assert sizes_of("huge") == [9 << 20]
+    assert sizes_of("small", "small") == [5, 6, 5, 6]
 
 
 def test_nothing_of_the_optimizer_is_exported(exported):

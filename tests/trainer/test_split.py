@@ -2,14 +2,16 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from preprocessing.errors import UserError
+from fullpass.preprocessing.errors import UserError
+from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.input.input_plan import ReadingPlan
+from fullpass.trainer.input.load_split import RowSpec, load_split
 
 
 def write_split(folder, rows: list[dict]) -> tuple[list[str], object]:
     """Writes rows of {x, label, weight} as examples; returns the file and how to parse it."""
-    import tensorflow as tf
-
     path = str(folder / "rows")
     with tf.io.TFRecordWriter(path) as writer:
         for row in rows:
@@ -25,14 +27,12 @@ def write_split(folder, rows: list[dict]) -> tuple[list[str], object]:
 
 
 def load(folder, labels, weights=None, x=None, task="binary", classes=2, memory_limit=10**9):
-    from trainer.split import load_split
-
     weights = [1.0] * len(labels) if weights is None else weights
     x = [0.0] * len(labels) if x is None else x
     rows = [{"x": a, "label": b, "example_weight": c} for a, b, c in zip(x, labels, weights, strict=True)]
     files, decode = write_split(folder, rows)
-    options = {"task": task, "classes": classes, "complete": lambda block: block}
-    return load_split("train", tuple(files), decode, readers=1, memory_limit=memory_limit, **options)
+    spec = RowSpec(decode, lambda block: block, task, classes)
+    return load_split("train", tuple(files), spec, ReadingPlan(memory_limit=memory_limit))
 
 
 def test_classes_are_counted_by_rows_and_by_weight(tmp_path):
@@ -62,11 +62,9 @@ def test_counts_add_up_over_blocks(tmp_path):
 
 @pytest.mark.parametrize("limit", [0, 10**9])
 def test_a_split_beyond_the_memory_limit_is_streamed_with_the_same_batches(tmp_path, limit):
-    from trainer.order import Order
-
     split = load(tmp_path, [0, 1] * 50, x=list(range(100)), weights=[1, 1, 0, 1] * 25, memory_limit=limit)
     assert (split.in_memory is None) == (limit == 0)
-    batches = split.batches(Order(batch_size=7, shuffle=50, seed=1)).take(split.steps(7))
+    batches = split.batches(Order(batch_size=7, shuffle=50, seed=1)).take(-(-split.counts.used // 7))
     seen = np.concatenate([features["x"] for features, _, _ in batches])
     assert sorted(seen) == [x for x in range(100) if x % 4 != 2]
     assert split.counts.used == 75

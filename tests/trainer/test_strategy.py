@@ -6,37 +6,34 @@ import pickle
 import shutil
 import socket
 import struct
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+import keras
 import pytest
+import tensorflow as tf
 
-from preprocessing.errors import UserError
+from fullpass.preprocessing.errors import UserError
+from fullpass.trainer.config import TrainingConfig
+from fullpass.trainer.fit.optimizer import replica_batch_size, scaled_learning_rate
+from fullpass.trainer.fit.sharding import divide
+from fullpass.trainer.fit.strategy import choose_strategy, describe_devices, precision
+from tests import REPOSITORY, warm_process
 
 
 def config(**keys):
-    from trainer.config import TrainingConfig
-
     return TrainingConfig(**keys)
 
 
 def test_auto_is_one_device_where_there_is_but_one(monkeypatch):
-    from trainer.strategy import choose_strategy, describe
-
     monkeypatch.delenv("TF_CONFIG", raising=False)
     strategy = choose_strategy(config())
-    assert (strategy.num_replicas_in_sync, describe(strategy)) == (1, "CPU")
+    assert (strategy.num_replicas_in_sync, describe_devices(strategy)) == (1, "CPU")
 
 
 def test_a_single_gpu_is_given_its_batches_ahead(monkeypatch):
     """No GPU is here; its place is taken by a device that is."""
-    import tensorflow as tf
-
-    from trainer.config import TrainingConfig
-    from trainer.strategy import choose_strategy
-
     for name in ("TF_CONFIG", "TPU_NAME"):
         monkeypatch.delenv(name, raising=False)
     (here,) = tf.config.list_logical_devices("CPU")
@@ -48,23 +45,17 @@ def test_a_single_gpu_is_given_its_batches_ahead(monkeypatch):
 
 
 def test_several_workers_need_tf_config(monkeypatch):
-    from trainer.strategy import choose_strategy
-
     monkeypatch.delenv("TF_CONFIG", raising=False)
     with pytest.raises(UserError, match="TF_CONFIG names no workers"):
         choose_strategy(config(distribution="multi_worker"))
 
 
 def test_one_worker_alone_is_no_cluster(monkeypatch):
-    from trainer.strategy import choose_strategy
-
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": {"worker": ["localhost:1"]}}))
     assert choose_strategy(config()).num_replicas_in_sync == 1
 
 
 def test_a_tpu_that_is_not_there_is_an_error(monkeypatch):
-    from trainer.strategy import choose_strategy
-
     monkeypatch.delenv("TPU_NAME", raising=False)
     with pytest.raises(UserError, match="training.distribution is tpu, but none was found"):
         choose_strategy(config(distribution="tpu"))
@@ -75,10 +66,6 @@ def test_a_tpu_that_is_not_there_is_an_error(monkeypatch):
     [("auto", "float32"), ("float32", "float32"), ("bfloat16", "mixed_bfloat16"), ("float16", "mixed_float16")],
 )
 def test_precision_is_set_for_the_layers_built_and_then_given_back(asked, policy):
-    import keras
-
-    from trainer.strategy import precision
-
     before = keras.config.dtype_policy().name
     with precision(config(mixed_precision=asked)) as name:
         assert name == policy
@@ -91,10 +78,6 @@ def test_precision_is_set_for_the_layers_built_and_then_given_back(asked, policy
     [([(9, 0)], "mixed_bfloat16"), ([(7, 5), (8, 0)], "mixed_float16"), ([(6, 1)], "float32"), ([], "float32")],
 )
 def test_auto_precision_goes_by_the_weakest_gpu(monkeypatch, capabilities, policy):
-    import tensorflow as tf
-
-    from trainer.strategy import precision
-
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: capabilities if kind == "GPU" else [])
     monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: {"compute_capability": gpu})
     with precision(config()) as name:
@@ -108,28 +91,27 @@ import tensorflow as tf
 if sys.argv[2] == "mirrored":
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-from trainer.run_fn import run_fn
+from fullpass.trainer.run_fn import run_fn
 run_fn(pickle.load(open(sys.argv[1], "rb")))
 """
 
 
-def start(planted, folder: Path, how: str, environment: dict[str, str] | None = None, **training) -> subprocess.Popen:
+def start(
+    planted, folder: Path, how: str, environment: dict[str, str] | None = None, **training
+) -> warm_process.Process:
     folder.mkdir()
-    training = {"epochs": 3, "learning_rate": 0.01, "batch_size": 100, "distribution": how} | training
+    # Replicas draw masks of their own: without them, the same rows give the same updates.
+    fixed = {"epochs": 3, "learning_rate": 0.01, "batch_size": 100, "mask_rate": 0.0}
+    training = fixed | {"distribution": how} | training
     (folder / "args").write_bytes(pickle.dumps(planted("binary").fn_args(folder, model="linear", training=training)))
-    root = Path(__file__).resolve().parents[2]
-    return subprocess.Popen(
-        [sys.executable, "-c", RUN, str(folder / "args"), how],
-        cwd=root,
-        env={**os.environ, **(environment or {})},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = [sys.executable, "-c", RUN, str(folder / "args"), how]
+    with (folder / "errors").open("w") as errors:
+        return warm_process.Process(command, cwd=REPOSITORY, env={**os.environ, **(environment or {})}, stderr=errors)
 
 
-def finish(process: subprocess.Popen) -> None:
-    _, errors = process.communicate(timeout=600)
-    assert process.returncode == 0, errors[-3000:]
+def finish(processes: dict[Path, warm_process.Process]) -> None:
+    for folder, process in processes.items():
+        assert process.wait(600) == 0, (folder / "errors").read_text()[-3000:]
 
 
 def record(folder: Path) -> dict:
@@ -140,12 +122,12 @@ def record(folder: Path) -> dict:
 def test_replicas_and_workers_learn_what_one_device_learns(planted, tmp_path):
     """The same global batches give the same updates, however they are spread; worker 0 is the one that exports."""
     workers = two_addresses()
-    processes = [start(planted, tmp_path / how, how) for how in ("one_device", "mirrored")]
+    processes = {tmp_path / how: start(planted, tmp_path / how, how) for how in ("one_device", "mirrored")}
     for index in range(2):
         task = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
-        processes.append(start(planted, tmp_path / str(index), "auto", {"TF_CONFIG": json.dumps(task)}))
-    for process in processes:
-        finish(process)
+        environment = {"TF_CONFIG": json.dumps(task)}
+        processes[tmp_path / str(index)] = start(planted, tmp_path / str(index), "auto", environment)
+    finish(processes)
     one, mirrored, chief = (record(tmp_path / name) for name in ("one_device", "mirrored", "0"))
     assert [found["devices"] for found in (one, mirrored, chief)] == ["CPU", "2 x CPU", "2 x CPU"]
     for found in (mirrored, chief):
@@ -161,30 +143,36 @@ import json, os, sys
 os.environ.update(TF_USE_LEGACY_KERAS="0", TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="-1")
 import tensorflow as tf
 import tensorflow_transform as tft
-from trainer.config import TrainingConfig
-from trainer.order import Order
-from trainer.sharing import share_of
-from trainer.split import load_split
-from trainer.strategy import choose_strategy
-from trainer.workers import Workers
+from fullpass.trainer.config import TrainingConfig
+from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.fit.sharding import load_shard
+from fullpass.preprocessing.errors import UserError
+from fullpass.trainer.input.input_plan import ReadingPlan
+from fullpass.trainer.input.load_split import RowSpec, load_split
+from fullpass.trainer.fit.strategy import choose_strategy
+from fullpass.trainer.fit.worker_channel import Workers
 graph, even, few, damaged = json.loads(sys.argv[1])
 workers = Workers(choose_strategy(TrainingConfig()))
 spec = tft.TFTransformOutput(graph).transformed_feature_spec()
 wanted = {name: spec[name] for name in ("row_id", "label", "example_weight")}
 decode = lambda serialized: tf.io.parse_example(serialized, wanted)
 found = []
-for files, bad_records in ((even, 0), (few, 0), (damaged, 2)):
+rows = RowSpec(decode, lambda block: block, "binary", 2)
+for files in (even, few):
     for limit in (0, 10**9):
-        options = {"task": "binary", "classes": 2, "readers": 2, "memory_limit": limit,
-                   "complete": lambda block: block, "bad_records": bad_records}
-        share = share_of(files, workers, lambda own: load_split("train", own, decode, **options), 2)
-        batches = share.batches(Order(batch_size=32, shuffle=100, seed=3))
+        plan = ReadingPlan(2, limit)
+        shard = load_shard(files, workers, lambda own: load_split("train", own, rows, plan), 2)
+        batches = shard.batches(Order(batch_size=32, shuffle=100, seed=3))
         seen = []
         for features, _, weight in batches.begin(1, 0).take(batches.steps * workers.replicas):
             seen += [int(row) for row, w in zip(features["row_id"], weight) if w > 0]
-        counts = [share.counts.rows, *share.counts.class_rows.tolist(), share.counts.damaged]
-        found.append({"by_file": share.by_file, "steps": batches.steps, "seen": seen, "counts": counts,
-                      "files": len(share.split.files)})
+        counts = [shard.counts.rows, *shard.counts.class_rows.tolist()]
+        found.append({"by_file": shard.by_file, "steps": batches.steps, "seen": seen, "counts": counts,
+                      "files": len(shard.split.files)})
+try:
+    load_shard(damaged, workers, lambda own: load_split("train", own, rows, ReadingPlan(2)), 2)
+except UserError as error:
+    found.append(str(error))
 print(json.dumps(found))
 """
 
@@ -192,8 +180,6 @@ print(json.dumps(found))
 @pytest.fixture
 def even(planted, tmp_path):
     """Returns the planted rows, 1,000 of them, in four plain files of nearly one size."""
-    import tensorflow as tf
-
     copy = replace(planted("binary"), directory=tmp_path / "even")
     shutil.copytree(planted("binary").directory, copy.directory)
     records = []
@@ -214,13 +200,6 @@ def two_addresses() -> list[str]:
         return [f"localhost:{s.getsockname()[1]}" for s in (a, b)]
 
 
-def row_ids(path: str) -> list[int]:
-    import tensorflow as tf
-
-    records = tf.data.TFRecordDataset(path).as_numpy_iterator()
-    return [tf.train.Example.FromString(r).features.feature["row_id"].int64_list.value[0] for r in records]
-
-
 def with_damage(path: str, numbers: set[int], target: Path) -> str:
     """Writes a copy of a plain TFRecord file with a wrong byte in some of its records, counted from 0."""
     data, offset, number = bytearray(Path(path).read_bytes()), 0, 0
@@ -236,36 +215,30 @@ def with_damage(path: str, numbers: set[int], target: Path) -> str:
 @pytest.mark.integration
 def test_two_workers_see_every_example_of_an_epoch_once(planted, even, tmp_path):
     whole = even.files("transformed", "train")
-    # One record of the first worker's share and two of the second's cannot be read.
-    damaged = [
-        with_damage(path, numbers, tmp_path / f"damaged-{number}")
-        for number, (path, numbers) in enumerate(zip(whole, ({3}, {0, 9}, set(), set()), strict=True))
-    ]
+    # One record of the first worker's shard cannot be read.
+    damaged = [with_damage(whole[0], {3}, tmp_path / "damaged"), *whole[1:]]
     files = [whole, planted("binary").files("transformed", "train")[:1], damaged]
-    root, workers = Path(__file__).resolve().parents[2], two_addresses()
-    processes = []
+    root, workers = REPOSITORY, two_addresses()
+    processes = {}
     for index in range(2):
         task = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
         command = [sys.executable, "-c", SHARE, json.dumps([even.graph, *files])]
         environment = {**os.environ, "TF_CONFIG": json.dumps(task)}
-        processes.append(subprocess.Popen(command, cwd=root, env=environment, stdout=-1, stderr=-1, text=True))
+        output = tmp_path / f"printed-{index}"
+        with output.open("w") as printed:
+            processes[output] = warm_process.Process(command, cwd=root, env=environment, stdout=printed)
     answers = []
-    for process in processes:
-        out, errors = process.communicate(timeout=600)
-        assert process.returncode == 0, errors[-3000:]
-        answers.append(json.loads(out.splitlines()[-1]))
+    for output, process in processes.items():
+        assert process.wait(600) == 0
+        answers.append(json.loads(output.read_text().splitlines()[-1]))
     likes = sum(row["likes"] == "yes" for row in even.rows["train"])
-    left = sorted(set(range(1000)) - {row_ids(whole[0])[3], row_ids(whole[1])[0], row_ids(whole[1])[9]})
     for first, second in zip(*(answer[:2] for answer in answers), strict=True):
         assert first["by_file"] and second["by_file"] and first["files"] == second["files"] == 2
         assert sorted(first["seen"] + second["seen"]) == list(range(1000))
         assert first["steps"] == second["steps"] == 16
-        assert first["counts"] == second["counts"] == [1000, 1000 - likes, likes, 0]
-    for first, second in zip(*(answer[4:] for answer in answers), strict=True):
-        assert first["by_file"] and second["by_file"]
-        assert sorted(first["seen"] + second["seen"]) == left
-        assert first["counts"][0] == second["counts"][0] == 997
-        assert first["counts"][-1] == second["counts"][-1] == 3
+        assert first["counts"] == second["counts"] == [1000, 1000 - likes, likes]
+    assert f"{damaged[0]}: record 4 cannot be read, at byte" in answers[0][4]
+    assert answers[1][4] == "worker 0 could not read its shard of the data; its log says why."
     for first, second in zip(*(answer[2:4] for answer in answers), strict=True):
         assert not first["by_file"] and first["files"] == second["files"] == 1
         assert sorted(first["seen"] + second["seen"]) == list(range(0, 1000, 2))
@@ -278,13 +251,13 @@ def test_workers_with_files_of_their_own_learn_what_one_device_learns(even, tmp_
     workers = two_addresses()
     # Adam makes a whole step of a gradient that is nothing but rounding; sgd tells rounding from a difference.
     training = {"batch_size": 1010, "epochs": 4, "optimizer": "sgd", "learning_rate": 0.1}
-    processes = [start(lambda _: even, tmp_path / "one", "one_device", **training)]
+    processes = {tmp_path / "one": start(lambda _: even, tmp_path / "one", "one_device", **training)}
     for index in range(2):
         task = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
         environment = {"TF_CONFIG": json.dumps(task)}
-        processes.append(start(lambda _: even, tmp_path / str(index), "auto", environment, **training))
-    for process in processes:
-        finish(process)
+        folder = tmp_path / str(index)
+        processes[folder] = start(lambda _: even, folder, "auto", environment, **training)
+    finish(processes)
     one, chief = record(tmp_path / "one"), record(tmp_path / "0")
     assert (one["input_shared_by"], chief["input_shared_by"], chief["steps_per_epoch"]) == ("file", "file", 1)
     for name in ("loss", "val_log_loss", "val_auc"):
@@ -294,16 +267,12 @@ def test_workers_with_files_of_their_own_learn_what_one_device_learns(even, tmp_
 
 
 def test_mirrored_without_gpus_is_an_error():
-    from trainer.strategy import choose_strategy
-
     with pytest.raises(UserError, match="training.distribution is mirrored, but there is no GPU here"):
         choose_strategy(config(distribution="mirrored"))
 
 
 @pytest.mark.parametrize(("scaling", "size", "rate"), [("none", 25, 0.1), ("linear", 100, 0.4), ("sqrt", 100, 0.2)])
 def test_what_four_devices_change(scaling, size, rate):
-    from trainer.optimizer import replica_batch_size, scaled_learning_rate
-
     training = config(batch_size=100, learning_rate=0.1, scaling=scaling)
     assert replica_batch_size(training, 10_000, 4) == size
     assert scaled_learning_rate(training, 4).learning_rate == pytest.approx(rate)
@@ -311,8 +280,6 @@ def test_what_four_devices_change(scaling, size, rate):
 
 @pytest.mark.parametrize(("sizes", "parts"), [([5, 1, 4, 2, 3], 2), ([1], 3), ([2] * 7, 3)])
 def test_files_are_divided_by_their_bytes(sizes, parts):
-    from trainer.sharing import divide
-
     found = divide(sizes, parts)
     assert sorted(number for part in found for number in part) == list(range(len(sizes)))
     totals = [sum(sizes[number] for number in part) for part in found]

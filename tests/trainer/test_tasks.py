@@ -1,7 +1,12 @@
 """Losses, starting points and scores against numpy."""
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
+
+from fullpass.trainer.input.split_counts import SplitCounts
+from fullpass.trainer.models.tasks import logit_columns, loss_of, probabilities_of, with_head
 
 LOGITS = np.array([[2.0], [-1.0], [0.5]], np.float32)
 LABELS = np.array([1.0, 0.0, 0.0], np.float32)
@@ -20,10 +25,6 @@ def softmax(z):
 
 
 def loss(task, labels, logits, *, smoothing=0.0, deviation=1.0) -> np.ndarray:
-    import tensorflow as tf
-
-    from trainer.tasks import loss_of
-
     function = loss_of(task, label_smoothing=smoothing, label_deviation=deviation)
     return function(tf.constant(labels), tf.constant(logits)).numpy()
 
@@ -61,13 +62,8 @@ def test_a_regression_is_measured_in_deviations():
 
 def start(task, class_weight, weight, factors=(), mean=0.0, deviation=0.0) -> np.ndarray:
     """Returns what a model whose network gives 0 scores at first."""
-    import keras
-
-    from trainer.counts import Counts
-    from trainer.tasks import logit_columns, with_head
-
     columns = logit_columns(task, len(class_weight))
-    counts = Counts(
+    counts = SplitCounts(
         rows=10,
         weightless=0,
         class_rows=np.array(class_weight, int),
@@ -102,8 +98,6 @@ def test_a_new_regression_predicts_the_mean():
 
 
 def test_probabilities():
-    from trainer.tasks import probabilities_of
-
     np.testing.assert_allclose(probabilities_of("binary", LOGITS)[:, 1], sigmoid(LOGITS[:, 0]), rtol=1e-6)
     np.testing.assert_allclose(np.sum(probabilities_of("binary", LOGITS), axis=1), 1)
     logits = np.array([[1.0, 2.0]], np.float32)
@@ -112,7 +106,5 @@ def test_probabilities():
 
 
 def test_no_probability_is_exactly_0_or_1():
-    from trainer.tasks import probabilities_of
-
     found = probabilities_of("binary", np.array([[100.0], [-100.0]], np.float32)).numpy()
     assert (found > 0).all() and (found < 1).all()

@@ -7,6 +7,11 @@ import math
 from types import SimpleNamespace
 
 import pytest
+import tensorflow as tf
+
+from fullpass.trainer.diagnosis import trials
+from fullpass.trainer.diagnosis.candidates import Candidate
+from fullpass.trainer.diagnosis.rates import Rate, drain
 
 pytestmark = pytest.mark.integration
 
@@ -18,14 +23,11 @@ FIRST = 0.004
 @pytest.fixture
 def tried(monkeypatch):
     """Returns `tried({text of a setting: seconds of a row in an epoch})`: the trials, and what was measured."""
-    from trainer.diagnosis import trials
-    from trainer.diagnosis.candidates import Candidate
-    from trainer.diagnosis.rates import Rate
 
     def run(row_seconds: dict[str, float], *, seconds: float = 100.0, deadline: float = math.inf, others=()):
         measured = []
 
-        def setting_of(_, changes):
+        def input_settings(_, changes):
             reading = "rewritten" if any(path.startswith("data.") for path in changes) else "as written"
             name = ", ".join(f"{path}: {value}" for path, value in changes.items()) or "as written"
             return SimpleNamespace(name=name, first_reading=reading)
@@ -38,10 +40,10 @@ def tried(monkeypatch):
             measured.append(setting.name)
             return Rate(1000, 1000 * row_seconds[setting.name], 0.0, 0)
 
-        for function in (setting_of, read_once, run_epochs):
+        for function in (input_settings, read_once, run_epochs):
             monkeypatch.setattr(trials, function.__name__, function)
         subject = SimpleNamespace(
-            training=SimpleNamespace(config=SimpleNamespace(training=SimpleNamespace(epochs=EPOCHS)))
+            spec=SimpleNamespace(config=SimpleNamespace(training=SimpleNamespace(most_epochs=EPOCHS)))
         )
         wanted = [Candidate(changes, "it may help") for changes in others]
         return trials.try_settings(subject, wanted, seconds, deadline), measured
@@ -105,9 +107,5 @@ def test_past_the_deadline_one_setting_is_tried_once(tried):
 
 
 def test_whole_passes_are_measured_where_that_is_asked_for():
-    import tensorflow as tf
-
-    from trainer.diagnosis.rates import drain
-
     rate = drain(tf.data.Dataset.range(5), lambda _: 10, 1.0, passes_of=50)
     assert rate.rows >= 50 and rate.rows % 50 == 0

@@ -4,10 +4,18 @@ import json
 import shutil
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from preprocessing.errors import UserError
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.ids import Embedding
+from fullpass.preprocessing.features.outputs import Output
+from fullpass.trainer.fit.warm_start import BaseExport, keep_encodings, read_base
+from fullpass.trainer.models.model_inputs import encode, encoded_axis, keras_inputs
+from fullpass.trainer.models.weight_axes import LOGITS, stands_for
+from fullpass.trainer.run_fn import run_fn
 from tests.trainer.conftest import VOCABULARIES, planted_rows, prepare_by_hand, to_examples
 
 pytestmark = pytest.mark.integration
@@ -32,8 +40,6 @@ def grown(tmp_path_factory):
 
 def train(prepared, folder: Path, base=None, model="wide_deep", **training):
     """Trains, and returns the export and training.json."""
-    from trainer.run_fn import run_fn
-
     args = prepared.fn_args(folder, model=model, training={"warm_start": "blessed" if base else "none", **training})
     args.base_model = str(base) if base else None
     run_fn(args)
@@ -41,16 +47,12 @@ def train(prepared, folder: Path, base=None, model="wide_deep", **training):
 
 
 def scores(export: Path, rows) -> np.ndarray:
-    import tensorflow as tf
-
     signature = tf.saved_model.load(str(export)).signatures["serving_default"]
     return signature(examples=tf.constant(to_examples(rows)))["scores"].numpy()
 
 
 def weights(export: Path) -> dict[str, np.ndarray]:
     """Returns the variables of an export by the names that it gives them."""
-    import tensorflow as tf
-
     reader = tf.train.load_checkpoint(str(export / "variables" / "variables"))
     listed = json.loads((export / "assets.extra" / "weights.json").read_text())["weights"]
     return {w["name"]: reader.get_tensor(f"weights/{w['variable']}/.ATTRIBUTES/VARIABLE_VALUE") for w in listed}
@@ -170,18 +172,53 @@ def test_a_model_of_the_users_own_begins_from_an_export_too(planted, grown, tmp_
 
 
 def build_own(inputs, task, classes, options):
-    import keras
-
-    from trainer.inputs import encode, keras_inputs
-
     x = keras.layers.Dense(8, activation="relu")(keras.layers.Concatenate()(encode(inputs)))
+    return keras.Model(keras_inputs(inputs), keras.layers.Dense(classes)(x))
+
+
+def test_a_new_architecture_that_states_what_its_weights_stand_for_begins_by_meaning(planted, grown, tmp_path):
+    model = {"kind": "module", "function": "tests.trainer.test_warm_start:build_toy"}
+    base, _ = train(planted("binary"), tmp_path / "base", model=model, epochs=1)
+    export, record = train(grown, tmp_path / "moved", base, model=model, **STILL)
+    said = {w["weight"]: w["outcome"] for w in record["warm_start"]["weights"]}
+    assert said["first/kernel"] == "partly" and said["second/kernel"] == said["third/kernel"] == "taken"
+    before, after = (weights(e)["first/kernel"] for e in (base, export))
+    # Rows of one-hot kinds, behind the numbers and the ids that come before them, go where their tokens went.
+    starts = [first_row(e, "kind_xf") for e in (base, export)]
+    for token in ("a", "b", "c"):
+        rows = [start + 2 + tokens(e, "kind").index(token) for start, e in zip(starts, (base, export), strict=True)]
+        np.testing.assert_array_equal(after[rows[1]], before[rows[0]], token)
+    np.testing.assert_array_equal(weights(export)["third/kernel"], weights(base)["third/kernel"])
+
+
+def first_row(export: Path, feature: str) -> int:
+    features = json.loads((export / "assets.extra" / "weights.json").read_text())["features"]
+    names = [segment["of"] for segment in features]
+    return sum(segment["rows"] for segment in features[: names.index(feature)])
+
+
+def build_toy(inputs, task, classes, options):
+    x = keras.layers.Concatenate()(encode(inputs))
+    x = stands_for(keras.layers.Dense(8, name="first"), kernel=(encoded_axis(inputs), None))(x)
+    x = stands_for(keras.layers.Dense(4, name="second"))(x)
+    third = stands_for(keras.layers.Dense(classes, name="third"), kernel=(None, LOGITS), bias=(LOGITS,))
+    return keras.Model(keras_inputs(inputs), third(x))
+
+
+def test_a_meaning_that_does_not_fit_a_weight_is_refused(planted, tmp_path):
+    model = {"kind": "module", "function": "tests.trainer.test_warm_start:build_wrong"}
+    with pytest.raises(UserError, match=r"weight 'kernel' of layer 'first' has the shape .* for \(1, 8\).*stands_for"):
+        train(planted("binary"), tmp_path, model=model, epochs=1)
+
+
+def build_wrong(inputs, task, classes, options):
+    first = stands_for(keras.layers.Dense(8, name="first"), kernel=(LOGITS, None))
+    x = first(keras.layers.Concatenate()(encode(inputs)))
     return keras.Model(keras_inputs(inputs), keras.layers.Dense(classes)(x))
 
 
 def test_without_a_blessed_model_it_begins_cold(planted, tmp_path):
     prepared = planted("binary")
-    from trainer.run_fn import run_fn
-
     args = prepared.fn_args(tmp_path, model="linear", training={"warm_start": "blessed", "epochs": 1})
     run_fn(args)
     said = json.loads((tmp_path / "model_run" / "training.json").read_text())["warm_start"]
@@ -189,8 +226,6 @@ def test_without_a_blessed_model_it_begins_cold(planted, tmp_path):
 
 
 def test_a_folder_that_is_no_export_is_named(tmp_path):
-    from trainer.warm_start import read_base
-
     with pytest.raises(UserError, match="is no exported model"):
         read_base(str(tmp_path))
     (tmp_path / "saved_model.pb").write_bytes(b"")
@@ -199,11 +234,7 @@ def test_a_folder_that_is_no_export_is_named(tmp_path):
 
 
 def test_a_base_keeps_the_encodings_that_were_left_open():
-    from preprocessing.feature import Embedding
-    from preprocessing.outputs import Output
-    from trainer.warm_start import Base, keep_encodings
-
-    base = Base("", {}, (), {"a": "one_hot", "b": 12, "c": 12, "d": 12}, {}, "")
+    base = BaseExport("", {}, (), {"a": "one_hot", "b": 12, "c": 12, "d": 12}, {}, "")
     outputs = [
         Output("a", "a", "ids"),
         Output("b", "b", "ids"),

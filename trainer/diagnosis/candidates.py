@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from preprocessing.cores import usable_cores
-from trainer.diagnosis.settings import Changes, Setting, fits, readers_of, setting_of
-from trainer.diagnosis.stages import DECOMPRESS, ONCE, OPEN, READ, TRANSFORM
-from trainer.diagnosis.subject import Subject
-from trainer.input_plan import MOST_READERS
+from fullpass.preprocessing.cores import usable_cores
+from fullpass.trainer.diagnosis.input_settings import Changes, InputSettings, fits, input_settings, readers_of
+from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining
+from fullpass.trainer.diagnosis.stages import DECOMPRESS, ONCE, OPEN, READ, TRANSFORM
+from fullpass.trainer.input.input_plan import MOST_READERS
 
 _SMALL_FILE_BYTES = 1 << 20
 _MANY_FILES = 10
@@ -21,9 +21,9 @@ class Candidate:
     """Settings to try.
 
     Attributes:
-        changes: path in the YAML -> value.
-        why: what it would spare, in words.
-        spares: the stages that it makes shorter.
+        changes: The values to try, by path in the YAML.
+        why: The reason to try it, as shown in the report.
+        spares: The stages that it makes shorter.
     """
 
     changes: Changes
@@ -32,7 +32,7 @@ class Candidate:
 
     @property
     def learns_alike(self) -> bool:
-        """Whether the model learns from the same updates as before."""
+        """Whether the candidate leaves the updates that the model learns from unchanged."""
         return BATCH_SIZE not in self.changes
 
     @property
@@ -41,55 +41,57 @@ class Candidate:
         return ", ".join(f"{path}: {value}" for path, value in self.changes.items()) or "as written"
 
 
-def candidates(subject: Subject, slowest: str) -> list[Candidate]:
-    """Returns what is worth trying, the likeliest to help first.
+def candidates(profiled: ProfiledTraining, slowest: str) -> list[Candidate]:
+    """Returns the candidates to measure, the most promising first.
 
     Args:
-        subject: what is diagnosed.
-        slowest: the stage that takes longest.
+        profiled: The training that is diagnosed.
+        slowest: The stage that takes longest.
     """
-    setting = setting_of(subject, {})
-    found = [*_places(subject), *_cache(subject, setting), *_records(subject), *_readers(subject, setting)]
+    setting = input_settings(profiled, {})
+    found = [*_places(profiled), *_cache(profiled, setting), *_records(profiled), *_readers(profiled, setting)]
     return [*sorted(found, key=lambda candidate: slowest not in candidate.spares), *_batch_size(setting)]
 
 
-def _places(subject: Subject) -> Iterator[Candidate]:
-    placement, config = subject.placement, subject.training.preprocessing
+def _places(profiled: ProfiledTraining) -> Iterator[Candidate]:
+    placement, config = profiled.placement, profiled.spec.preprocessing
     if placement.at_input and not placement.in_model:
-        changes = {f"features.{name}.place": "transform" for name, f in config.features.items() if f.place == "input"}
-        if config.place == "input":
-            changes["input.place"] = "transform"
+        changes = {
+            f"features.{name}.compute_at": "transform" for name, f in config.features.items() if f.compute_at == "input"
+        }
+        if config.compute_at == "input":
+            changes["input.compute_at"] = "transform"
         yield Candidate(changes, "features are computed once, as the examples are written", (TRANSFORM,))
 
 
-def _cache(subject: Subject, setting: Setting) -> Iterator[Candidate]:
-    cache = subject.training.config.input.cache
-    fraction = subject.training.config.input.memory_fraction
+def _cache(profiled: ProfiledTraining, setting: InputSettings) -> Iterator[Candidate]:
+    cache = profiled.spec.config.input.cache
+    fraction = profiled.spec.config.input.memory_fraction
     if setting.kept == "files":
         yield Candidate(
             {"input.cache": "auto"}, "rows are kept between epochs, in memory where they fit, else on disk", ONCE
         )
-    elif setting.kept == "disk" and cache == "disk" and fits(subject, fraction):
+    elif setting.kept == "disk" and cache == "disk" and fits(profiled, fraction):
         yield Candidate({"input.cache": "auto"}, "rows fit in memory")
-    elif setting.kept == "disk" and fits(subject, 2 * fraction) and fraction <= 0.4:
+    elif setting.kept == "disk" and fits(profiled, 2 * fraction) and fraction <= 0.4:
         yield Candidate({"input.memory_fraction": 2 * fraction}, "rows fit in so much of the free memory")
 
 
-def _records(subject: Subject) -> Iterator[Candidate]:
-    training, files = subject.training, subject.training.files
+def _records(profiled: ProfiledTraining) -> Iterator[Candidate]:
+    training, files = profiled.training, profiled.training.files
     if any(file.endswith(".gz") for file in files):
         yield Candidate(
             {"data.records.compression": "none"}, "nothing is decompressed; the records take more room", (DECOMPRESS,)
         )
-    if len(files) > _MANY_FILES and subject.bytes / len(files) < _SMALL_FILE_BYTES:
+    if len(files) > _MANY_FILES and profiled.bytes / len(files) < _SMALL_FILE_BYTES:
         larger = {"data.records.shard_mb": max(_SHARD_MB, training.records.shard_mb)}
         if training.records.readers > 1:
             larger["data.records.readers"] = 1
         yield Candidate(larger, "fewer and larger files are opened", (OPEN,))
 
 
-def _readers(subject: Subject, setting: Setting) -> Iterator[Candidate]:
-    files, given = len(setting.source.files), subject.training.config.input.readers
+def _readers(profiled: ProfiledTraining, setting: InputSettings) -> Iterator[Candidate]:
+    files, given = len(setting.source.files), profiled.spec.config.input.readers
     auto = readers_of("auto", files)
     tried = {min(files, MOST_READERS, number) for number in (4 * setting.readers, 2 * usable_cores())}
     if given != "auto" and auto > setting.readers:
@@ -100,7 +102,7 @@ def _readers(subject: Subject, setting: Setting) -> Iterator[Candidate]:
             yield Candidate({"input.readers": readers}, "more files are read at the same time", (READ, DECOMPRESS))
 
 
-def _batch_size(setting: Setting) -> Iterator[Candidate]:
+def _batch_size(setting: InputSettings) -> Iterator[Candidate]:
     for factor in (2, 4):
         if setting.batch_size * factor <= _LARGEST_BATCH:
             why = "updates are fewer and larger, which changes what is learned"

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from preprocessing.cores import usable_cores
-from trainer.diagnosis.candidates import Candidate, candidates
-from trainer.diagnosis.rates import Rate
-from trainer.diagnosis.settings import Setting, setting_of
-from trainer.diagnosis.stages import MODEL, Stage, stages
-from trainer.diagnosis.subject import Subject, Training
-from trainer.diagnosis.trials import Trial, try_settings
-from trainer.strategy import describe
+from fullpass.preprocessing.cores import usable_cores
+from fullpass.trainer.diagnosis.candidates import Candidate, candidates
+from fullpass.trainer.diagnosis.input_settings import InputSettings, input_settings
+from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining, Training
+from fullpass.trainer.diagnosis.rates import Rate
+from fullpass.trainer.diagnosis.stages import MODEL, Stage, stages
+from fullpass.trainer.diagnosis.trials import Trial, try_settings
+from fullpass.trainer.fit.strategy import describe_devices
 
 INPUT_BOUND, PARTLY = 0.20, 0.05
 """Shares of a training's time in which the model waits for input: the thresholds of TensorFlow Profiler's analyzer of
@@ -29,27 +29,27 @@ class Diagnosis:
     """Where the time of a training goes.
 
     Attributes:
-        rows: of the train split.
-        files: it lies in.
-        bytes: they take.
-        sampled: rows of the sample.
-        setting: how rows reach the model as the YAML says.
-        epochs: of training, at most; the first reading is spread over them.
-        devices: that the model was measured on.
-        cores: of the machine.
-        stages: each alone.
-        written: the training as the YAML says, with all stages together.
-        epoch_rate: of it, the updates alone, without the first reading.
-        trials: settings tried, the fastest first.
-        untried: settings for which there was no time.
-        served: whether `input.service` lets other machines read and parse, which is not measured.
+        rows: The rows of the train split.
+        files: The number of its files.
+        bytes: The bytes of its files.
+        sampled: The rows of the sample.
+        setting: How rows reach the model as the YAML says.
+        epochs: The epochs of training, at most; the first reading is spread over them.
+        devices: The devices that the model was measured on.
+        cores: The cores of the machine.
+        stages: The cost of each stage alone.
+        written: The training as the YAML says, with all stages together.
+        epoch_rate: The rate of its updates alone, without the first reading.
+        trials: The settings that were tried, the fastest first.
+        untried: The settings for which there was no time.
+        served: Whether `input.service` lets other machines read and parse, which is not measured.
     """
 
     rows: int
     files: int
     bytes: int
     sampled: int
-    setting: Setting
+    setting: InputSettings
     epochs: int
     devices: str
     cores: int
@@ -62,20 +62,20 @@ class Diagnosis:
 
     @property
     def step_seconds(self) -> float:
-        """An update with all of its input, the first reading included."""
+        """The seconds of an update with all of its input, the first reading included."""
         return self.setting.batch_size / self.written.per_second
 
     @property
     def model_seconds(self) -> float:
-        """An update alone: what would be left if the input cost nothing."""
+        """The seconds of an update alone, as if the input cost nothing."""
         return next(stage.step_seconds for stage in self.stages if stage.name == MODEL)
 
     @property
     def lost(self) -> float:
         """The share of the training's time that input costs it, 0 .. 1.
 
-        That is the wait, and no more than what lies between a step with input and one without: where few cores do both,
-        a batch may come late because the model itself has held them.
+        This is the wait, limited to the difference between a step with input and one without: where few cores do both,
+        a batch may come late because the model itself occupies them.
         """
         return min(self.written.wait, max(0.0, 1 - self.model_seconds / self.step_seconds))
 
@@ -88,18 +88,18 @@ class Diagnosis:
 
     @property
     def stage(self) -> Stage:
-        """The stage to look at: of the input where the model waits for it, else the model."""
+        """The slowest stage: of the input where the model waits for it, else the model."""
         wanted = [stage for stage in self.stages if (stage.name == MODEL) == (self.bound == "compute-bound")]
         return max(wanted, key=lambda stage: stage.step_seconds)
 
     @property
     def best(self) -> Trial | None:
-        """The fastest setting that is worth it and changes nothing of what is learned."""
+        """The fastest recommended setting that does not change what the model learns."""
         return _best(trial for trial in self.trials if trial.candidate.learns_alike)
 
     @property
     def best_batch_size(self) -> Trial | None:
-        """The fastest batch size that is worth it; it changes what is learned."""
+        """The fastest recommended batch size; it changes what the model learns."""
         return _best(trial for trial in self.trials if not trial.candidate.learns_alike)
 
 
@@ -107,9 +107,9 @@ def diagnose_training(training: Training, *, seconds: float, say: Callable[[str]
     """Measures a training's input and model for about `seconds`; building the model and its graph comes on top.
 
     Args:
-        training: what is diagnosed.
-        seconds: for all measurements together.
-        say: told what is being measured.
+        training: The training to diagnose.
+        seconds: The time budget of all measurements together.
+        say: Is called with the name of each measurement as it begins.
 
     Raises:
         UserError: The examples are not those of the YAML, or there are none.
@@ -117,32 +117,32 @@ def diagnose_training(training: Training, *, seconds: float, say: Callable[[str]
     deadline = time.perf_counter() + seconds
     with tempfile.TemporaryDirectory(prefix="fullpass-diagnose-") as folder:
         say("a sample of the records")
-        subject = Subject(training, Path(folder), _SAMPLE_SHARE * seconds)
-        setting = setting_of(subject, {})
+        profiled = ProfiledTraining(training, Path(folder), _SAMPLE_SHARE * seconds)
+        setting = input_settings(profiled, {})
         say("each stage alone")
-        alone = stages(subject, setting, _STAGE_SHARE * seconds)
-        wanted = candidates(subject, max(alone, key=lambda stage: stage.step_seconds).name)
+        alone = stages(profiled, setting, _STAGE_SHARE * seconds)
+        wanted = candidates(profiled, max(alone, key=lambda stage: stage.step_seconds).name)
         left = (1 - _SAMPLE_SHARE - _STAGE_SHARE) * seconds
-        found = try_settings(subject, wanted, left, deadline, say)
+        found = try_settings(profiled, wanted, left, deadline, say)
         return Diagnosis(
             rows=training.rows,
             files=len(training.files),
-            bytes=subject.bytes,
-            sampled=subject.sampled,
+            bytes=profiled.bytes,
+            sampled=profiled.sampled,
             setting=setting,
-            epochs=training.config.training.epochs,
-            devices=describe(tf.distribute.get_strategy()),
+            epochs=training.spec.config.training.most_epochs,
+            devices=describe_devices(tf.distribute.get_strategy()),
             cores=usable_cores(),
             stages=tuple(alone),
             written=found.written,
             epoch_rate=found.epoch_rate,
             trials=tuple(sorted(found.trials, key=lambda trial: -trial.gain)),
             untried=tuple(found.untried),
-            served=training.config.input.service is not None,
+            served=training.spec.config.input.service is not None,
         )
 
 
 def _best(trials: Iterable[Trial]) -> Trial | None:
-    """Returns the fastest that is worth it, of those that were looked at most often."""
+    """Returns the fastest recommended trial among those measured in the most rounds."""
     worth = [trial for trial in trials if trial.worth_it]
     return max(worth, key=lambda trial: (trial.rounds, trial.gain), default=None)

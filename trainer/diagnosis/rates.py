@@ -1,4 +1,4 @@
-"""How fast something is, how many cores it keeps busy and how much memory it takes."""
+"""Measures how fast something is, how many cores it keeps busy and how much memory it takes."""
 
 import threading
 import time
@@ -9,7 +9,7 @@ from typing import Any, Self
 import psutil
 import tensorflow as tf
 
-from trainer.steps import Loop
+from fullpass.trainer.fit.steps import Loop
 
 _SAMPLE_SECONDS = 0.02
 _CALL_SECONDS = 0.1
@@ -20,14 +20,14 @@ _LATE = 2.0
 
 @dataclass(frozen=True)
 class Rate:
-    """Work done in some time.
+    """The throughput of a measurement, and what it used.
 
     Attributes:
-        rows: examples done.
-        seconds: in which.
-        cpu_seconds: that all threads of this process took meanwhile.
-        memory_bytes: by which this process grew meanwhile, at most.
-        waited: seconds of these in which the model waited for its next batch; 0 without a model.
+        rows: The examples that were done.
+        seconds: The seconds that they took.
+        cpu_seconds: The processor time of all threads of this process meanwhile.
+        memory_bytes: The bytes by which this process grew meanwhile, at most.
+        waited: The seconds in which the model waited for its next batch; 0 without a model.
     """
 
     rows: float
@@ -38,22 +38,22 @@ class Rate:
 
     @property
     def per_second(self) -> float:
-        """Examples per second."""
+        """The examples per second."""
         return self.rows / self.seconds
 
     @property
     def seconds_per_row(self) -> float:
-        """Seconds per example."""
+        """The seconds per example."""
         return self.seconds / self.rows
 
     @property
     def cores(self) -> float:
-        """Cores kept busy, on average."""
+        """The cores kept busy, on average."""
         return self.cpu_seconds / self.seconds
 
 
 class Meter:
-    """Measures what happens within a `with`."""
+    """Measures the time, processor time and memory of a `with` block."""
 
     def __enter__(self) -> Self:
         self._process = psutil.Process()
@@ -87,10 +87,10 @@ def drain(dataset: tf.data.Dataset, rows_of: Callable[[Any], int], seconds: floa
     meanwhile comes at once.
 
     Args:
-        dataset: not empty; may be endless.
-        rows_of: examples in an element.
-        seconds: after which to stop.
-        passes_of: stop where whole passes of so many examples are done, unless that takes very long; 0 for anywhere.
+        dataset: The elements; not empty, and possibly endless.
+        rows_of: Returns the number of examples in an element.
+        seconds: The seconds after which to stop.
+        passes_of: The examples of a pass: measuring ends after a whole pass, unless that takes long; 0 ends anywhere.
     """
     elements = iter(dataset.repeat())
     next(elements)
@@ -116,10 +116,10 @@ def train(loop: Loop, dataset: tf.data.Dataset, batch_size: int, seconds: float)
     Tracing, and what was prefetched meanwhile, does not count.
 
     Args:
-        loop: makes updates.
-        dataset: of batches.
-        batch_size: examples in each.
-        seconds: after which to stop.
+        loop: Makes the updates.
+        dataset: The batches.
+        batch_size: The examples in each batch.
+        seconds: The seconds after which to stop.
     """
     batches = iter(dataset)
     loop(batches, 1)
@@ -131,15 +131,11 @@ def train(loop: Loop, dataset: tf.data.Dataset, batch_size: int, seconds: float)
         if time.perf_counter() >= settled:
             break
         loop(batches, count)
-        count = _steps_per_call((time.perf_counter() - started - spent) / count)
+        step_seconds = (time.perf_counter() - started - spent) / count
+        count = max(1, min(_MOST_STEPS, int(_CALL_SECONDS / max(step_seconds, 1e-6))))
     done, waited, deadline = 0, 0.0, time.perf_counter() + (1 - _SETTLE) * seconds
     with Meter() as meter:
         while not done or time.perf_counter() < deadline:
             waited += loop(batches, count).waited
             done += count
     return meter.rate(done * batch_size, waited)
-
-
-def _steps_per_call(seconds: float) -> int:
-    """Returns how many updates to make before the clock is looked at again, of `seconds` each."""
-    return max(1, min(_MOST_STEPS, int(_CALL_SECONDS / max(seconds, 1e-6))))

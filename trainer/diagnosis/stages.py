@@ -1,4 +1,4 @@
-"""What each stage of the input costs alone, with what comes before it ready in memory."""
+"""Measures what each stage of the input costs alone, with what comes before it ready in memory."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -7,11 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer import input_fn
-from trainer.diagnosis.rates import Meter, Rate, drain, train
-from trainer.diagnosis.settings import Kept, Setting, batches
-from trainer.diagnosis.subject import Subject
-from trainer.order import Order
+from fullpass.trainer.diagnosis.input_settings import InputSettings, RowStorage, batches
+from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining
+from fullpass.trainer.diagnosis.rates import Meter, Rate, drain, train
+from fullpass.trainer.input import input_fn
 
 _CHUNK_BYTES = 8 << 20
 _BLOCKS = 16
@@ -19,19 +18,19 @@ _BLOCKS = 16
 OPEN, READ, DECOMPRESS, PARSE = "open", "read", "decompress", "parse"
 TRANSFORM, BATCH, COPY, MODEL = "transform", "batch", "copy", "model"
 ONCE = (OPEN, READ, DECOMPRESS, PARSE, TRANSFORM)
-"""Stages that rows pass when they are read from files: once, or in every epoch where they are not kept."""
+"""The stages of reading from files: they run once, or in every epoch where rows are not kept."""
 NOTHING = 1e-9
-"""Seconds of a stage of which nothing remains without what comes before it."""
+"""The seconds of a stage that takes no measurable time beyond the stages before it."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What one stage costs alone.
+    """The cost of one stage alone.
 
     Attributes:
-        name: open, read, decompress, parse, transform, batch, copy or model.
-        rate: of the stage alone.
-        step_seconds: that it takes per update, where files are read once its part of that.
+        name: The name: open, read, decompress, parse, transform, batch, copy or model.
+        rate: The rate of the stage alone.
+        step_seconds: The seconds that it takes per update; a first reading is spread over all updates.
     """
 
     name: str
@@ -39,42 +38,40 @@ class Stage:
     step_seconds: float
 
 
-def stages(subject: Subject, setting: Setting, seconds: float) -> list[Stage]:
-    """Measures every stage that rows pass, for about `seconds` in all, in the order of their way.
+def stages(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -> list[Stage]:
+    """Measures every stage of the input and the model, in order, for about `seconds` in all.
 
     Args:
-        subject: what is diagnosed.
-        setting: how rows reach the model.
-        seconds: for all stages together.
+        profiled: The training that is diagnosed.
+        setting: How rows reach the model.
+        seconds: The time budget of all stages together.
     """
-    epochs = subject.training.config.training.epochs
+    epochs = profiled.spec.config.training.most_epochs
     passes = (epochs + 1) / epochs if setting.kept == "files" else 1 / epochs
-    each = seconds / 8
-    found = []
-    for name, rate in _measured(subject, setting, each):
-        factor = passes if name in ONCE else 1.0
-        found.append(Stage(name, rate, factor * rate.seconds_per_row * setting.batch_size))
-    return found
+    return [
+        Stage(name, rate, (passes if name in ONCE else 1.0) * rate.seconds_per_row * setting.batch_size)
+        for name, rate in _measured(profiled, setting, seconds / 8)
+    ]
 
 
-def _measured(subject: Subject, setting: Setting, seconds: float) -> Iterator[tuple[str, Rate]]:
+def _measured(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -> Iterator[tuple[str, Rate]]:
     source = setting.source
-    yield from _files(subject, setting, seconds)
-    serialized = _sampled_blocks(subject, setting)
+    yield from _files(profiled, setting, seconds)
+    serialized = _sampled_blocks(profiled, setting)
     parse, make = source.decode.parse, source.decode.make
     yield PARSE, drain(_mapped(serialized, parse), _rows_of, seconds)
     if source.decode.part is not None or source.decode.in_model:
         yield TRANSFORM, drain(_mapped(_ready(_mapped(serialized, parse)), make), _rows_of, seconds)
-    yield BATCH, drain(_input(subject, setting), _batch_rows, seconds)
-    batch = next(iter(_input(subject, setting)))
+    yield BATCH, drain(_input(profiled, setting), _batch_rows, seconds)
+    batch = next(iter(_input(profiled, setting)))
     device = next(iter(tf.config.list_logical_devices("GPU")), None)
     if device is not None:
         yield COPY, _copy(batch, device.name, seconds)
-    yield MODEL, train(subject.update, tf.data.Dataset.from_tensors(batch).repeat(), _batch_rows(batch), seconds)
+    yield MODEL, train(profiled.update, tf.data.Dataset.from_tensors(batch).repeat(), _batch_rows(batch), seconds)
 
 
-def _files(subject: Subject, setting: Setting, seconds: float) -> Iterator[tuple[str, Rate]]:
-    """Measures opening, reading and decompressing, of which the last two are done as one."""
+def _files(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -> Iterator[tuple[str, Rate]]:
+    """Measures opening, reading and decompressing; TensorFlow does the last two together."""
     files = list(setting.source.files)
     names = tf.data.Dataset.from_tensor_slices(files)
     firsts = names.interleave(
@@ -82,9 +79,8 @@ def _files(subject: Subject, setting: Setting, seconds: float) -> Iterator[tuple
         cycle_length=setting.readers,
         num_parallel_calls=setting.readers,
     )
-    rows_per_file = subject.training.rows / len(files)
     opened = drain(firsts, lambda _: 1, seconds)
-    opened = _scaled(opened, rows_per_file)
+    opened = replace(opened, rows=opened.rows * profiled.training.rows / len(files))
     yield OPEN, opened
     block = max(1, min(1000, setting.source.block_rows))
     read = drain(input_fn.read_records(names, setting.readers, block), lambda records: int(records.shape[0]), seconds)
@@ -92,13 +88,13 @@ def _files(subject: Subject, setting: Setting, seconds: float) -> Iterator[tuple
     if not any(file.endswith(".gz") for file in files):
         yield READ, read
         return
-    raw = _raw(files, seconds, subject.training.rows / subject.bytes)
+    raw = _raw(files, seconds, profiled.training.rows / profiled.bytes)
     yield READ, raw
     yield DECOMPRESS, _less(read, raw)
 
 
 def _raw(files: list[str], seconds: float, rows_per_byte: float) -> Rate:
-    """Reads the bytes of files as they lie there."""
+    """Measures reading the bytes of files without decompressing them."""
     done, deadline = 0, time.perf_counter() + seconds
     with Meter() as meter:
         while not done or time.perf_counter() < deadline:
@@ -113,17 +109,13 @@ def _raw(files: list[str], seconds: float, rows_per_byte: float) -> Rate:
 
 
 def _less(rate: Rate, part: Rate) -> Rate:
-    """Returns what remains of a rate without a part of its work, which is measured by itself."""
+    """Returns a rate without the time of `part`, a part of its work that was measured separately."""
     seconds = max(NOTHING, rate.seconds - part.seconds_per_row * rate.rows)
     cpu = max(0.0, rate.cpu_seconds - part.cpu_seconds / part.rows * rate.rows)
     return Rate(rate.rows, seconds, min(cpu, seconds * rate.cores * 2), rate.memory_bytes)
 
 
-def _scaled(rate: Rate, rows: float) -> Rate:
-    return Rate(rate.rows * rows, rate.seconds, rate.cpu_seconds, rate.memory_bytes)
-
-
-def _sampled_blocks(subject: Subject, setting: Setting) -> tf.data.Dataset:
+def _sampled_blocks(profiled: ProfiledTraining, setting: InputSettings) -> tf.data.Dataset:
     """Returns some blocks of serialized records, from memory."""
     files = tf.data.Dataset.from_tensor_slices(list(setting.source.sample))
     return _ready(input_fn.read_records(files, 1, setting.source.decode_rows).take(_BLOCKS))
@@ -141,11 +133,10 @@ def _ready(dataset: tf.data.Dataset) -> tf.data.Dataset:
     return kept
 
 
-def _input(subject: Subject, setting: Setting) -> tf.data.Dataset:
-    """Returns batches of rows that are in memory or on disk, whatever it takes to get them there."""
-    kept: Kept = "disk" if setting.kept == "disk" else "memory"
-    order = Order(batch_size=setting.batch_size, shuffle=setting.shuffle, seed=subject.training.config.training.seed)
-    return batches(subject, replace(setting, kept=kept), order)
+def _input(profiled: ProfiledTraining, setting: InputSettings) -> tf.data.Dataset:
+    """Returns batches of rows that are in memory or on disk already."""
+    kept: RowStorage = "disk" if setting.kept == "disk" else "memory"
+    return batches(profiled, replace(setting, kept=kept), profiled.order(setting.batch_size, setting.shuffle))
 
 
 def _copy(batch: Any, device: str, seconds: float) -> Rate:

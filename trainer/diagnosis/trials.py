@@ -1,19 +1,19 @@
-"""Settings tried in turn with what is written."""
+"""Tries settings, in turn with those of the YAML."""
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from trainer.diagnosis.candidates import Candidate
-from trainer.diagnosis.rates import Rate
-from trainer.diagnosis.settings import Setting, Speed, read_once, run_epochs, setting_of
-from trainer.diagnosis.subject import Subject
+from fullpass.trainer.diagnosis.candidates import Candidate
+from fullpass.trainer.diagnosis.input_settings import InputSettings, Speed, input_settings, read_once, run_epochs
+from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining
+from fullpass.trainer.diagnosis.rates import Rate
 
 WORTH_IT = 1.1
-"""By how much a setting must raise examples per second before it is recommended."""
+"""The factor by which a setting must raise examples per second to be recommended."""
 ROUNDS = 3
-"""In which settings are tried, the slow ones in the first only, if there is time."""
+"""The rounds of measurements, if there is time; slow settings take part in the first only."""
 _PLAIN = 2.0
 _LEAST_SECONDS = 0.5
 _FIRST_ROUND, _TOGETHER = 0.35, 0.25
@@ -27,12 +27,12 @@ class Trial:
     """A setting that was tried.
 
     Attributes:
-        candidate: the setting.
-        per_second: examples per second over a training, the first reading included; median.
-        gain: times what was measured as written, in turn with it; median of the rounds.
-        least_gain: of any round.
-        rounds: in which it was measured.
-        wait: share of the time in which the model waits for input; median.
+        candidate: The setting.
+        per_second: The examples per second over a training, the first reading included; the median of the rounds.
+        gain: The speed relative to the YAML as written, measured in the same round; the median of the rounds.
+        least_gain: The smallest gain of any round.
+        rounds: The number of rounds in which it was measured.
+        wait: The share of the time in which the model waits for input; the median of the rounds.
     """
 
     candidate: Candidate
@@ -49,14 +49,14 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Trials:
-    """All settings that were tried.
+class TrialResults:
+    """The results of all settings that were tried.
 
     Attributes:
-        written: what the YAML says.
-        epoch_rate: of it, the updates alone, without the first reading.
-        trials: the others.
-        untried: settings for which there was no time.
+        written: The trial of the YAML as written.
+        epoch_rate: The rate of its updates, without the first reading.
+        trials: The trials of the candidates.
+        untried: The candidates for which there was no time.
     """
 
     written: Trial
@@ -70,48 +70,48 @@ class _Contender:
     """A setting, and its speed in each round so far."""
 
     candidate: Candidate
-    setting: Setting
+    setting: InputSettings
     speeds: list[Speed] = field(default_factory=list)
 
     def gains(self, written: "_Contender", epochs: int) -> list[float]:
-        """Returns times what is written, in each round."""
+        """Returns the speed relative to the YAML as written, per round."""
         pairs = zip(written.speeds, self.speeds, strict=False)
         return [after.per_second(epochs) / before.per_second(epochs) for before, after in pairs]
 
 
 def try_settings(
-    subject: Subject, wanted: Sequence[Candidate], seconds: float, deadline: float, say: Say = lambda _: None
-) -> Trials:
-    """Measures settings in turn with what is written, then those that helped all together.
+    profiled: ProfiledTraining, wanted: Sequence[Candidate], seconds: float, deadline: float, say: Say = lambda _: None
+) -> TrialResults:
+    """Measures settings in turn with the YAML as written, then the helpful ones combined.
 
     Args:
-        subject: what is diagnosed.
-        wanted: settings, the likeliest to help first.
-        seconds: for all measurements.
-        deadline: past which nothing is begun that can be left out.
-        say: told what is being measured.
+        profiled: The training that is diagnosed.
+        wanted: The candidates, the most promising first.
+        seconds: The time budget of all measurements.
+        deadline: The time after which only indispensable measurements begin.
+        say: Is called with the name of each measurement as it begins.
     """
-    epochs = subject.training.config.training.epochs
+    epochs = profiled.spec.config.training.most_epochs
     alone, apart = (1 - _TOGETHER) * seconds, _TOGETHER * seconds
-    contenders = _contenders(subject, wanted, most=int(_FIRST_ROUND * alone / _LEAST_SECONDS))
-    contenders = _compete(subject, contenders, alone, deadline, say)
+    contenders = _contenders(profiled, wanted, most=int(_FIRST_ROUND * alone / _LEAST_SECONDS))
+    contenders = _compete(profiled, contenders, alone, deadline, say)
     written, *others = contenders
     trials = [_trial(contender, written, epochs) for contender in others]
     untried = wanted[len(trials) :]
     together = _together(trials)
     if together is not None and time.perf_counter() < deadline:
-        pair = _contenders(subject, [together], most=4)
-        first, last = _compete(subject, pair, apart, deadline, say)
+        pair = _contenders(profiled, [together], most=4)
+        first, last = _compete(profiled, pair, apart, deadline, say)
         trials.append(_trial(last, first, epochs))
     middle = sorted(written.speeds, key=lambda speed: speed.per_second(epochs))[len(written.speeds) // 2]
-    return Trials(_trial(written, written, epochs), middle.epochs, trials, untried)
+    return TrialResults(_trial(written, written, epochs), middle.epochs, trials, untried)
 
 
-def _contenders(subject: Subject, wanted: Sequence[Candidate], most: int) -> list[_Contender]:
-    """Returns what is written and as many settings as can be told with `most` measurements, one at least."""
-    contenders = [_Contender(Candidate({}, "as written"), setting_of(subject, {}))]
+def _contenders(profiled: ProfiledTraining, wanted: Sequence[Candidate], most: int) -> list[_Contender]:
+    """Returns the YAML as written and as many candidates as `most` measurements allow, at least one."""
+    contenders = [_Contender(Candidate({}, "as written"), input_settings(profiled, {}))]
     for candidate in wanted:
-        more = [*contenders, _Contender(candidate, setting_of(subject, candidate.changes))]
+        more = [*contenders, _Contender(candidate, input_settings(profiled, candidate.changes))]
         if len(contenders) > 1 and _measurements(more) > most:
             break
         contenders = more
@@ -123,9 +123,9 @@ def _measurements(contenders: Sequence[_Contender]) -> int:
 
 
 def _compete(
-    subject: Subject, contenders: list[_Contender], seconds: float, deadline: float, say: Say
+    profiled: ProfiledTraining, contenders: list[_Contender], seconds: float, deadline: float, say: Say
 ) -> list[_Contender]:
-    """Measures settings in turn, round by round, so that what else the machine does meets all of them.
+    """Measures settings in turn, round by round, so that other load on the machine affects all of them alike.
 
     After the first round only the fastest go on. Past the deadline there is no further round, nor, in the first of
     them, a further setting after the second.
@@ -133,7 +133,7 @@ def _compete(
     Returns:
         The settings that were measured.
     """
-    epochs = subject.training.config.training.epochs
+    epochs = profiled.spec.config.training.most_epochs
     in_race = contenders
     for number in range(ROUNDS):
         share = _FIRST_ROUND if number == 0 else (1 - _FIRST_ROUND) / (ROUNDS - 1)
@@ -146,21 +146,21 @@ def _compete(
                 contenders = in_race = in_race[:i]
                 break
             say(f"round {number + 1} of {ROUNDS}: {contender.candidate.text}")
-            contender.speeds.append(_speed(subject, contender.setting, each, firsts))
+            contender.speeds.append(_speed(profiled, contender.setting, each, firsts))
         if number == 0:
             in_race = _fastest(in_race, epochs)
     return contenders
 
 
-def _speed(subject: Subject, setting: Setting, seconds: float, firsts: dict[object, Rate]) -> Speed:
-    """Returns the speed of a training under a setting; what settings have in common is measured once a round."""
+def _speed(profiled: ProfiledTraining, setting: InputSettings, seconds: float, firsts: dict[object, Rate]) -> Speed:
+    """Returns the speed of a training under a setting; settings share the measurement of an equal first reading."""
     if setting.first_reading not in firsts:
-        firsts[setting.first_reading] = read_once(subject, setting, seconds)
-    return Speed(firsts[setting.first_reading], run_epochs(subject, setting, seconds))
+        firsts[setting.first_reading] = read_once(profiled, setting, seconds)
+    return Speed(firsts[setting.first_reading], run_epochs(profiled, setting, seconds))
 
 
 def _fastest(contenders: Sequence[_Contender], epochs: int) -> list[_Contender]:
-    """Returns what is written, and of the others those that are faster: some, and one batch size."""
+    """Returns the YAML as written, the fastest candidates that beat it, and the fastest batch size among these."""
     written, *others = contenders
     faster = [contender for contender in others if contender.gains(written, epochs)[0] > 1]
     faster.sort(key=lambda contender: -contender.gains(written, epochs)[0])
@@ -182,7 +182,7 @@ def _trial(contender: _Contender, written: _Contender, epochs: int) -> Trial:
 
 
 def _together(trials: Sequence[Trial]) -> Candidate | None:
-    """Returns the settings that helped as one, of each key the best; None if only one did."""
+    """Returns the helpful settings combined, with the best value per key; None if fewer than two helped."""
     helped = [trial for trial in trials if trial.candidate.learns_alike and trial.worth_it]
     if len(helped) < 2:
         return None

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 
 import keras
 
-from trainer.config import Dcn
-from trainer.inputs import ModelInput, encode, keras_inputs
-from trainer.models.linear import concatenate
-from trainer.models.mlp import hidden_layers, logits_of
+from fullpass.trainer.config import Dcn
+from fullpass.trainer.models.linear import concatenate
+from fullpass.trainer.models.mlp import hidden_layers, logits_of
+from fullpass.trainer.models.model_inputs import ModelInput, encode, encoded_axis, keras_inputs
+from fullpass.trainer.models.weight_axes import AxisPart, stands_for
 
 
 class Cross(keras.layers.Layer):
@@ -41,12 +42,14 @@ class Cross(keras.layers.Layer):
 
 def build(inputs: Mapping[str, ModelInput], classes: int, config: Dcn) -> keras.Model:
     """Returns a model of `inputs` to logits float32 [batch, classes], of parallel structure."""
-    features = concatenate(encode(inputs))
+    features, columns = concatenate(encode(inputs)), encoded_axis(inputs)
     crossed = features
     kind = "cross" if config.low_rank is None else "cross_low_rank"
     for i in range(config.cross_layers):
-        crossed = Cross(config.low_rank, name=f"{kind}_{i}")(features, crossed)
-    deep = hidden_layers(features, config)
-    return keras.Model(
-        keras_inputs(inputs), logits_of(concatenate([crossed, deep]), classes, name="logits_of_both"), name="dcn"
-    )
+        layer = Cross(config.low_rank, name=f"{kind}_{i}")
+        rows = columns if config.low_rank is None else None
+        crossed = stands_for(layer, kernel=(rows, columns), down=(columns, None), bias=(columns,))(features, crossed)
+    deep = hidden_layers(features, config, columns)
+    both = [*columns, AxisPart("numbers", "hidden", config.hidden[-1])]
+    logits = logits_of(concatenate([crossed, deep]), classes, name="logits_of_both", columns=both)
+    return keras.Model(keras_inputs(inputs), logits, name="dcn")

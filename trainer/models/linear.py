@@ -4,9 +4,10 @@ from collections.abc import Mapping
 
 import keras
 
-from trainer.config import Linear
-from trainer.inputs import ModelInput, dense_part, keras_inputs
-from trainer.layers import Bias, IdWeights, Pool
+from fullpass.trainer.config import Linear
+from fullpass.trainer.models.layers import Bias, IdWeights, Pool
+from fullpass.trainer.models.model_inputs import ModelInput, dense_part, ids_part, keras_inputs, numbers_part
+from fullpass.trainer.models.weight_axes import LOGITS, stands_for
 
 
 def build(inputs: Mapping[str, ModelInput], classes: int, config: Linear) -> keras.Model:
@@ -18,9 +19,11 @@ def build(inputs: Mapping[str, ModelInput], classes: int, config: Linear) -> ker
         layer = keras.layers.Dense(
             classes, use_bias=False, kernel_initializer="zeros", kernel_regularizer=penalty, name="numbers"
         )
-        parts.append(layer(concatenate(numbers)))
+        columns = [numbers_part(item) for item in inputs.values() if item.output.kind == "dense"]
+        parts.append(stands_for(layer, kernel=(columns, LOGITS))(concatenate(numbers)))
     total = keras.layers.Add()(parts) if len(parts) > 1 else parts[0]
-    return keras.Model(keras_inputs(inputs), Bias(name="bias")(total), name="linear")
+    bias = stands_for(Bias(name="bias"), bias=(LOGITS,))
+    return keras.Model(keras_inputs(inputs), bias(total), name="linear")
 
 
 def id_logits(
@@ -35,11 +38,13 @@ def id_logits(
     found = []
     if single:
         layer = IdWeights([item.size for item in single], classes, penalty, name="ids")
-        found.append(layer([item.keras_input for item in single]))
+        stands_for(layer, table=([ids_part(item) for item in single], LOGITS))
+        found.append(layer([item.ids for item in single]))
     for i, item in enumerate(item for item in ids if item.output.multi):
         table = keras.layers.Embedding(
             item.size, classes, embeddings_initializer="zeros", embeddings_regularizer=penalty, name=f"ids_{i}"
         )
+        stands_for(table, known_as=f"ids of {item.name}", embeddings=([ids_part(item)], LOGITS))
         tensors = [table(item.keras_input), item.keras_input, *([] if item.weights is None else [item.weights])]
         found.append(Pool("sum")(*tensors))
     return found

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import keras
 
-from trainer.config import WideDeep
-from trainer.inputs import ModelInput, encode, keras_inputs
-from trainer.models.linear import concatenate, id_logits
-from trainer.models.mlp import hidden_layers, logits_of
+from fullpass.trainer.config import WideDeep
+from fullpass.trainer.models.linear import concatenate, id_logits
+from fullpass.trainer.models.mlp import hidden_layers, logits_of
+from fullpass.trainer.models.model_inputs import ModelInput, encode, encoded_axis, keras_inputs
 
 
 def build(inputs: Mapping[str, ModelInput], classes: int, config: WideDeep) -> keras.Model:
@@ -16,7 +16,7 @@ def build(inputs: Mapping[str, ModelInput], classes: int, config: WideDeep) -> k
     The wide part remembers single ids and combinations (crosses), the deep part generalises over all features.
     Source: Cheng et al. 2016, Wide & Deep Learning for Recommender Systems.
     """
-    deep = logits_of(hidden_layers(concatenate(encode(inputs)), config), classes)
+    deep = logits_of(hidden_layers(concatenate(encode(inputs)), config, encoded_axis(inputs)), classes)
     wide = id_logits(inputs, classes)
     logits = keras.layers.Add()([*wide, deep]) if wide else deep
     return keras.Model(keras_inputs(inputs), logits, name="wide_deep")

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from preprocessing.spec import Count, Name, NonNegative, Real, Spec
-from trainer.config import Positive
+from fullpass.preprocessing.spec import Count, Name, NonNegative, Real, Spec
+from fullpass.trainer.config import Positive
 
 
 class Range(Spec):
@@ -38,7 +38,7 @@ class Range(Spec):
 
     @property
     def examples(self) -> list[Any]:
-        """Values that stand for all: the ends."""
+        """The ends of the range, which are validated in place of all values."""
         return [self.min, self.max]
 
 

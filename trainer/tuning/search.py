@@ -5,25 +5,27 @@ import os
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import keras
 import keras_tuner
 import tensorflow as tf
-import tensorflow_transform as tft
 from keras_tuner.engine import base_tuner, oracle, trial
 
-from preprocessing.config import PreprocessingConfig
-from preprocessing.errors import UserError
-from preprocessing.progress import report
-from trainer.checkpoints import folder_for, prune, remove
-from trainer.config import CheckpointConfig, TrainerConfig
-from trainer.run_fn import Data, input_files, load_data, sized, train, write_json
-from trainer.strategy import choose_strategy
-from trainer.tuning.config import Choices, Range, TuningConfig
-from trainer.tuning.space import LARGER_IS_BETTER, OBJECTIVES, decode, encode, with_values
-from trainer.workers import Workers
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.progress import report
+from fullpass.trainer.config import CheckpointConfig, TrainerConfig
+from fullpass.trainer.fit.checkpoints import folder_for, prune, remove
+from fullpass.trainer.fit.strategy import choose_strategy
+from fullpass.trainer.fit.worker_channel import Workers
+from fullpass.trainer.train import RunOptions, train
+from fullpass.trainer.training_data import TrainingData, load_data, sized
+from fullpass.trainer.training_inputs import TrainingInputs, parse_fn_args
+from fullpass.trainer.tuning.config import Choices, Range, TuningConfig
+from fullpass.trainer.tuning.search_space import LARGER_IS_BETTER, OBJECTIVES, decode, encode, with_values
+from fullpass.trainer.whole_files import write_json
 
 if TYPE_CHECKING:
     from tfx.components.trainer.fn_args_utils import FnArgs
@@ -47,61 +49,47 @@ def tuner_fn(fn_args: "FnArgs") -> "TunerFnResult":
     """
     from tfx.components.tuner.component import TunerFnResult
 
-    custom = fn_args.custom_config
-    tuning = TuningConfig.model_validate_json(custom["tuning"])
-    config = TrainerConfig.model_validate(custom["trainer"])
-    preprocessing = PreprocessingConfig.model_validate(custom["preprocessing"])
-    strategy = choose_strategy(config.training)
+    inputs = parse_fn_args(fn_args)
+    tuning = TuningConfig.model_validate_json(inputs.custom["tuning"])
+    strategy = choose_strategy(inputs.spec.config.training)
     workers = Workers(strategy)
     if workers.count > 1:
         raise UserError(
             "the Tuner runs on one machine, but TF_CONFIG names several workers. Set it for the Trainer only."
         )
-    tft_output = tft.TFTransformOutput(fn_args.transform_graph_path)
-    trials = Trials(
-        data=load_data(fn_args.train_files, fn_args.eval_files, preprocessing, config, tft_output, workers),
-        tft_output=tft_output,
-        strategy=strategy,
-        tuning=tuning,
-        trainer=custom["trainer"],
-        preprocessing=custom["preprocessing"],
-        work=_folder(fn_args, tuning),
-    )
+    data = load_data(inputs.train_files, inputs.eval_files, inputs.spec, workers)
+    trials = TrialRunner(inputs, data, strategy, tuning, work=_folder(inputs, tuning))
     return TunerFnResult(tuner=Search(trials), fit_kwargs={})
 
 
 @dataclass(frozen=True)
-class Trials:
-    """What a trial needs.
+class TrialRunner:
+    """Runs the trials of a search.
 
     Attributes:
-        data: both splits, read.
-        tft_output: the transform graph's output.
-        strategy: the devices.
-        tuning: the search.
-        trainer: dump of the sections that trials change.
-        preprocessing: dump of the section that trials change.
-        work: folder of this search.
+        inputs: What the Tuner was given; trials change sections of it.
+        data: Both splits, read.
+        strategy: The devices.
+        tuning: The section `tuning:`.
+        work: The folder of this search.
     """
 
-    data: Data
-    tft_output: tft.TFTransformOutput
+    inputs: TrainingInputs
+    data: TrainingData
     strategy: tf.distribute.Strategy
     tuning: TuningConfig
-    trainer: Mapping[str, Any]
-    preprocessing: Mapping[str, Any]
     work: str
 
     @property
     def objective(self) -> str:
-        """The metric that decides."""
-        task = self.preprocessing["label"]["task"]
+        """The metric that trials are compared by."""
+        task = self.inputs.spec.preprocessing.label.task
         return self.tuning.objective or OBJECTIVES[task][0]
 
     @property
     def epochs(self) -> int:
-        """Of a trial, at most."""
-        return self.tuning.epochs or self.trainer["training"]["epochs"]
+        """The maximal epochs of a trial."""
+        return self.tuning.epochs or self.inputs.spec.config.training.most_epochs
 
     def run(self, values: Mapping[str, Any], epochs: int, note: str) -> float:
         """Returns the best objective of a training.
@@ -110,30 +98,32 @@ class Trials:
         over all epochs that a trial may get.
 
         Args:
-            values: path -> value.
-            epochs: to run.
-            note: said while it runs.
+            values: The hyperparameters by path.
+            epochs: The epochs to run.
+            note: The prefix of progress messages.
         """
-        sections, preprocessing = with_values(values, self.trainer, self.preprocessing)
+        sections, preprocessing = with_values(
+            values, self.inputs.custom["trainer"], self.inputs.custom["preprocessing"]
+        )
         config = TrainerConfig.model_validate(sections)
         saving = CheckpointConfig(keep=1)
-        training = config.training.model_copy(update={"epochs": self.epochs, "checkpoint": saving, "profile": None})
-        config = config.model_copy(update={"training": training})
+        most = self.tuning.epochs or config.training.epochs
+        training = config.training.model_copy(update={"epochs": most, "checkpoint": saving, "profile": None})
+        spec = replace(
+            self.inputs.spec,
+            preprocessing=PreprocessingConfig.model_validate(preprocessing),
+            config=config.model_copy(update={"training": training}),
+        )
         folder = folder_for(f"{self.work}/trials", (), dict(values))
         again = self.tuning.algorithm == "hyperband"
-        keras.backend.clear_session()
-        trained = train(
-            sized(self.data, training),
-            PreprocessingConfig.model_validate(preprocessing),
-            config,
-            self.tft_output,
-            strategy=self.strategy,
+        options = RunOptions(
             report=lambda done, total, unit, words: report(done, total, unit, f"{note}, {words}"),
-            on_epoch=lambda *_: None,
             checkpoints=folder,
             until=epochs,
             keep_checkpoint=again,
         )
+        keras.backend.clear_session()
+        trained = train(sized(self.data, training), spec, self.strategy, options)
         if not again:
             remove(folder)
         best = max if self.objective in LARGER_IS_BETTER else min
@@ -141,16 +131,16 @@ class Trials:
 
 
 class Search(base_tuner.BaseTuner):
-    """KerasTuner's search, with trials that are trained as the model will be."""
+    """KerasTuner's search, whose trials train as the Trainer does."""
 
-    def __init__(self, trials: Trials):
-        """Takes up the search in the folder of `trials`, or begins it."""
+    def __init__(self, trials: TrialRunner):
+        """Resumes the search in the folder of `trials`, or begins it."""
         self._trials = trials
         super().__init__(_oracle(trials), directory=trials.work, project_name="search", overwrite=False)
         self._began = _began(f"{trials.work}/{_CLOCK}")
 
     def save(self) -> None:
-        """Saves the search, whole or not at all."""
+        """Saves the search atomically."""
         self.oracle.save()
         write_json(self._get_tuner_fname(), self.get_state())
 
@@ -181,7 +171,7 @@ class Search(base_tuner.BaseTuner):
         return {self._trials.objective: objective}
 
     def load_model(self, trial: trial.Trial) -> Any:
-        """Trials leave no model: the Trainer trains the one that is served."""
+        """TrialRunner leave no model: the Trainer trains the one that is served."""
         raise NotImplementedError
 
     def _within_limits(self, create: Any) -> Any:
@@ -198,7 +188,7 @@ class Search(base_tuner.BaseTuner):
 
 
 class _SavedWhole(oracle.Oracle):
-    """KerasTuner writes its files in place; killed meanwhile, it would leave half a file and no way to go on."""
+    """Writes files atomically: KerasTuner's own writes, killed midway, leave a broken file that cannot be resumed."""
 
     def save(self) -> None:
         write_json(self._get_oracle_fname(), self.get_state())
@@ -219,7 +209,7 @@ class _Hyperband(_SavedWhole, keras_tuner.oracles.HyperbandOracle):
     pass
 
 
-def _oracle(trials: Trials) -> oracle.Oracle:
+def _oracle(trials: TrialRunner) -> oracle.Oracle:
     tuning = trials.tuning
     direction = "max" if trials.objective in LARGER_IS_BETTER else "min"
     space = keras_tuner.HyperParameters()
@@ -236,7 +226,7 @@ def _oracle(trials: Trials) -> oracle.Oracle:
         return _Random(max_trials=tuning.max_trials, **common)
     if tuning.algorithm == "bayesian":
         return _Bayesian(max_trials=tuning.max_trials, **common)
-    # As often as trials allow: what counts is max_trials.
+    # The iterations are limited by max_trials only.
     return _Hyperband(max_epochs=trials.epochs, hyperband_iterations=1000, **common)
 
 
@@ -251,12 +241,11 @@ def _declare(space: keras_tuner.HyperParameters, path: str, spec: Range | Choice
     declare(path, spec.min, spec.max, step=step, sampling=spec.scale)
 
 
-def _folder(fn_args: "FnArgs", tuning: TuningConfig) -> str:
-    """Returns the folder of the search: the same for the same data and configuration, more trials or time apart."""
-    work = fn_args.custom_config.get("work") or tempfile.mkdtemp()
+def _folder(inputs: TrainingInputs, tuning: TuningConfig) -> str:
+    """Returns the folder of the search: a key of data and configuration without max_trials and max_seconds."""
+    work = inputs.custom.get("work") or tempfile.mkdtemp()
     apart = tuning.model_dump(mode="json", exclude={"max_trials", "max_seconds"})
-    custom = {**fn_args.custom_config, "tuning": apart}
-    return folder_for(work, input_files(fn_args), custom, fn_args.transform_graph_path)
+    return folder_for(work, inputs.files(), {**inputs.custom, "tuning": apart}, inputs.transform_output)
 
 
 def _began(path: str) -> float:

@@ -1,20 +1,25 @@
 """Avro object container files."""
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any
 
-import numpy as np
+from fullpass.components.ingest.readers.extras import load_package
+from fullpass.components.ingest.readers.objects import rows_of
+from fullpass.components.ingest.readers.reader import (
+    Reading,
+    Rows,
+    UncutReader,
+    check_columns,
+    numbered_batches,
+    readable,
+)
+from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.storage import open_binary
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.values.byte_batches import object_bytes
 
-from components.ingest.files import SourceFile
-from components.ingest.readers.extras import load_package
-from components.ingest.readers.objects import rows_of
-from components.ingest.reading import BATCH_ROWS, WHOLE, Part, Reading, Rows, check_columns, readable
-from components.ingest.storage import open_binary
-from preprocessing.errors import UserError
 
-
-class AvroReader:
+class AvroReader(UncutReader):
     """See `Reader`. `a.b` is field b of the record a."""
 
     def __init__(self, file: SourceFile, source: object):
@@ -28,20 +33,12 @@ class AvroReader:
             raise UserError(f"{self._path}: the Avro schema must be a record, so that its fields are columns.")
         return list(_names(schema, ""))
 
-    def parts(self) -> list[Part]:
-        """See base class."""
-        return [WHOLE]
-
     def rows(self, reading: Reading) -> Iterator[Rows]:
         """See base class."""
         check_columns(self._path, list(reading.columns), self.columns())
-        first = 1
         with readable(self._path), open_binary(self._path) as stream:
-            records = _fastavro().reader(stream)
-            while batch := list(islice(records, BATCH_ROWS)):
-                numbers = np.arange(first, first + len(batch), dtype=np.int64)
+            for batch, numbers in numbered_batches(_fastavro().reader(stream), object_bytes):
                 yield rows_of(batch, numbers, reading)
-                first += len(batch)
 
 
 def _fastavro() -> Any:

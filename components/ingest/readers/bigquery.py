@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from components.ingest.files import SourceFile
-from components.ingest.readers.extras import load_package
-from components.ingest.readers.tables import batches_of_table, names_of
-from components.ingest.reading import WHOLE, Part, Reading, Rows, check_columns
-from components.ingest.sources import BigQuerySource
-from preprocessing.errors import UserError
+from fullpass.components.ingest.readers.extras import load_package
+from fullpass.components.ingest.readers.reader import Reading, Rows, UncutReader, check_columns
+from fullpass.components.ingest.readers.tables import names_of, rows_of_table
+from fullpass.components.ingest.sources.source_config import BigQuerySource
+from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.preprocessing.errors import UserError
 
 EMULATOR = "BIGQUERY_EMULATOR_HOST"
 """Variable with the address of an emulator, as Google's client knows it; it is asked without credentials."""
@@ -20,7 +20,7 @@ _KEY_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
 _LOGIN = "application_default_credentials.json"
 
 
-class BigQueryReader:
+class BigQueryReader(UncutReader):
     """See `Reader`. Rows are numbered in the order in which they come; there is one part."""
 
     def __init__(self, file: SourceFile, source: BigQuerySource):
@@ -32,10 +32,6 @@ class BigQueryReader:
         """See base class. Asking BigQuery takes credentials, and seconds."""
         return None
 
-    def parts(self) -> list[Part]:
-        """See base class."""
-        return [WHOLE]
-
     def rows(self, reading: Reading) -> Iterator[Rows]:
         """See base class."""
         exceptions = load_package("google.api_core.exceptions", package="google-api-core", needed_by="format: bigquery")
@@ -46,7 +42,7 @@ class BigQueryReader:
                 table = pa.Table.from_batches([batch])
                 check_columns(self._name, list(reading.columns), names_of(table.schema))
                 reading.seen.update(reading.columns)
-                yield from batches_of_table(table, first, reading)
+                yield rows_of_table(table, first, reading)
                 first += table.num_rows
         except (exceptions.GoogleAPIError, auth.GoogleAuthError) as error:
             raise UserError(f"{self._name}: BigQuery says: {getattr(error, 'message', error)}") from error

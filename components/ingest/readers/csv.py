@@ -9,12 +9,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from components.ingest.files import SourceFile
-from components.ingest.readers.csv_records import Block, Records, blocks, count_lines, one_record_per_line, records
-from components.ingest.readers.lines import chunks, is_utf8, line_parts
-from components.ingest.reading import BATCH_ROWS, WHOLE, Part, Reading, Rows, check_columns, readable
-from components.ingest.sources import CsvSource
-from preprocessing.errors import UserError
+from fullpass.components.ingest.readers.csv_records import (
+    Block,
+    Records,
+    blocks,
+    count_lines,
+    one_record_per_line,
+    records,
+)
+from fullpass.components.ingest.readers.lines import TOO_LONG, chunks, is_utf8, line_parts
+from fullpass.components.ingest.readers.reader import WHOLE, FilePart, Reading, Rows, check_columns, readable
+from fullpass.components.ingest.sources.source_config import CsvSource
+from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.preprocessing.errors import UserError
 
 _KEPT_BYTES = 4000
 
@@ -32,7 +39,7 @@ class CsvReader:
         names = list(self._source.columns) if self._source.columns else self._header_names()
         return [name.strip() for name in names] if self._source.strip else names
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[FilePart]:
         """See base class. A file is cut only where every quote that opens closes in its line."""
         if not is_utf8(self._source.encoding):
             return [WHOLE]
@@ -55,8 +62,7 @@ class CsvReader:
             for block in self._blocks(reading.part, reading):
                 if header is not None:
                     block, header = _after(header, block), None
-                for rows in parser.parse(block):
-                    yield from batches(rows)
+                yield from parser.parse(block)
 
     def _header_names(self) -> list[str]:
         try:
@@ -69,7 +75,7 @@ class CsvReader:
                 "Write data.source.encoding, such as latin-1, or name the columns by data.source.columns."
             ) from error
 
-    def _blocks(self, part: Part, reading: Reading | None = None) -> Iterator[Block]:
+    def _blocks(self, part: FilePart, reading: Reading | None = None) -> Iterator[Block]:
         source = self._source
         return blocks(
             chunks(self._path, part, source.encoding, reading),
@@ -84,6 +90,8 @@ class CsvReader:
         """Returns the header line as a block of its own."""
         with readable(self._path):
             for block in self._blocks(WHOLE):
+                if block.too_long:
+                    raise ValueError(TOO_LONG)
                 found = records(block, self._source.separator, quoting=self._source.quoting)
                 if len(found):
                     return Block(block.data[found.starts[0] : found.ends[0]], int(found.lines[0]), False)
@@ -109,7 +117,9 @@ class _Parser:
 
     def parse(self, block: Block) -> Iterator[Rows]:
         """Yields the rows of a block."""
-        if not block.data:
+        if block.too_long:
+            self._malformed(block.first_line, TOO_LONG, block.data)
+        if block.too_long or not block.data:
             return
         if block.one_per_line:
             table, malformed = self._read(block.data) or _NOTHING
@@ -155,7 +165,7 @@ class _Parser:
         return self._readable_rows(Rows(table, np.delete(lines, places)))
 
     def _readable_rows(self, rows: Rows) -> Rows:
-        """Returns the rows whose cells are text of a bearable length."""
+        """Returns the rows whose cells are text and not longer than `max_cell_kb`."""
         good = np.ones(len(rows.numbers), dtype=bool)
         columns = []
         for name in self._reading.columns:
@@ -166,6 +176,8 @@ class _Parser:
             columns.append(cells)
         table = pa.table(columns, names=list(self._reading.columns))
         whole = rows.table.rename_columns(self._names) if self._reading.whole else None
+        if self._reading.whole == "to_show":
+            whole = pa.table([_as_text(cells) for cells in rows.table.columns], names=self._names)
         if good.all():
             return Rows(table, rows.numbers, whole)
         kept = pa.array(good)
@@ -262,15 +274,16 @@ def _joined(data: bytes, found: Records) -> bytes:
     return b"".join([data[s:e] for s, e in zip(found.starts.tolist(), found.ends.tolist(), strict=True)])
 
 
+def _as_text(cells: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Returns cells as text, with U+FFFD where they are not in the encoding."""
+    try:
+        return cells.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.chunked_array([[cell.decode("utf-8", "replace") for cell in cells.to_pylist()]], pa.string())
+
+
 def _decoded(cell: bytes) -> str | None:
     try:
         return cell.decode("utf-8")
     except UnicodeDecodeError:
         return None
-
-
-def batches(rows: Rows) -> Iterator[Rows]:
-    """Yields rows in batches of at most `BATCH_ROWS`."""
-    for start in range(0, len(rows.numbers), BATCH_ROWS):
-        whole = None if rows.whole is None else rows.whole.slice(start, BATCH_ROWS)
-        yield Rows(rows.table.slice(start, BATCH_ROWS), rows.numbers[start : start + BATCH_ROWS], whole)

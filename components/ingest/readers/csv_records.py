@@ -13,6 +13,7 @@ import numpy as np
 
 _QUOTE, _LF, _CR = b'"\n\r'
 _MAX_LINE = 64 << 20
+_KEPT_BYTES = 4000
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,16 @@ class Records:
 
 @dataclass(frozen=True)
 class Block:
-    """Whole records. first_line: number of the line it begins with. one_per_line: no record goes beyond its line."""
+    """Whole records.
+
+    first_line: number of the line it begins with. one_per_line: no record goes beyond its line. too_long: the data is
+    the beginning of a single line of more than 64 MB, of which the rest is dropped.
+    """
 
     data: bytes
     first_line: int
     one_per_line: bool
+    too_long: bool = False
 
 
 def blocks(
@@ -56,12 +62,13 @@ def blocks(
         quoting: whether quotes mean anything.
         first_line: number of the first line.
         max_cell: bytes after which a quoted cell is taken for one that is never closed.
-
-    Raises:
-        ValueError: A line is longer than 64 MB.
     """
-    rest, line = b"", first_line
+    rest, line, dropping = b"", first_line, False
     for chunk, final in _with_end(chunks):
+        if dropping:
+            end = chunk.find(b"\n") + 1
+            dropping, line = not end, line + bool(end)
+            chunk = chunk[end:] if end else b""
         rest += chunk
         cut, one_per_line = _last_end(rest, separator, quoting=quoting, max_cell=max_cell, final=final)
         if cut:
@@ -69,7 +76,8 @@ def blocks(
             line += count_lines(rest[:cut])
             rest = rest[cut:]
         elif len(rest) > max(_MAX_LINE, 2 * max_cell):
-            raise ValueError(f"line {line} is longer than {_MAX_LINE >> 20} MB")
+            yield Block(rest[:_KEPT_BYTES], line, False, too_long=True)
+            rest, dropping = b"", True
 
 
 def records(block: Block, separator: str, *, quoting: bool) -> Records:

@@ -1,28 +1,30 @@
 """Folders with one folder of files per class: the files are rows, numbered in the order of their paths."""
 
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 
-from components.ingest.readers.objects import rows_of
-from components.ingest.reading import PART_BYTES, Part, Reading, Rows
-from components.ingest.storage import Found, find
+from fullpass.components.ingest.readers.objects import rows_of
+from fullpass.components.ingest.readers.reader import PART_BYTES, FilePart, Reading, Rows
+from fullpass.components.ingest.sources.storage import Found, find
 
 _BATCH_BYTES = 16 << 20
 _BATCH_FILES = 256
 
 
-def folder_parts(folder: str, endings: Sequence[str]) -> list[Part]:
+def folder_parts(folder: str, endings: Sequence[str]) -> list[FilePart]:
     """Returns ranges of files of about `PART_BYTES`."""
-    parts: list[Part] = []
+    parts: list[FilePart] = []
     begin, size = 0, 0
     files = find(folder, endings)
     for i, file in enumerate(files):
         size += file.size
         if size >= PART_BYTES or i == len(files) - 1:
-            parts.append(Part(begin, i + 1, begin + 1))
+            parts.append(FilePart(begin, i + 1, begin + 1))
             begin, size = i + 1, 0
     return parts
 
@@ -43,9 +45,7 @@ def folder_rows(
 
 
 def file_rows(
-    files: Sequence[tuple[int, Found, Mapping[str, Any]]],
-    reading: Reading,
-    read: Callable[[Found], Mapping[str, Any]],
+    files: Sequence[tuple[int, Found, Mapping[str, Any]]], reading: Reading, read: Callable[[Found], Mapping[str, Any]]
 ) -> Iterator[Rows]:
     """Yields a row per file, of what `read` returns and what is known of it besides.
 
@@ -60,7 +60,7 @@ def file_rows(
     for number, file, columns in files:
         try:
             row = {**columns, **read(file)}
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
             reading.add_malformed(number, f"cannot be read: {error}", file.path)
             continue
         rows.append(row)
@@ -74,9 +74,8 @@ def file_rows(
 
 
 def _columns(folder: str, file: Found) -> dict[str, str]:
-    inside = PurePath(file.path).relative_to(PurePath(folder)) if "://" not in folder else _below(folder, file.path)
+    if "://" in folder:
+        inside = PurePath(file.path.removeprefix(folder.rstrip("/") + "/"))
+    else:
+        inside = PurePath(file.path).relative_to(PurePath(folder))
     return {"label": inside.parent.name, "file": str(inside)}
-
-
-def _below(folder: str, path: str) -> PurePath:
-    return PurePath(path.removeprefix(folder.rstrip("/") + "/"))

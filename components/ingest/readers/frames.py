@@ -1,19 +1,19 @@
 """Rows that a Python function of the user returns."""
 
-import importlib
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
-from components.ingest.content import table_of_dicts
-from components.ingest.files import SourceFile
-from components.ingest.readers.objects import table_of
-from components.ingest.readers.tables import names_of, select
-from components.ingest.reading import BATCH_ROWS, WHOLE, Part, Reading, Rows, batches_of, check_columns
-from components.ingest.sources import ModuleSource
-from preprocessing.errors import UserError, blame
+from fullpass.components.ingest.readers.objects import table_of, whole_table_of
+from fullpass.components.ingest.readers.reader import BATCH_ROWS, Reading, Rows, UncutReader, check_columns, numbered
+from fullpass.components.ingest.readers.tables import names_of, select, sound
+from fullpass.components.ingest.sources.source_config import ModuleSource
+from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.preprocessing.errors import UserError, blame
+from fullpass.preprocessing.user_modules import import_function
+from fullpass.preprocessing.values.byte_batches import gather, object_bytes
 
 _ACCEPTED = (
     "a pandas or polars DataFrame, a pyarrow Table, RecordBatch or RecordBatchReader, or an iterator of any of these "
@@ -21,7 +21,7 @@ _ACCEPTED = (
 )
 
 
-class ModuleReader:
+class ModuleReader(UncutReader):
     """See `Reader`. Rows are numbered in the order in which the function returns them."""
 
     def __init__(self, file: SourceFile, source: ModuleSource):
@@ -31,23 +31,18 @@ class ModuleReader:
         """See base class. To know them, the function would have to be called."""
         return None
 
-    def parts(self) -> list[Part]:
-        """See base class."""
-        return [WHOLE]
-
     def rows(self, reading: Reading) -> Iterator[Rows]:
         """See base class."""
         first = 1
         with blame(f"data.source.function {self._function}"):
             for needed, whole in _tables(_call(self._function), reading):
-                yield from batches_of(needed, first, whole)
+                yield numbered(needed, first, whole)
                 first += needed.num_rows
 
 
 def _call(path: str) -> Any:
-    module, _, name = path.partition(":")
     try:
-        function = getattr(importlib.import_module(module), name)
+        function = import_function(path)
     except (ImportError, AttributeError) as error:
         raise UserError(f"cannot be imported: {error}. The module must lie beside the YAML or be installed.") from error
     return function()
@@ -55,7 +50,7 @@ def _call(path: str) -> Any:
 
 def _tables(returned: Any, reading: Reading) -> Iterator[tuple[pa.Table, pa.Table | None]]:
     """Yields what a user's function returned, as tables of the columns needed, and of all where they are wanted."""
-    table = _as_table(returned)
+    table = as_table(returned)
     if table is not None:
         yield _needed(table, reading)
     elif isinstance(returned, Iterable) and not isinstance(returned, str | bytes | Mapping):
@@ -66,13 +61,12 @@ def _tables(returned: Any, reading: Reading) -> Iterator[tuple[pa.Table, pa.Tabl
 
 def _tables_of_items(items: Iterator[Any], reading: Reading) -> Iterator[tuple[pa.Table, pa.Table | None]]:
     for item in items:
-        table = _as_table(item)
+        table = as_table(item)
         if table is not None:
             yield _needed(table, reading)
         elif isinstance(item, Mapping):
-            batch = [item, *islice(items, BATCH_ROWS - 1)]
-            rows = [_row(row) for row in batch]
-            yield table_of(rows, reading), table_of_dicts(rows) if reading.whole else None
+            for rows in gather(map(_row, chain([item], items)), object_bytes, rows=BATCH_ROWS):
+                yield table_of(rows, reading), whole_table_of(rows, reading)
         else:
             raise UserError(f"yielded {_name(item)}. Accepted: {_ACCEPTED}.")
 
@@ -83,7 +77,7 @@ def _row(item: Any) -> Mapping[str, Any]:
     return item
 
 
-def _as_table(value: Any) -> pa.Table | None:
+def as_table(value: Any) -> pa.Table | None:
     """Returns a table for anything that is one; pandas and polars are asked for by name, not imported."""
     if isinstance(value, pa.Table):
         return value
@@ -99,6 +93,7 @@ def _as_table(value: Any) -> pa.Table | None:
 
 def _needed(table: pa.Table, reading: Reading) -> tuple[pa.Table, pa.Table | None]:
     check_columns("the table it returned", list(reading.columns), names_of(table.schema))
+    table = sound(table)
     reading.seen.update(reading.columns)
     return select(table, list(reading.columns)), table if reading.whole else None
 

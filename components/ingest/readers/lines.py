@@ -2,21 +2,29 @@
 
 import codecs
 from collections.abc import Callable, Iterable, Iterator
-from typing import IO
+from operator import itemgetter
+from typing import IO, TypeVar
 
-from components.ingest.reading import PART_BYTES, WHOLE, Part, Reading
-from components.ingest.storage import is_compressed, open_binary, open_raw
+import numpy as np
+
+from fullpass.components.ingest.readers.reader import BATCH_ROWS, PART_BYTES, WHOLE, FilePart, Reading
+from fullpass.components.ingest.sources.storage import is_compressed, open_binary, open_raw
+from fullpass.preprocessing.values.byte_batches import gather
 
 CHUNK_BYTES = 4 << 20
 _BOM = codecs.BOM_UTF8
+_SPOIL = "fullpass-spoil"
 _MAX_LINE = 64 << 20
+_KEPT_BYTES = 4000
+TOO_LONG = f"a line longer than {_MAX_LINE >> 20} MB"
+_Value = TypeVar("_Value")
 
 
-def chunks(path: str, part: Part, encoding: str, reading: Reading | None = None) -> Iterator[bytes]:
+def chunks(path: str, part: FilePart, encoding: str, reading: Reading | None = None) -> Iterator[bytes]:
     """Yields the bytes of a part of a text file, in UTF-8 and without a byte order mark, and counts them in `reading`.
 
-    A byte that the encoding has no character for is passed on as it is, which is not UTF-8, so that it spoils its row
-    and not the file.
+    A byte that the encoding has no character for becomes one that is not UTF-8, so that it spoils its row and not the
+    file.
     """
     with open_binary(path) as stream:
         pieces = _range(stream, part.begin or 0, part.end)
@@ -35,8 +43,12 @@ def is_utf8(encoding: str) -> bool:
 
 
 def line_parts(
-    path: str, size: int, *, count: Callable[[bytes], int], splittable: Callable[[bytes], bool]
-) -> list[Part]:
+    path: str,
+    size: int,
+    *,
+    count: Callable[[bytes], int] = lambda data: data.count(b"\n"),
+    splittable: Callable[[bytes], bool] = lambda data: True,
+) -> list[FilePart]:
     """Returns ranges of about `PART_BYTES` that begin and end with a line, found in one pass over the file.
 
     Args:
@@ -47,29 +59,39 @@ def line_parts(
     """
     if is_compressed(path) or size < 2 * PART_BYTES:
         return [WHOLE]
-    parts: list[Part] = []
+    parts: list[FilePart] = []
     begin, end, first, line = 0, 0, 1, 1
     with open_raw(path) as stream:
         for data in _line_chunks(_range(stream, 0, None, PART_BYTES // 16)):
-            if not splittable(data):
+            if isinstance(data, _TooLong) or not splittable(data):
                 return [WHOLE]
             end, line = end + len(data), line + count(data)
             if end - begin >= PART_BYTES:
-                parts.append(Part(begin, end, first))
+                parts.append(FilePart(begin, end, first))
                 begin, first = end, line
-    return [*parts, Part(begin, end, first)] if end > begin else parts
+    return [*parts, FilePart(begin, end, first)] if end > begin else parts
+
+
+class _TooLong(bytes):
+    """The beginning of a line of more than 64 MB, of which the rest is dropped."""
 
 
 def _line_chunks(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yields the pieces cut after their last line break."""
-    rest = b""
+    """Yields the pieces cut after their last line break; `_TooLong` stands for a line that is too long to be held."""
+    rest, dropping = b"", False
     for piece in pieces:
+        if dropping:
+            end = piece.find(b"\n") + 1
+            piece, dropping = piece[end:], not end
+            if dropping:
+                continue
         cut = piece.rfind(b"\n") + 1
         if cut:
             yield rest + piece[:cut]
             rest = piece[cut:]
         elif len(rest) + len(piece) > _MAX_LINE:
-            raise ValueError(f"a line is longer than {_MAX_LINE >> 20} MB")
+            yield _TooLong((rest + piece)[:_KEPT_BYTES])
+            rest, dropping = b"", True
         else:
             rest += piece
     if rest:
@@ -95,16 +117,52 @@ def _counted(pieces: Iterable[bytes], reading: Reading) -> Iterator[bytes]:
 
 
 def _transcoded(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
-    decoder = codecs.getincrementaldecoder(encoding)("surrogateescape")
+    decoder = codecs.getincrementaldecoder(encoding)(_SPOIL)
     for piece in pieces:
-        yield decoder.decode(piece).encode("utf-8", "surrogateescape")
-    yield decoder.decode(b"", final=True).encode("utf-8", "surrogateescape")
+        yield decoder.decode(piece).encode("utf-8", _SPOIL)
+    yield decoder.decode(b"", final=True).encode("utf-8", _SPOIL)
+
+
+def _spoil(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Error handler of codecs: what cannot be decoded or encoded becomes a byte that is not UTF-8.
+
+    Python's own surrogateescape raises for bytes below 128, as in half a character of UTF-16, and for lone surrogates.
+    """
+    if isinstance(error, UnicodeDecodeError):
+        return "\udcff", error.end
+    if isinstance(error, UnicodeEncodeError):
+        return b"\xff" * (error.end - error.start), error.end
+    raise error
+
+
+codecs.register_error(_SPOIL, _spoil)
+
+
+def parsed_lines(
+    path: str, reading: Reading, encoding: str, parse: Callable[[int, bytes], _Value | None]
+) -> Iterator[tuple[list[_Value], np.ndarray]]:
+    """Yields the lines of a part as `parse` returns them, in lists, with their numbers in the file, int64 [lines].
+
+    Args:
+        path: the file.
+        reading: the part.
+        encoding: of the file, by Python's name.
+        parse: takes number and bytes of a line; returns None for one that is no row.
+    """
+    lines = numbered_lines(path, reading, encoding)
+    found = ((n, value, len(line)) for n, line in lines if (value := parse(n, line)) is not None)
+    for batch in gather(found, itemgetter(2), rows=BATCH_ROWS):
+        yield [value for _, value, _ in batch], np.array([number for number, _, _ in batch], dtype=np.int64)
 
 
 def numbered_lines(path: str, reading: Reading, encoding: str) -> Iterator[tuple[int, bytes]]:
     """Yields the lines of a part without their line breaks, with their numbers in the file."""
     number = reading.part.first_row
     for data in _line_chunks(chunks(path, reading.part, encoding, reading)):
+        if isinstance(data, _TooLong):
+            reading.add_malformed(number, TOO_LONG, data.decode("utf-8", "replace"))
+            number += 1
+            continue
         lines = data.split(b"\n")
         for line in lines[:-1] if data.endswith(b"\n") else lines:
             yield number, line.removesuffix(b"\r")

@@ -9,11 +9,19 @@ from typing import IO
 import numpy as np
 import pyarrow as pa
 
-from components.ingest.files import SourceFile
-from components.ingest.reading import BATCH_ROWS, WHOLE, Part, Reading, Rows, check_columns, readable
-from components.ingest.sources import NumpySource
-from components.ingest.storage import open_raw
-from preprocessing.errors import UserError
+from fullpass.components.ingest.readers.reader import (
+    BATCH_ROWS,
+    Reading,
+    Rows,
+    UncutReader,
+    check_columns,
+    readable,
+    select_rows,
+)
+from fullpass.components.ingest.sources.source_config import NumpySource
+from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.storage import open_raw
+from fullpass.preprocessing.errors import UserError
 
 _BATCH_BYTES = 32 << 20
 _PLAIN = "data"
@@ -40,7 +48,7 @@ class _Array:
         return np.frombuffer(data, self.dtype).reshape(rows, *self.row_shape)
 
 
-class NumpyReader:
+class NumpyReader(UncutReader):
     """See `Reader`."""
 
     def __init__(self, file: SourceFile, source: NumpySource):
@@ -51,10 +59,6 @@ class NumpyReader:
         """See base class."""
         with self._open() as arrays:
             return [name for key, array in arrays.items() for name in self._names(key, array)]
-
-    def parts(self) -> list[Part]:
-        """See base class."""
-        return [WHOLE]
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
         """See base class."""
@@ -68,9 +72,7 @@ class NumpyReader:
                 columns: dict[str, pa.Array] = {}
                 for key, array in arrays.items():
                     columns |= self._columns(key, array, array.read(count))
-                table = pa.table([columns[name] for name in reading.columns], names=list(reading.columns))
-                whole = pa.table(columns) if reading.whole else None
-                yield Rows(table, np.arange(start + 1, start + 1 + count, dtype=np.int64), whole)
+                yield select_rows(pa.table(columns), np.arange(start + 1, start + 1 + count, dtype=np.int64), reading)
 
     def _open(self) -> "_Arrays":
         return _Arrays(self._path)

@@ -7,13 +7,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from components.ingest.content import table_of_dicts
-from components.ingest.reading import Reading, Rows
+from fullpass.components.ingest.readers.reader import Reading, Rows
+from fullpass.components.ingest.splitting.row_hash import table_of_dicts
 
 
 def rows_of(rows: Sequence[Mapping[str, Any]], numbers: np.ndarray, reading: Reading) -> Rows:
     """Returns rows given as dicts, with their int64 numbers, as what `reading` needs of them."""
-    return Rows(table_of(rows, reading), numbers, table_of_dicts(rows) if reading.whole else None)
+    return Rows(table_of(rows, reading), numbers, whole_table_of(rows, reading))
+
+
+def whole_table_of(rows: Sequence[Mapping[str, Any]], reading: Reading) -> pa.Table | None:
+    """Returns rows with every column of the source, in the form that `reading.whole` asks for."""
+    if reading.whole != "to_show":
+        return table_of_dicts(rows) if reading.whole else None
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pa.table({name: array_of([row.get(name) for row in rows]) for name in names})
 
 
 def table_of(rows: Sequence[Mapping[str, Any]], reading: Reading) -> pa.Table:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,21 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
-from components.ingest.files import SourceFile
-from components.ingest.readers.objects import array_of
-from components.ingest.readers.tfrecord import open_records, read_records
-from components.ingest.reading import BATCH_ROWS, WHOLE, Part, Reading, Rows, check_columns, readable
-from components.ingest.sources import ProtoSource
-from components.ingest.storage import open_raw
-from preprocessing.errors import UserError, did_you_mean
+from fullpass.components.ingest.readers.objects import array_of
+from fullpass.components.ingest.readers.reader import (
+    Reading,
+    Rows,
+    UncutReader,
+    check_columns,
+    numbered_batches,
+    readable,
+    select_rows,
+)
+from fullpass.components.ingest.readers.tfrecord import open_records, read_records
+from fullpass.components.ingest.sources.source_config import ProtoSource
+from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.storage import open_raw
+from fullpass.preprocessing.errors import UserError, did_you_mean
 
 _WRAPPED = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 _WELL_KNOWN: dict[str, Callable[[Any], Any]] = {
@@ -27,8 +34,8 @@ _WELL_KNOWN: dict[str, Callable[[Any], Any]] = {
 }
 
 
-class ProtoReader:
-    """See `Reader`. Records are numbered from 1; gzip is told by the file's first bytes."""
+class ProtoReader(UncutReader):
+    """See `Reader`. Records are numbered from 1; gzip is recognised by the file's first bytes."""
 
     def __init__(self, file: SourceFile, source: ProtoSource):
         self._path = file.path
@@ -39,10 +46,6 @@ class ProtoReader:
         """See base class. Fields of inner messages are `a.b`; keys of maps are known to the rows only."""
         return list(dict.fromkeys([*self._fields, *_names(self._descriptor, "", ())]))
 
-    def parts(self) -> list[Part]:
-        """See base class."""
-        return [WHOLE]
-
     def rows(self, reading: Reading) -> Iterator[Rows]:
         """See base class."""
         paths = {column: _path(self._descriptor, self._fields.get(column, column)) for column in reading.columns}
@@ -52,22 +55,18 @@ class ProtoReader:
         others = self.columns() if reading.whole else ()
         paths |= {name: _path(self._descriptor, self._fields.get(name, name)) for name in others}
         new = message_factory.GetMessageClass(self._descriptor)
-        first = 1
         with readable(self._path), open_records(self._path) as stream:
-            records = read_records(stream)
-            while batch := list(islice(records, BATCH_ROWS)):
-                messages, numbers = self._parsed(batch, first, new, reading)
+            for batch, numbers in numbered_batches(read_records(stream), len):
+                messages, kept = self._parsed(batch, numbers, new, reading)
                 columns = [array_of([path.value(m) for m in messages]) for path in paths.values() if path]
-                table = pa.table(columns, names=list(paths))
-                yield Rows(table.select(list(reading.columns)), numbers, table if reading.whole else None)
-                first += len(batch)
+                yield select_rows(pa.table(columns, names=list(paths)), kept, reading)
 
     def _parsed(
-        self, batch: list[bytes], first: int, new: Callable[[], Message], reading: Reading
+        self, batch: list[bytes], numbers: np.ndarray, new: Callable[[], Message], reading: Reading
     ) -> tuple[list[Message], np.ndarray]:
-        """Returns the messages of a batch, and the numbers of their records."""
-        messages, numbers = [], []
-        for number, record in enumerate(batch, start=first):
+        """Returns the messages that parse, and the numbers of their records."""
+        messages, kept = [], []
+        for number, record in zip(numbers.tolist(), batch, strict=True):
             message = new()
             try:
                 message.ParseFromString(record)
@@ -75,8 +74,8 @@ class ProtoReader:
                 reading.add_malformed(number, f"no {self._descriptor.full_name}", repr(record[:200]))
                 continue
             messages.append(message)
-            numbers.append(number)
-        return messages, np.array(numbers, dtype=np.int64)
+            kept.append(number)
+        return messages, np.array(kept, dtype=np.int64)
 
 
 def find_message(descriptor_set: str, name: str) -> Descriptor:

@@ -8,14 +8,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from components.ingest.files import SourceFile
-from components.ingest.readers.extras import load_package
-from components.ingest.readers.objects import array_of
-from components.ingest.reading import BATCH_ROWS, WHOLE, Part, Reading, Rows, check_columns
-from components.ingest.sources import SqlSource
-from preprocessing.errors import UserError
+from fullpass.components.ingest.readers.extras import load_package
+from fullpass.components.ingest.readers.objects import array_of
+from fullpass.components.ingest.readers.reader import BATCH_ROWS, WHOLE, FilePart, Reading, Rows, check_columns
+from fullpass.components.ingest.sources.source_config import SqlSource
+from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.values.byte_batches import gather, object_bytes
 
 _NULL_KEYS = "null keys"
+_FETCHED_ROWS = 256
+"""Rows that the database sends at a time, whose size is not known before."""
 
 
 class SqlReader:
@@ -35,7 +38,7 @@ class SqlReader:
             result = connection.execute(self._sql.select("*").select_from(self._rows_of_query()).limit(0))
             return list(result.keys())
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[FilePart]:
         """See base class. Ranges hold `rows_per_range` rows, by the rank of their first key."""
         if self._source.key is None:
             return [WHOLE]
@@ -46,8 +49,8 @@ class SqlReader:
             present = connection.execute(self._count(self._key.is_not(None))).scalar_one()
         starts = dict.fromkeys((key, int(rank)) for key, rank in firsts)
         keys = [key for key, _ in starts]
-        parts = [Part(k, end, rank) for (k, rank), end in zip(starts, [*keys[1:], None], strict=True)]
-        return parts + ([Part(_NULL_KEYS, None, present + 1)] if nulls else []) or [WHOLE]
+        parts = [FilePart(k, end, rank) for (k, rank), end in zip(starts, [*keys[1:], None], strict=True)]
+        return parts + ([FilePart(_NULL_KEYS, None, present + 1)] if nulls else []) or [WHOLE]
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
         """See base class."""
@@ -56,10 +59,10 @@ class SqlReader:
         selected = list(dict.fromkeys([*reading.columns, *(present if reading.whole else ())]))
         first = reading.part.first_row
         with self._connection() as connection:
-            result = connection.execution_options(stream_results=True, yield_per=BATCH_ROWS).execute(
+            result = connection.execution_options(stream_results=True, yield_per=_FETCHED_ROWS).execute(
                 self._range(selected, reading.part)
             )
-            for batch in result.partitions(BATCH_ROWS):
+            for batch in gather(map(tuple, result), object_bytes, rows=BATCH_ROWS):
                 whole = pa.table([array_of(values) for values in zip(*batch, strict=True)], names=selected)
                 numbers = np.arange(first, first + len(batch), dtype=np.int64)
                 yield Rows(whole.select(list(reading.columns)), numbers, whole if reading.whole else None)
@@ -99,7 +102,7 @@ class SqlReader:
     def _count(self, condition: Any) -> Any:
         return self._sql.select(self._sql.func.count()).select_from(self._rows_of_query()).where(condition)
 
-    def _range(self, columns: list[str], part: Part) -> Any:
+    def _range(self, columns: list[str], part: FilePart) -> Any:
         query = self._sql.select(*[self._sql.column(name) for name in columns]).select_from(self._rows_of_query())
         if self._source.key is None:
             return query
@@ -120,6 +123,8 @@ class SqlReader:
             raise UserError(f"data.source.url: {error}. Install its driver, or correct the address.") from error
         try:
             with engine.connect() as connection:
+                if hasattr(connection.connection.dbapi_connection, "text_factory"):  # SQLite checks no encoding
+                    connection.connection.dbapi_connection.text_factory = _text_or_bytes
                 yield connection
         except self._sql.exc.SQLAlchemyError as error:
             raise UserError(f"{self._name}: {_reason(error)}. Database: {url.render_as_string()}.") from error
@@ -141,6 +146,13 @@ class SqlReader:
                 f"for {url.render_as_string()}. Set it where the pipeline runs."
             )
         return url.set(password=password)
+
+
+def _text_or_bytes(cell: bytes) -> str | bytes:
+    try:
+        return cell.decode()
+    except UnicodeDecodeError:
+        return cell
 
 
 def _reason(error: Exception) -> str:

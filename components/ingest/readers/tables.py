@@ -1,116 +1,149 @@
 """Files of Arrow's own formats: Parquet, Arrow IPC and ORC. `a.b` is field b of the struct a."""
 
-from collections.abc import Iterator, Sequence
-from typing import IO, Any
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc
 import pyarrow.parquet
 
-from components.ingest.files import SourceFile
-from components.ingest.reading import BATCH_ROWS, Part, Reading, Rows, batches_of, check_columns, readable
-from components.ingest.storage import is_address, open_raw
+from fullpass.components.ingest.readers.reader import (
+    BATCH_ROWS,
+    PART_BYTES,
+    FilePart,
+    Reading,
+    Rows,
+    check_columns,
+    numbered,
+    readable,
+)
+from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.storage import is_address, open_raw
+from fullpass.preprocessing.values.byte_batches import BATCH_BYTES, gather
 
-_PART_BYTES = 64 << 20
+_DECODED_ROWS = 1024
+_BUFFER_BYTES = 1 << 20
+"""Of each column of a Parquet file; without it Arrow reads the column of a row group as a whole."""
 
 
-class ParquetReader:
-    """See `Reader`. Parts are runs of row groups."""
+class _TableReader:
+    """What the readers of Arrow's formats share. A part is a run of groups: row groups, stripes or record batches."""
 
     def __init__(self, file: SourceFile, source: object):
         self._path = file.path
 
     def columns(self) -> list[str]:
-        """See base class."""
+        """See `Reader`."""
         with readable(self._path), _open(self._path) as stream:
-            return names_of(pa.parquet.ParquetFile(stream).schema_arrow)
+            return names_of(self._schema(self._file(stream)))
 
-    def parts(self) -> list[Part]:
-        """See base class."""
+    def parts(self) -> list[FilePart]:
+        """See `Reader`."""
         with readable(self._path), _open(self._path) as stream:
-            metadata = pa.parquet.ParquetFile(stream).metadata
-            groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-            return _runs([(group.num_rows, group.total_byte_size) for group in groups])
+            return _runs(self._sizes(self._file(stream)))
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
-        """See base class."""
+        """See `Reader`."""
         with readable(self._path), _open(self._path) as stream:
-            file = pa.parquet.ParquetFile(stream)
-            check_columns(self._path, list(reading.columns), names_of(file.schema_arrow))
-            roots = None if reading.whole else roots_of(list(reading.columns), file.schema_arrow)
-            groups = range(file.num_row_groups)[reading.part.begin : reading.part.end]
+            file = self._file(stream)
+            schema = self._schema(file)
+            check_columns(self._path, list(reading.columns), names_of(schema))
+            roots = None if reading.whole else roots_of(list(reading.columns), schema)
             first = reading.part.first_row
-            for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=list(groups), columns=roots):
-                rows_read = first + batch.num_rows - reading.part.first_row
-                reading.consumed = reading.file.size * rows_read // file.metadata.num_rows
-                yield from batches_of_table(pa.Table.from_batches([batch]), first, reading)
+            for batch in self._batches(file, roots, reading):
+                yield rows_of_table(batch, first, reading)
                 first += batch.num_rows
 
+    def _file(self, stream: Any) -> Any:
+        """Returns the open file."""
+        raise NotImplementedError
 
-class OrcReader:
-    """See `Reader`. Parts are runs of stripes."""
+    def _schema(self, file: Any) -> pa.Schema:
+        return file.schema
 
-    def __init__(self, file: SourceFile, source: object):
-        self._path = file.path
+    def _sizes(self, file: Any) -> list[tuple[int, int]]:
+        """Returns the rows and bytes of each group."""
+        raise NotImplementedError
 
-    def columns(self) -> list[str]:
+    def _batches(self, file: Any, roots: list[str] | None, reading: Reading) -> Iterator[pa.Table]:
+        """Yields the rows of a part; `roots` are the top-level columns needed, None for all."""
+        raise NotImplementedError
+
+
+class ParquetReader(_TableReader):
+    """See `Reader`."""
+
+    def _file(self, stream: Any) -> Any:
+        return pa.parquet.ParquetFile(stream, buffer_size=_BUFFER_BYTES)
+
+    def _schema(self, file: Any) -> pa.Schema:
+        return file.schema_arrow
+
+    def _sizes(self, file: Any) -> list[tuple[int, int]]:
+        groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+        return [(group.num_rows, group.total_byte_size) for group in groups]
+
+    def _batches(self, file: Any, roots: list[str] | None, reading: Reading) -> Iterator[pa.Table]:
+        groups = list(range(file.num_row_groups)[reading.part.begin : reading.part.end])
+        rows_read = 0
+        decoded = file.iter_batches(batch_size=_rows_to_decode(file.metadata, groups), row_groups=groups, columns=roots)
+        for pieces in gather(decoded, attrgetter("nbytes"), rows=BATCH_ROWS // _DECODED_ROWS):
+            batch = pa.Table.from_batches(pieces)
+            rows_read += batch.num_rows
+            reading.consumed = reading.file.size * rows_read // file.metadata.num_rows
+            yield batch
+
+
+def _rows_to_decode(metadata: Any, groups: Sequence[int]) -> int:
+    """Returns how many rows are decoded at a time: fewer where the rows of a group are large."""
+    of_groups = [metadata.row_group(group) for group in groups]
+    largest = max((group.total_byte_size // max(group.num_rows, 1) for group in of_groups), default=0)
+    return max(1, min(_DECODED_ROWS, BATCH_BYTES // max(largest, 1)))
+
+
+class OrcReader(_TableReader):
+    """See `Reader`."""
+
+    def _file(self, stream: Any) -> Any:
+        return pa.orc.ORCFile(stream)
+
+    def _sizes(self, file: Any) -> list[tuple[int, int]]:
+        stripe_bytes = file.content_length // max(file.nstripes, 1)
+        first_column = file.schema.names[:1]  # no column at all would give no rows
+        return [(file.read_stripe(i, columns=first_column).num_rows, stripe_bytes) for i in range(file.nstripes)]
+
+    def _batches(self, file: Any, roots: list[str] | None, reading: Reading) -> Iterator[pa.Table]:
+        for stripe in range(file.nstripes)[reading.part.begin : reading.part.end]:
+            yield pa.Table.from_batches([file.read_stripe(stripe, columns=roots)])
+
+
+class ArrowReader(_TableReader):
+    """See `Reader`. A stream is one part."""
+
+    def parts(self) -> list[FilePart]:
         """See base class."""
         with readable(self._path), _open(self._path) as stream:
-            return names_of(pa.orc.ORCFile(stream).schema)
+            file = self._file(stream)
+            return [FilePart()] if isinstance(file, pa.RecordBatchStreamReader) else _runs(self._sizes(file))
 
-    def parts(self) -> list[Part]:
-        """See base class."""
-        with readable(self._path), _open(self._path) as stream:
-            file = pa.orc.ORCFile(stream)
-            stripe_bytes = file.content_length // max(file.nstripes, 1)
-            first_column = file.schema.names[:1]  # no column at all would give no rows
-            rows = [file.read_stripe(i, columns=first_column).num_rows for i in range(file.nstripes)]
-            return _runs([(count, stripe_bytes) for count in rows])
+    def _file(self, stream: Any) -> Any:
+        magic = stream.read(6)
+        stream.seek(0)
+        return pa.ipc.open_file(stream) if magic == b"ARROW1" else pa.ipc.open_stream(stream)
 
-    def rows(self, reading: Reading) -> Iterator[Rows]:
-        """See base class."""
-        with readable(self._path), _open(self._path) as stream:
-            file = pa.orc.ORCFile(stream)
-            check_columns(self._path, list(reading.columns), names_of(file.schema))
-            roots = None if reading.whole else roots_of(list(reading.columns), file.schema)
-            first = reading.part.first_row
-            for stripe in range(file.nstripes)[reading.part.begin : reading.part.end]:
-                table = pa.Table.from_batches([file.read_stripe(stripe, columns=roots)])
-                yield from batches_of_table(table, first, reading)
-                first += table.num_rows
+    def _sizes(self, file: Any) -> list[tuple[int, int]]:
+        batches = map(file.get_batch, range(file.num_record_batches))
+        return [(batch.num_rows, batch.nbytes) for batch in batches]
 
-
-class ArrowReader:
-    """See `Reader`. Files are cut into runs of record batches; a stream is read as a whole."""
-
-    def __init__(self, file: SourceFile, source: object):
-        self._path = file.path
-
-    def columns(self) -> list[str]:
-        """See base class."""
-        with readable(self._path), _open(self._path) as stream:
-            return names_of(_ipc(stream).schema)
-
-    def parts(self) -> list[Part]:
-        """See base class."""
-        with readable(self._path), _open(self._path) as stream:
-            file = _ipc(stream)
-            if isinstance(file, pa.RecordBatchStreamReader):
-                return [Part()]
-            batches = [file.get_batch(i) for i in range(file.num_record_batches)]
-            return _runs([(batch.num_rows, batch.nbytes) for batch in batches])
-
-    def rows(self, reading: Reading) -> Iterator[Rows]:
-        """See base class."""
-        with readable(self._path), _open(self._path) as stream:
-            file = _ipc(stream)
-            check_columns(self._path, list(reading.columns), names_of(file.schema))
-            first = reading.part.first_row
-            for batch in _ipc_batches(file, reading.part):
-                table = pa.Table.from_batches([batch])
-                yield from batches_of_table(table, first, reading)
-                first += table.num_rows
+    def _batches(self, file: Any, roots: list[str] | None, reading: Reading) -> Iterator[pa.Table]:
+        if isinstance(file, pa.RecordBatchStreamReader):
+            batches: Iterable[pa.RecordBatch] = file
+        else:
+            batches = map(file.get_batch, range(file.num_record_batches)[reading.part.begin : reading.part.end])
+        for batch in batches:
+            yield pa.Table.from_batches([batch])
 
 
 def names_of(schema: pa.Schema) -> list[str]:
@@ -157,37 +190,59 @@ def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
     return column
 
 
-def batches_of_table(table: pa.Table, first: int, reading: Reading) -> Iterator[Rows]:
-    """Yields a table in batches of what `reading` needs of it, rows numbered from `first`."""
-    return batches_of(select(table, list(reading.columns)), first, table if reading.whole else None)
+def sound(table: pa.Table) -> pa.Table:
+    """Returns a table whose text is UTF-8; columns that say so but are not hold bytes.
+
+    Raises:
+        pa.ArrowInvalid: Offsets or sizes contradict each other, as in a damaged file.
+    """
+    columns = [_sound(column) for column in table.columns]
+    return pa.table(columns, names=table.column_names) if table.num_columns else table
 
 
-def _runs(sizes: Sequence[tuple[int, int]]) -> list[Part]:
-    """Returns runs of pieces of about `_PART_BYTES`, given the rows and bytes of each piece."""
-    parts: list[Part] = []
+def _sound(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        column = column.cast(_bytes_for_text(column.type))
+        column.validate(full=True)
+    return column
+
+
+def _bytes_for_text(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return _bytes_for_text(kind.value_type)
+    if pa.types.is_string(kind):
+        return pa.binary()
+    if pa.types.is_large_string(kind):
+        return pa.large_binary()
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(_bytes_for_text(kind.value_type), kind.list_size)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return (pa.list_ if pa.types.is_list(kind) else pa.large_list)(_bytes_for_text(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_bytes_for_text(field.type)) for field in kind])
+    return kind
+
+
+def rows_of_table(table: pa.Table, first: int, reading: Reading) -> Rows:
+    """Returns what `reading` needs of a table, its rows numbered from `first`."""
+    table = sound(table)
+    return numbered(select(table, list(reading.columns)), first, table if reading.whole else None)
+
+
+def _runs(sizes: Sequence[tuple[int, int]]) -> list[FilePart]:
+    """Returns runs of groups of about `PART_BYTES`, given the rows and bytes of each group."""
+    parts: list[FilePart] = []
     begin, first, rows, run_bytes = 0, 1, 0, 0
-    for i, (piece_rows, piece_bytes) in enumerate(sizes):
-        rows += piece_rows
-        run_bytes += piece_bytes
-        if run_bytes >= _PART_BYTES or i == len(sizes) - 1:
-            parts.append(Part(begin, i + 1, first))
+    for i, (group_rows, group_bytes) in enumerate(sizes):
+        rows += group_rows
+        run_bytes += group_bytes
+        if run_bytes >= PART_BYTES or i == len(sizes) - 1:
+            parts.append(FilePart(begin, i + 1, first))
             begin, first, rows, run_bytes = i + 1, first + rows, 0, 0
     return parts
 
 
 def _open(path: str) -> Any:
     return open_raw(path) if is_address(path) else pa.OSFile(path)
-
-
-def _ipc(stream: IO[bytes]) -> pa.RecordBatchFileReader | pa.RecordBatchStreamReader:
-    magic = stream.read(6)
-    stream.seek(0)
-    return pa.ipc.open_file(stream) if magic == b"ARROW1" else pa.ipc.open_stream(stream)
-
-
-def _ipc_batches(file: Any, part: Part) -> Iterator[pa.RecordBatch]:
-    if isinstance(file, pa.RecordBatchStreamReader):
-        yield from file
-    else:
-        for i in range(file.num_record_batches)[part.begin : part.end]:
-            yield file.get_batch(i)

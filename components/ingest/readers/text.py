@@ -2,15 +2,24 @@
 
 from collections.abc import Iterator
 
-import numpy as np
 import pyarrow as pa
 
-from components.ingest.files import SourceFile
-from components.ingest.readers.folders import folder_parts, folder_rows
-from components.ingest.readers.lines import is_utf8, line_parts, numbered_lines
-from components.ingest.reading import BATCH_ROWS, WHOLE, Part, Reading, Rows, check_columns, readable
-from components.ingest.sources import TextSource
-from components.ingest.storage import Found, open_binary
+from fullpass.components.ingest.readers.folders import folder_parts, folder_rows
+from fullpass.components.ingest.readers.lines import is_utf8, line_parts, parsed_lines
+from fullpass.components.ingest.readers.reader import (
+    WHOLE,
+    FilePart,
+    Reading,
+    Rows,
+    check_columns,
+    readable,
+    select_rows,
+)
+from fullpass.components.ingest.sources.source_config import TextSource
+from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.storage import Found, open_binary
+
+_LARGEST_FILE = 64 << 20
 
 
 class TextReader:
@@ -24,15 +33,13 @@ class TextReader:
         """See base class."""
         return ["text"] if self._source.rows == "lines" else ["text", "label", "file"]
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[FilePart]:
         """See base class."""
         if self._source.rows == "files":
             return folder_parts(self._file.path, self._source.endings)
         if not is_utf8(self._source.encoding):
             return [WHOLE]
-        return line_parts(
-            self._file.path, self._file.size, count=lambda data: data.count(b"\n"), splittable=lambda _: True
-        )
+        return line_parts(self._file.path, self._file.size)
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
         """See base class."""
@@ -45,24 +52,18 @@ class TextReader:
 
     def _read_file(self, found: Found) -> dict[str, str]:
         with open_binary(found.path) as stream:
-            return {"text": stream.read().decode(self._source.encoding)}
+            data = stream.read(_LARGEST_FILE + 1)
+        if len(data) > _LARGEST_FILE:
+            raise ValueError(f"larger than {_LARGEST_FILE >> 20} MB")
+        return {"text": data.decode(self._source.encoding)}
 
     def _lines(self, reading: Reading) -> Iterator[Rows]:
-        texts: list[str] = []
-        numbers: list[int] = []
-        for number, line in numbered_lines(self._file.path, reading, self._source.encoding):
+        def decoded(number: int, line: bytes) -> str | None:
             try:
-                texts.append(line.decode("utf-8"))
-                numbers.append(number)
+                return line.decode("utf-8")
             except UnicodeDecodeError:
                 reading.add_malformed(number, f"not {self._source.encoding}", line.decode("utf-8", "replace"))
-            if len(texts) == BATCH_ROWS:
-                yield _rows(texts, numbers, reading)
-                texts, numbers = [], []
-        if texts:
-            yield _rows(texts, numbers, reading)
+                return None
 
-
-def _rows(texts: list[str], numbers: list[int], reading: Reading) -> Rows:
-    table = pa.table({"text": pa.array(texts, type=pa.string())})
-    return Rows(table.select(list(reading.columns)), np.array(numbers, dtype=np.int64), table)
+        for texts, numbers in parsed_lines(self._file.path, reading, self._source.encoding, decoded):
+            yield select_rows(pa.table({"text": pa.array(texts, type=pa.string())}), numbers, reading)

@@ -2,24 +2,32 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from components.ingest.files import SourceFile
-from components.ingest.readers.extras import load_package
-from components.ingest.readers.objects import array_of
-from components.ingest.reading import BATCH_ROWS, WHOLE, Part, Reading, Rows, check_columns, readable
-from components.ingest.sources import TfdsSource
-from components.ingest.storage import find, open_raw
-from preprocessing.errors import UserError
+from fullpass.components.ingest.readers.extras import load_package
+from fullpass.components.ingest.readers.objects import array_of
+from fullpass.components.ingest.readers.reader import (
+    Reading,
+    Rows,
+    UncutReader,
+    check_columns,
+    numbered_batches,
+    readable,
+    select_rows,
+)
+from fullpass.components.ingest.sources.source_config import TfdsSource
+from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.storage import find, open_raw
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.values.byte_batches import object_bytes
 
 _FEATURES = "features.json"
 
 
-class TfdsReader:
+class TfdsReader(UncutReader):
     """See `Reader`. Rows are numbered in the order of the prepared files."""
 
     def __init__(self, file: SourceFile, source: TfdsSource):
@@ -32,24 +40,15 @@ class TfdsReader:
         """See base class. `a.b` is feature b of the features, or of the sequence, a."""
         return list(self._leaves)
 
-    def parts(self) -> list[Part]:
-        """See base class."""
-        return [WHOLE]
-
     def rows(self, reading: Reading) -> Iterator[Rows]:
         """See base class."""
         check_columns(self._folder, list(reading.columns), self.columns())
         needed = dict.fromkeys([*reading.columns, *(self._leaves if reading.whole else ())])
         labels = {name: self._label_names(name) for name in needed}
-        first = 1
         with readable(self._folder):
-            examples = iter(self._examples())
-            while batch := list(islice(examples, BATCH_ROWS)):
+            for batch, numbers in numbered_batches(self._examples(), object_bytes):
                 arrays = [array_of([_value(e, name, names) for e in batch]) for name, names in labels.items()]
-                numbers = np.arange(first, first + len(batch), dtype=np.int64)
-                table = pa.table(arrays, names=list(needed))
-                yield Rows(table.select(list(reading.columns)), numbers, table if reading.whole else None)
-                first += len(batch)
+                yield select_rows(pa.table(arrays, names=list(needed)), numbers, reading)
 
     def _label_names(self, column: str) -> list[str] | None:
         """Returns the names of a column of class labels; None for any other, and where labels have no names."""

@@ -7,16 +7,16 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import IO, cast
 
-import google_crc32c
 import numpy as np
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
-from components.ingest.files import SourceFile
-from components.ingest.reading import BATCH_ROWS, WHOLE, Part, Reading, Rows, readable
-from components.ingest.sources import TfRecordSource
-from components.ingest.storage import open_raw
-from preprocessing.errors import UserError
+from fullpass.components.ingest.readers.reader import Reading, Rows, UncutReader, numbered_batches, readable
+from fullpass.components.ingest.sources.source_config import TfRecordSource
+from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.storage import open_raw
+from fullpass.preprocessing.errors import UserError
+from fullpass.trainer.input.record_frames import masked_crc, read_frames
 
 _GZIP = b"\x1f\x8b"
 _SEQUENCE = "##sequence"
@@ -24,8 +24,8 @@ _SEQUENCE = "##sequence"
 Decode = Callable[[list[bytes]], pa.RecordBatch]
 
 
-class TfRecordReader:
-    """See `Reader`. Records are numbered from 1; gzip is told by the file's first bytes."""
+class TfRecordReader(UncutReader):
+    """See `Reader`. Records are numbered from 1; gzip is recognised by the file's first bytes."""
 
     def __init__(self, file: SourceFile, source: TfRecordSource):
         self._path = file.path
@@ -35,20 +35,12 @@ class TfRecordReader:
         """See base class. Any record may hold further features."""
         return None
 
-    def parts(self) -> list[Part]:
-        """See base class."""
-        return [WHOLE]
-
     def rows(self, reading: Reading) -> Iterator[Rows]:
         """See base class."""
         decode = _decoder(self._payload)
-        first = 1
         with readable(self._path), open_records(self._path) as stream:
-            records = read_records(stream)
-            while batch := list(islice(records, BATCH_ROWS)):
-                numbers = np.arange(first, first + len(batch), dtype=np.int64)
+            for batch, numbers in numbered_batches(read_records(stream), len):
                 yield from self._decoded(batch, numbers, decode, reading)
-                first += len(batch)
 
     def _decoded(self, batch: list[bytes], numbers: np.ndarray, decode: Decode, reading: Reading) -> Iterator[Rows]:
         """Decodes records; where one of them is no message, the halves are tried."""
@@ -76,21 +68,8 @@ def read_records(stream: IO[bytes]) -> Iterator[bytes]:
     Raises:
         ValueError: A checksum does not fit, or the stream ends inside a record.
     """
-    number = 0
-    while head := stream.read(12):
-        number += 1
-        if len(head) < 12:
-            raise ValueError(f"the file ends inside record {number}")
-        length, length_sum = struct.unpack("<QI", head)
-        if masked_crc(head[:8]) != length_sum:
-            raise ValueError(f"record {number} is corrupt: the checksum of its length does not fit")
-        data = stream.read(length)
-        tail = stream.read(4)
-        if len(data) < length or len(tail) < 4:
-            raise ValueError(f"the file ends inside record {number}")
-        if masked_crc(data) != struct.unpack("<I", tail)[0]:
-            raise ValueError(f"record {number} is corrupt: its checksum does not fit")
-        yield data
+    for _, record in read_frames(stream):
+        yield record
 
 
 def begins_with_record(start: bytes) -> bool:
@@ -127,12 +106,6 @@ def feature_names(path: str, payload: str, *, records: int) -> list[str]:
     with readable(path), open_records(path) as stream:
         names = _decoder(payload)(list(islice(read_records(stream), records))).schema.names
     return sorted(name for name in names if name != _SEQUENCE)
-
-
-def masked_crc(data: bytes) -> int:
-    """Returns the CRC-32C of bytes, masked as the TFRecord format wants it."""
-    crc = google_crc32c.value(data)
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 @contextmanager

@@ -10,15 +10,8 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
 from scipy.stats import chi2
 
-from components.data_gate.distribution import ATOMS, Distribution, NumberSketch, TokenSketch, merged
-from components.data_gate.divergence import (
-    BINS,
-    MISSING,
-    OTHER,
-    divergence,
-    jensen_shannon,
-    share_by_chance,
-)
+from fullpass.components.data_gate.distribution import ATOMS, Distribution, NumberSketch, TokenSketch, merge
+from fullpass.components.data_gate.divergence import BINS, MISSING, OTHER, divergence, jensen_shannon, share_by_chance
 
 
 def numbers(values, missing=0):
@@ -39,7 +32,7 @@ def shares(d):
     return dict(zip(d.bins, zip(d.before, d.now, strict=True), strict=True))
 
 
-def test_worked_by_hand():
+def test_a_divergence_calculated_by_hand():
     found = divergence(tokens("a" * 50 + "b" * 50), tokens("a" * 100))
     # The middle is (3/4, 1/4): half of log2(2/3)/2 + log2(2)/2, and half of log2(4/3).
     assert found.js == pytest.approx((math.log2(2 / 3) / 2 + 1 / 2) / 2 + math.log2(4 / 3) / 2)
@@ -125,7 +118,7 @@ def test_columns_without_values_or_with_one(before, now, js):
     assert found.js == pytest.approx(js) and found.js_chance >= 0
 
 
-def test_ids_that_are_all_different_are_not_taken_for_drift():
+def test_unique_ids_are_no_drift():
     found = divergence(tokens(f"old{i}" for i in range(300)), tokens(f"new{i}" for i in range(300)))
     assert found.bins == (OTHER, MISSING) and found.js == 0
     assert found.unseen == 1.0
@@ -154,11 +147,11 @@ def test_chance_is_chi_squared_and_normal():
     assert share_by_chance(0.0, 1.0) == 0
 
 
-def test_sketches_are_within_three_in_a_thousand_and_add_up():
+def test_sketches_merge_with_an_error_of_three_in_a_thousand():
     random = np.random.default_rng(5)
     parts = [random.lognormal(size=50_000).astype(np.float32) for _ in range(3)]
     parts[1][:20_000] = 1.5
-    joined = merged(numbers(part, missing=100) for part in parts)
+    joined = merge(numbers(part, missing=100) for part in parts)
     every = np.sort(np.concatenate(parts).astype(np.float64))
     assert joined.rows == len(every) + 300 and joined.missing == 300 and len(joined.values) <= ATOMS
     below = np.searchsorted(every, joined.values, side="right")
@@ -167,17 +160,17 @@ def test_sketches_are_within_three_in_a_thousand_and_add_up():
     assert own == pytest.approx((every == 1.5).sum(), abs=0.003 * len(every))
 
 
-def test_common_tokens_of_more_than_are_counted():
+def test_common_tokens_among_more_than_the_sketch_counts():
     found = tokens([*(f"rare{i}" for i in range(50_000)), *["common"] * 5000])
     assert found.values == ("common",) and not found.complete
     assert found.counts[0] == pytest.approx(5000, abs=55_000 / 4096 + 1) and found.present == 55_000
 
 
-def test_distributions_of_two_kinds_do_not_add_up():
+def test_distributions_of_two_kinds_do_not_merge():
     with pytest.raises(ValueError, match="one kind"):
-        merged([numbers([1.0]), tokens("a")])
+        merge([numbers([1.0]), tokens("a")])
 
 
-def test_as_json():
+def test_a_distribution_survives_as_json():
     for d in (numbers([1.0, 2.5, 2.5], 4), tokens("aab", 1)):
         assert Distribution.from_json(d.to_json()) == d

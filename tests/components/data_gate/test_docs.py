@@ -1,14 +1,14 @@
-"""docs/data-gate.md says what is so: its examples are valid, its defaults are those of the code."""
+"""The examples of docs/data-gate.md are valid, and its defaults are those of the code."""
 
 import re
-from pathlib import Path
 
 import pytest
 import yaml
 
-from components.data_gate.config import GatesConfig
+from fullpass.components.data_gate.config import GatesConfig
+from tests import REPOSITORY
 
-TEXT = (Path(__file__).parents[3] / "docs" / "data-gate.md").read_text()
+TEXT = (REPOSITORY / "docs" / "data-gate.md").read_text()
 EXAMPLES = re.findall(r"(?m)^    gates:\n(?:      .*\n)+", TEXT)
 
 

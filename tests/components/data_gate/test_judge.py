@@ -7,12 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from components.data_gate.config import GatesConfig
-from components.data_gate.judge import judge
-from components.data_gate.series import Sketches, series_of
-from components.data_gate.summary import Summary, SummaryStore, joined, together
-from components.data_gate.verdict import read_verdict
-from preprocessing.config import PreprocessingConfig
+from fullpass.components.data_gate.config import GatesConfig
+from fullpass.components.data_gate.gate_verdict import read_verdict
+from fullpass.components.data_gate.judge import judge
+from fullpass.components.data_gate.series import Sketches, series_of
+from fullpass.components.data_gate.span_summary import Summary, SummaryStore, merge_parts, merge_spans
+from fullpass.preprocessing.config import PreprocessingConfig
 
 CONFIG = {
     "features": {
@@ -63,7 +63,7 @@ def summary(number, table, config=None):
     for part in (slice(0, half), slice(half, rows)):
         columns = {name: array[part] for name, array in arrays(table).items()}
         sketches.add(columns, len(columns["fare"]))
-    return joined(number, f"2020-{number:02d}", f"f{number}", sketches.rows, [sketches.distributions()])
+    return merge_parts(number, f"2020-{number:02d}", f"f{number}", sketches.rows, [sketches.distributions()])
 
 
 def months(*numbers):
@@ -84,13 +84,13 @@ def subjects(verdict):
     return {(f.check, f.subject) for f in verdict.findings}
 
 
-def test_ordinary_months_are_quiet():
+def test_ordinary_months_have_no_finding():
     every = months(*range(1, 9))
     for i in range(1, 8):
         assert found(every[i], every[max(0, i - 5) : i]).findings == ()
 
 
-def test_what_is_looked_at():
+def test_the_series_of_a_config():
     names = [one.name for one in series_of(preprocessing(), "month")]
     parts = ["at, day", "at, day of week", "at, hour"]
     assert names == [*parts, "fare", "note, length", "surcharge", "tags", "zone", "label paid"]
@@ -116,12 +116,12 @@ def counted(distribution):
     return distribution.values, distribution.counts
 
 
-def test_a_number_that_moved_says_what_by_how_much_and_against_what():
+def test_a_drifted_number_names_its_divergence_and_the_span():
     now = summary(4, changed(4, fare=lambda fares: [3 * fare for fare in fares]))
     verdict = found(now, months(1, 2, 3), gates={"drift": "stop"})
     (finding,) = verdict.findings
     assert (finding.check, finding.subject, finding.policy) == ("drift", "fare", "stop") and verdict.stopped
-    assert "fare: moved against" in finding.text and "Jensen-Shannon 0." in finding.text and "over 0.1" in finding.text
+    assert "fare: drifted from" in finding.text and "Jensen-Shannon 0." in finding.text and "over 0.1" in finding.text
     assert verdict.worst[0].series == "fare" and len(verdict.worst) == 3
     assert verdict.previous == "2020-03" and verdict.window == "the window (2020-01 to 2020-03)"
 
@@ -130,15 +130,15 @@ def test_a_column_that_appears_and_one_that_goes():
     (before,) = months(1)
     now = summary(2, changed(2, surcharge=lambda s: [2.5] * len(s), zone=lambda z: [None] * len(z)))
     verdict = found(now, [before])
-    assert {("new_columns", "surcharge"), ("lost_columns", "zone")} <= subjects(verdict)
+    assert {("new_columns", "surcharge"), ("dropped_columns", "zone")} <= subjects(verdict)
     assert verdict.stopped, "a lost column stops by default"
     texts = {f.check: f.text for f in verdict.findings}
     assert texts["new_columns"] == "surcharge: has values in 100.0% of rows; had none in 2020-01."
-    assert "100.0% of rows had one in 2020-01" in texts["lost_columns"]
-    assert not found(now, [before], gates={"lost_columns": "warn"}).stopped
+    assert "100.0% of rows had one in 2020-01" in texts["dropped_columns"]
+    assert not found(now, [before], gates={"dropped_columns": "warn"}).stopped
 
 
-def test_missing_values_that_come_and_go():
+def test_a_changed_share_of_missing_values():
     gone = summary(3, changed(3, zone=lambda z: [None if i % 8 == 0 else v for i, v in enumerate(z)]))
     verdict = found(gone, months(1, 2))
     assert ("missing", "zone") in subjects(verdict)
@@ -200,13 +200,13 @@ def test_a_handful_of_rows_is_no_drift():
         assert {f.check for f in found(small, before, gates={"rows": "ignore"}).findings} <= set()
 
 
-def test_nothing_to_compare_with_is_said():
+def test_a_first_span_is_compared_with_nothing():
     verdict = found(summary(1, rows_of_month(1)))
     assert verdict.findings == () and verdict.compared == () and verdict.worst == ()
-    assert verdict.notes == ("Nothing to compare with: these are the first data that the gate sees.",)
+    assert verdict.notes == ("Nothing to compare with: this is the first data that the gate sees.",)
 
 
-def test_a_gap_is_said_and_the_span_before_it_taken():
+def test_a_gap_is_noted_and_the_span_before_it_compared():
     verdict = found(summary(5, rows_of_month(5)), months(1, 2))
     assert "2 spans before 2020-05 missing; compared with 2020-02 instead." in verdict.notes
     assert verdict.previous == "2020-02"
@@ -217,7 +217,7 @@ def test_without_spans_the_data_of_the_run_before():
     before, now = replace(before, label=""), replace(now, label="")
     verdict = found(now, (), [before])
     assert (verdict.span, verdict.previous) == ("The data", "the data of the run before")
-    assert "fare: moved against the data of the run before" in verdict.findings[0].text
+    assert "fare: drifted from the data of the run before" in verdict.findings[0].text
 
 
 def test_a_span_without_rows():
@@ -226,17 +226,17 @@ def test_a_span_without_rows():
     assert subjects(verdict) == {("rows", "2020-03")} and "2020-03 has no rows" in verdict.notes[-1]
 
 
-def test_a_change_that_lasts_is_told_once_but_stops_until_someone_looked():
+def test_a_lasting_change_is_reported_once_and_stops_each_run():
     shifted = [summary(n, changed(n, fare=lambda f: [3 * v for v in f])) for n in (4, 5)]
     window = [*months(1, 2, 3), shifted[0]]
     assert ("drift", "fare") in subjects(found(shifted[0], window[:3]))
     verdict = found(shifted[1], window)
-    assert verdict.findings == () and "As told of 2020-04 already: fare: moved" in verdict.notes[-1]
+    assert verdict.findings == () and "Already reported for 2020-04: fare: drifted" in verdict.notes[-1]
     assert found(shifted[1], window, gates={"drift": "stop"}).stopped
     assert found(shifted[1], window, gates={"drift": "retrain"}).retrain
 
 
-def test_days_that_differ_by_their_weekday_are_told_of_only_if_they_differ_from_the_week_before_too():
+def test_weekdays_are_compared_with_the_week_before():
     def day(n, zone=None):
         weekend = n % 7 in (5, 6)
         table = rows_of_month(1, seed=n, rows=500)
@@ -247,12 +247,12 @@ def test_days_that_differ_by_their_weekday_are_told_of_only_if_they_differ_from_
     for i in range(8, 20):
         assert found(days[i], days[:i], unit="day").findings == (), i
     alternating = [bool(found(days[i], days[:i]).findings) for i in range(8, 20)]
-    assert any(alternating), "without a week they are told of"
+    assert any(alternating), "without a week they are reported"
     verdict = found(day(21, zone=["sea"] * 500), days, unit="day")
     assert ("drift", "zone") in subjects(verdict)
 
 
-def test_a_slow_drift_shows_against_the_window():
+def test_a_slow_drift_is_found_against_the_window():
     def month(n):
         return summary(n, changed(n, fare=lambda f: [v * 1.3**n for v in f]))
 
@@ -284,8 +284,8 @@ def test_a_verdict_survives_as_json():
     assert read_verdict(json.loads(json.dumps(verdict.to_json()))) == verdict
 
 
-def test_spans_together_are_their_rows_together():
-    both = together(months(1, 2))
+def test_merged_spans_have_all_rows():
+    both = merge_spans(months(1, 2))
     tables = [rows_of_month(n) for n in (1, 2)]
     zones = dict(zip(*counted(both.distributions["zone"]), strict=True))
     assert both.rows == 2 * ROWS and zones["z7"] == sum(table["zone"].count("z7") for table in tables)
@@ -310,7 +310,7 @@ def test_the_store_keeps_the_newest_versions_and_finds_what_came_before(tmp_path
     assert store.read(3, "f3") is None, "a damaged file counts for nothing"
 
 
-def test_without_spans_the_store_gives_the_data_before(tmp_path):
+def test_without_spans_the_store_returns_the_data_of_the_run_before(tmp_path):
     config = preprocessing()
     store = SummaryStore(str(tmp_path), series_of(config, None), config)
     for version in (1, 2, 3):

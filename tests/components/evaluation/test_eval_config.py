@@ -1,12 +1,7 @@
 import json
 
-import tensorflow_model_analysis as tfma
-from google.protobuf import json_format
-from tfx.types import standard_artifacts
-
-from components.evaluation.component import with_newest_span
-from components.evaluation.config import EvaluationConfig, SliceBounds, SlicedBounds, Threshold
-from components.evaluation.eval_config import eval_config
+from fullpass.components.evaluation.config import EvaluationConfig, SliceBounds, SlicedBounds, Threshold
+from fullpass.components.evaluation.eval_config import eval_config
 
 
 def by_name(config):
@@ -28,7 +23,7 @@ def test_thresholds_hold_for_all_examples_together_not_for_each_slice():
     assert not slicing.feature_keys and threshold.threshold.value_threshold.lower_bound.value == 0.8
 
 
-def test_a_metric_that_should_fall_may_rise_by_the_tolerance_only():
+def test_a_loss_may_rise_by_the_tolerance_only():
     config = EvaluationConfig(thresholds={"log_loss": Threshold(max=1.0, not_worse_than="blessed", tolerance=0.02)})
     (threshold,) = by_name(config)["log_loss"].per_slice_thresholds
     change = threshold.threshold.change_threshold
@@ -36,7 +31,7 @@ def test_a_metric_that_should_fall_may_rise_by_the_tolerance_only():
     assert threshold.threshold.value_threshold.upper_bound.value == 1.0
 
 
-def test_a_metric_that_should_rise_may_fall_by_the_tolerance_only():
+def test_a_score_may_fall_by_the_tolerance_only():
     config = EvaluationConfig(thresholds={"auc": Threshold(not_worse_than="blessed", tolerance=0.01)})
     (threshold,) = by_name(config)["auc"].per_slice_thresholds
     change = threshold.threshold.change_threshold
@@ -47,24 +42,13 @@ def test_the_newest_span_is_measured_and_judged_for_itself():
     bounds = SlicedBounds(not_worse_than="blessed", tolerance=0.02)
     threshold = Threshold(not_worse_than="blessed", newest_span=bounds)
     config = EvaluationConfig(slices=(("hour",),), thresholds={"auc": threshold})
-    made = eval_config(config, spanned=True)
+    made = eval_config(config, newest_span=36)
     slices = [(list(s.feature_keys), dict(s.feature_values)) for s in made.slicing_specs]
-    assert slices == [([], {}), ([], {"span": "NEWEST_SPAN"}), (["hour"], {}), (["hour"], {"span": "NEWEST_SPAN"})]
+    assert slices == [([], {}), ([], {"span": "36"}), (["hour"], {}), (["hour"], {"span": "36"})]
     [(whole,), (newest,)] = [t.slicing_specs for t in made.metrics_specs[0].metrics[1].per_slice_thresholds]
-    assert not whole.feature_values and dict(newest.feature_values) == {"span": "NEWEST_SPAN"}
+    assert not whole.feature_values and dict(newest.feature_values) == {"span": "36"}
     changes = [t.threshold.change_threshold for t in made.metrics_specs[0].metrics[1].per_slice_thresholds]
     assert [change.absolute.value for change in changes] == [0.0, -0.02]
-
-
-def test_the_newest_span_is_that_of_the_examples_by_its_number_in_row_ids():
-    examples = []
-    for span in (20515, 20516, 20514):
-        examples.append(standard_artifacts.Examples())
-        examples[-1].span = span
-    config = json_format.MessageToJson(eval_config(EvaluationConfig(metrics=("auc",)), spanned=True))
-    told = json_format.Parse(with_newest_span(config, examples), tfma.EvalConfig())
-    # 2026-03-04 is day 20,516; row ids have it modulo 4,096.
-    assert [dict(specs.feature_values) for specs in told.slicing_specs] == [{}, {"span": "36"}]
 
 
 def test_without_spans_a_threshold_on_the_newest_judges_nothing():
@@ -72,10 +56,10 @@ def test_without_spans_a_threshold_on_the_newest_judges_nothing():
     assert not by_name(config)["auc"].per_slice_thresholds
 
 
-def test_what_holds_on_slices_is_no_threshold_of_tfma_which_knows_no_small_ones():
+def test_thresholds_on_slices_are_not_passed_to_tfma():
     on_slices = SliceBounds(min=0.8)
     threshold = Threshold(slices=on_slices, newest_span=SlicedBounds(slices=on_slices))
-    made = eval_config(EvaluationConfig(slices=(("hour",),), thresholds={"auc": threshold}), spanned=True)
+    made = eval_config(EvaluationConfig(slices=(("hour",),), thresholds={"auc": threshold}), newest_span=36)
     assert not made.metrics_specs[0].metrics[1].per_slice_thresholds
 
 

@@ -2,9 +2,10 @@ import math
 
 import pytest
 
-from components.evaluation.config import EvaluationConfig, Threshold
-from components.evaluation.measured import Rows
-from components.evaluation.verdict import judge, measure, reason
+from fullpass.components.evaluation.confidence import quantile
+from fullpass.components.evaluation.config import EvaluationConfig, Threshold
+from fullpass.components.evaluation.evaluation_verdict import judge, measure, reason
+from fullpass.components.evaluation.measured_metrics import Rows
 
 
 def judged(name, value, baseline, threshold):
@@ -64,7 +65,7 @@ def config(**threshold):
     return EvaluationConfig.model_validate({"slices": [["zone"]], "thresholds": {"auc": threshold}})
 
 
-def test_a_slice_must_hold_for_itself_and_the_reason_names_it_its_value_and_the_bound():
+def test_each_slice_must_hold_and_the_reason_names_slice_value_and_bound():
     rows = [
         measured(0.9, baseline=0.9),
         measured(0.65, of="a", examples=1234, baseline=0.6),
@@ -102,12 +103,12 @@ def test_small_slices_and_those_of_one_class_are_shown_and_not_judged():
     )
 
 
-def test_a_model_that_has_no_value_where_the_last_one_had_does_not_hold():
+def test_a_metric_that_became_undefined_does_not_hold():
     verdict = judge([measured(0.9), measured(math.nan, of="b", baseline=0.9)], config(slices=ON_SLICES), blessed=False)
     assert not verdict.slices_hold and "zone b" in verdict.reasons[0] and "not a number" in verdict.reasons[0]
 
 
-def test_slices_of_the_newest_span_are_judged_by_what_stands_under_newest_span_and_by_nothing_else():
+def test_slices_of_the_newest_span_are_judged_by_newest_span_alone():
     rows = [
         measured(0.9),
         measured(0.9, newest=True),
@@ -126,3 +127,55 @@ def test_of_many_slices_the_worst_are_named():
     rows = [measured(0.9), *(measured(0.5 + i / 1000, of=str(i)) for i in range(20))]
     reasons = judge(rows, config(slices={"min": 0.7}), blessed=False).reasons
     assert len(reasons) == 7 and "zone 0 " in reasons[0] and reasons[-1].startswith("and auc on 14 more slices")
+
+
+@pytest.mark.parametrize("metric", ["auc", "auc_pr"])
+@pytest.mark.parametrize("thresholds", [{}, {"not_worse_than": "blessed"}, {"max": 0.9}, {"min": 0.5}])
+def test_an_eval_split_of_one_class_blesses_nothing(metric, thresholds):
+    config = EvaluationConfig.model_validate(
+        {"metrics": [metric, "log_loss"], "thresholds": {metric: thresholds} if thresholds else {}}
+    )
+    values = {metric: math.nan, "log_loss": 0.1, "example_count": 500.0}
+    verdict = judge([Rows((), values)], config, blessed=False)
+    assert not verdict.holds
+    assert verdict.reasons == (f"{metric} is not a number: the eval split holds one class only, or the model diverged",)
+
+
+def test_a_measure_that_needs_no_second_class_may_be_undefined_where_nothing_is_asked_of_it():
+    """Precision is undefined for a model that calls nothing positive, which says nothing against the split."""
+    values = {"precision": math.nan, "auc": 0.8, "example_count": 500.0}
+    config = EvaluationConfig.model_validate({"metrics": ["auc", "precision"]})
+    assert judge([Rows((), values)], config, blessed=True).holds
+
+
+@pytest.mark.parametrize(
+    ("loss", "error", "threshold", "held"),
+    [
+        (0.02, 0.005, {}, False),
+        (0.02, 0.005, {"confidence": 0.95}, False),  # t of 39 degrees of freedom is 1.685: up to 0.0084 is chance
+        (0.008, 0.005, {"confidence": 0.95}, True),
+        (0.009, 0.005, {"confidence": 0.95}, False),
+        (0.009, 0.005, {"confidence": 0.99}, True),
+        (0.018, 0.005, {"confidence": 0.95, "tolerance": 0.01}, True),
+        (0.02, math.nan, {"confidence": 0.95}, False),  # where chance is not known, the values decide
+    ],
+)
+def test_a_threshold_may_ask_for_worse_beyond_chance(loss, error, threshold, held):
+    bounds = Threshold(not_worse_than="blessed", **threshold)
+    rows = Rows((), {"auc": 0.8 - loss}, {"auc": 0.8}, difference_errors={"auc": error})
+    found = measure("auc", rows, bounds)
+    assert found.held is held
+    if not held and "confidence" in threshold:
+        assert "beyond chance (0.95)" in reason(found, bounds)
+
+
+def test_confidence_goes_with_a_comparison():
+    with pytest.raises(ValueError, match="confidence goes with not_worse_than"):
+        Threshold(min=0.5, confidence=0.95)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "t"), [(0.9, 1.304), (0.95, 1.685), (0.975, 2.023), (0.99, 2.426), (0.999, 3.313)]
+)
+def test_quantiles_are_those_of_the_tables_of_students_t(confidence, t):
+    assert quantile(confidence) == pytest.approx(t, abs=2e-3)

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from components.ingest.files import SourceFile, find_inputs, resolve_path
-from components.ingest.read import parts_of, read
-from components.ingest.reading import Reading
-from preprocessing.columns import RawColumn
+from fullpass.components.ingest.readers.open_source import parts_of, read
+from fullpass.components.ingest.readers.reader import Reading
+from fullpass.components.ingest.sources.source_files import SourceFile, find_inputs, resolve_path
+from fullpass.preprocessing.features.raw_columns import RawColumn
 
 
 def raw(**types: str) -> dict[str, RawColumn]:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
-from components.ingest.config import (
+from fullpass.components.ingest.config import (
     BadRows,
     ColumnSplit,
     HashSplit,
@@ -22,9 +22,8 @@ from components.ingest.config import (
     RecordsConfig,
     TimeSplit,
 )
-from components.ingest.files import SourceFile
-from components.ingest.ingest import Ingest, finish, run
-from components.ingest.sources import (
+from fullpass.components.ingest.ingest import Ingest, finish, run
+from fullpass.components.ingest.sources.source_config import (
     ArrowSource,
     AvroSource,
     CsvSource,
@@ -36,7 +35,8 @@ from components.ingest.sources import (
     SqlSource,
     TfRecordSource,
 )
-from preprocessing.columns import RawColumn
+from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.preprocessing.features.raw_columns import RawColumn
 
 pytestmark = pytest.mark.integration
 COLUMNS = (RawColumn("fare", "number"), RawColumn("zone", "string"))

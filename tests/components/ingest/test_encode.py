@@ -10,9 +10,9 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.ingest.encode import encode, varints
-from preprocessing.columns import RawColumn
-from preprocessing.convert import convert
+from fullpass.components.ingest.writing.encode import encode, varints
+from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.values.convert import convert
 
 _LISTS = {"float_list": float, "int64_list": int, "bytes_list": bytes}
 

@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.ingest.config import SplitOverlap
-from components.ingest.hash_runs import RunWriter, read_ranges
-from components.ingest.overlap import check_overlaps, count_overlaps
-from preprocessing.errors import UserError
+from fullpass.components.ingest.config import SplitLeakage
+from fullpass.components.ingest.splitting.hash_runs import RunWriter, read_ranges
+from fullpass.components.ingest.splitting.split_leakage import check_overlaps, count_overlaps
+from fullpass.preprocessing.errors import UserError
 
 HASHES = st.lists(st.one_of(st.integers(0, 2**64 - 1), st.sampled_from([0, 1, 2**63, 2**64 - 1])), max_size=80)
 
@@ -68,10 +68,10 @@ def test_overlap_of_large_splits_is_that_of_sets(tmp_path):
 def test_a_limit_says_which_rows_and_what_to_do(tmp_path):
     overlaps = count_overlaps({"train": runs(tmp_path, "t", [1, 2]), "eval": runs(tmp_path, "e", [2, 3, 4, 5], 9)})
     locate = {1: "a.csv, row 3", 9: "b.csv, row 7"}
-    check_overlaps(overlaps, SplitOverlap(max_fraction=0.25, max_rows=1), locate)
+    check_overlaps(overlaps, SplitLeakage(max_fraction=0.25, max_rows=1), locate)
     with pytest.raises(UserError) as error:
-        check_overlaps(overlaps, SplitOverlap(max_fraction=0.2), locate)
+        check_overlaps(overlaps, SplitLeakage(max_fraction=0.2), locate)
     assert "1 of 4 rows of eval (25.00%) stand in train too" in str(error.value)
     assert "for example b.csv, row 7 = a.csv, row 3" in str(error.value)
     with pytest.raises(UserError, match="allows 100.00% and 0 rows of a split's rows"):
-        check_overlaps(overlaps, SplitOverlap(max_rows=0), locate)
+        check_overlaps(overlaps, SplitLeakage(max_rows=0), locate)

@@ -9,15 +9,15 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
-from components.ingest import shards, write
-from components.ingest.config import BadRows, HashSplit, IngestConfig, RandomSplit, RecordsConfig, SplitOverlap
-from components.ingest.files import find_files, resolve_path
-from components.ingest.ingest import Ingest, finish, run
-from components.ingest.manifest import MANIFEST, QUARANTINE, read_manifest
-from components.ingest.readers import lines
-from components.ingest.sources import CsvSource
-from preprocessing.columns import ROW_BITS, RawColumn
-from preprocessing.errors import UserError
+from fullpass.components.ingest.config import BadRows, HashSplit, IngestConfig, RandomSplit, RecordsConfig, SplitLeakage
+from fullpass.components.ingest.ingest import Ingest, finish, run
+from fullpass.components.ingest.readers import lines
+from fullpass.components.ingest.sources.source_config import CsvSource
+from fullpass.components.ingest.sources.source_files import find_files, resolve_path
+from fullpass.components.ingest.writing import record_writer, shards
+from fullpass.components.ingest.writing.manifest import MANIFEST, QUARANTINE, read_manifest
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.raw_columns import ROW_BITS, RawColumn
 
 pytestmark = pytest.mark.integration
 COLUMNS = (RawColumn("fare", "number"), RawColumn("zone", "string"))
@@ -33,7 +33,7 @@ def ingest(tmp_path, path, *, split=None, bad_rows=NO_BAD_ROWS, gzip=False, colu
         split=split,
         records=RecordsConfig(**records),
         bad_rows=bad_rows,
-        split_overlap=overlap or SplitOverlap(),
+        split_leakage=overlap or SplitLeakage(),
     )
     files = find_files(source.path, lambda p: resolve_path(p, tmp_path))
     splits = source.given_splits or tuple(split.ratios)
@@ -113,7 +113,7 @@ def test_rows_in_two_splits_are_counted_with_an_example(tmp_path):
     assert read_manifest(str(tmp_path / "examples")) == manifest
     (tmp_path / "examples").rename(tmp_path / "before")
     with pytest.raises(UserError, match=r"2 of 4 rows of eval \(50.00%\) stand in train too"):
-        ingest(tmp_path, {"train": "a.csv", "eval": "b.csv"}, overlap=SplitOverlap(max_fraction=0.4))
+        ingest(tmp_path, {"train": "a.csv", "eval": "b.csv"}, overlap=SplitLeakage(max_fraction=0.4))
     assert not (tmp_path / "examples" / "Split-train").exists()
 
 
@@ -196,7 +196,7 @@ def neighbours_apart(rows):
 @pytest.mark.parametrize("gzip", [False, True])
 def test_a_global_shuffle_puts_neighbours_far_apart(tmp_path, monkeypatch, gzip):
     monkeypatch.setattr(shards, "LEAST_BYTES", 20_000)
-    monkeypatch.setattr(write, "_SHUFFLED_PIECE_BYTES", 50_000)
+    monkeypatch.setattr(record_writer, "_SHUFFLED_CHUNK_BYTES", 50_000)
     (tmp_path / "a.csv").write_text("fare,zone\n" + "".join(f"{i},zone {i}\n" for i in range(5000)))
     ingest(tmp_path, {"train": "a.csv"}, shuffle=True, gzip=gzip)
     rows = [row for row, _, _ in examples(tmp_path, "train")]

@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from components.ingest.files import SourceFile
-from components.ingest.readers import lines
-from components.ingest.readers.csv import CsvReader
-from components.ingest.sources import CsvSource
-from preprocessing.errors import UserError
+from fullpass.components.ingest.readers import lines
+from fullpass.components.ingest.readers.csv import CsvReader
+from fullpass.components.ingest.sources.source_config import CsvSource
+from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.preprocessing.errors import UserError
 from tests.components.ingest.reading_tools import raw, read_file
 
 CSV = CsvSource(format="csv", path="x")
@@ -236,14 +236,15 @@ def test_a_header_that_cannot_be_read_says_why(tmp_path, data, says):
         read_file(tmp_path / "a.csv", CsvSource(format="csv", path="p"), raw(a="number"))
 
 
-def test_what_reads_raw_text_is_said_once(tmp_path):
-    text = source(decimal=",", separator=";", missing=["-"], missing_in={"a": ["-9"]}, strip=False).raw_text
-    assert text.model_dump(mode="json") == {
-        "missing": ["-"],
-        "missing_in": {"a": ["-9"]},
-        "strip": False,
-        "decimal": ",",
-        "separator": ";",
+def test_what_reads_raw_text_is_said_once():
+    options = {"decimal": ",", "separator": ";", "missing": ["-"], "missing_in": {"a": ["-9"]}, "strip": False}
+    given = source(**options)
+    text = {key: options[key] for key in ("decimal", "missing", "missing_in", "strip")}
+    assert given.raw_text.model_dump(mode="json") == text
+    assert given.description() == options | {
+        "format": "csv",
         "encoding": "utf-8",
         "quoting": True,
+        "columns": None,
+        "max_cell_kb": 1024,
     }

@@ -14,11 +14,18 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from components.ingest.files import find_inputs, fingerprint
-from components.ingest.read import columns_of, parts_of
-from components.ingest.sources import CsvSource, ImagesSource, ModuleSource, ParquetSource, SqlSource, TfRecordSource
-from preprocessing.columns import RawColumn
-from preprocessing.errors import UserError
+from fullpass.components.ingest.readers.open_source import columns_of, parts_of
+from fullpass.components.ingest.sources.source_config import (
+    CsvSource,
+    ImagesSource,
+    ModuleSource,
+    ParquetSource,
+    SqlSource,
+    TfRecordSource,
+)
+from fullpass.components.ingest.sources.source_files import find_inputs, fingerprint
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.raw_columns import RawColumn
 from tests.components.ingest.reading_tools import inputs, raw, read_file, read_input
 
 TFRECORD = TfRecordSource(format="tfrecord", path="x")
@@ -174,7 +181,7 @@ def test_databases_that_cannot_be_read_say_why(tmp_path, options, says):
 
 
 def test_the_password_comes_from_the_environment(monkeypatch):
-    from components.ingest.readers.sql import SqlReader
+    from fullpass.components.ingest.readers.sql import SqlReader
 
     source = sql("postgresql://reader@db.example.com/trips", "trips", password_env="TRIPS_PASSWORD")
     monkeypatch.setenv("TRIPS_PASSWORD", "p@ss/word")

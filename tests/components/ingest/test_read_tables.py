@@ -11,16 +11,22 @@ import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
-from components.ingest.read import parts_of
-from components.ingest.readers import tables
-from components.ingest.sources import (
+from fullpass.components.ingest.readers import tables
+from fullpass.components.ingest.readers.convert_rows import convert_rows
+from fullpass.components.ingest.readers.open_source import parts_of, read
+from fullpass.components.ingest.readers.reader import Reading
+from fullpass.components.ingest.sources.source_config import (
     ArrowSource,
     AvroSource,
     NumpySource,
     OrcSource,
     ParquetSource,
 )
-from preprocessing.errors import UserError
+from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.splitting.row_hash import contents, hashes
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.values.raw_text import RawText
 from tests.components.ingest.reading_tools import inputs, raw, read_file, read_input
 
 PARQUET = ParquetSource(format="parquet", path="x")
@@ -66,7 +72,7 @@ def test_types_nulls_lists_and_fields_of_structs(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["parquet", "feather", "orc"])
 def test_parts_are_numbered_through(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(tables, "_PART_BYTES", 1)
+    monkeypatch.setattr(tables, "PART_BYTES", 1)
     source, write = WRITERS[name]
     table = pa.table({"a": list(range(9))})
     write(table, tmp_path / "data")
@@ -77,7 +83,7 @@ def test_parts_are_numbered_through(tmp_path, monkeypatch, name):
 
 
 def test_stripes_of_orc_are_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "_PART_BYTES", 1)
+    monkeypatch.setattr(tables, "PART_BYTES", 1)
     values = np.random.default_rng(1).normal(size=300_000)
     pa.orc.write_table(pa.table({"a": values}), str(tmp_path / "data"), stripe_size=1 << 20, batch_size=1024)
     source = OrcSource(format="orc", path="data")
@@ -222,3 +228,51 @@ def test_numpy_that_cannot_be_read_says_why(tmp_path):
     np.savez(tmp_path / "data.npz", a=np.ones(2), b=np.ones(3))
     with pytest.raises(UserError, match="Received: a 2, b 3"):
         read_file(tmp_path / "data.npz", numpy_source(), ["a"])
+
+
+def broken(*cells):
+    """Text that is not UTF-8, which Arrow's types do not hold against it."""
+    return pa.array(cells, pa.binary()).view(pa.string())
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_text_that_is_not_utf8_is_bytes_and_spoils_numbers(tmp_path, name):
+    source, write = WRITERS[name]
+    cells = broken(b"1.5", b"\xff\xfe", None, b"caf\xe9")
+    lists = pa.ListArray.from_arrays([0, 1, 3, 3, 4], broken(b"a", b"\xff", b"b", b"c"))
+    table = pa.table({"t": cells, "n": cells, "l": lists, "s": pa.StructArray.from_arrays([cells], ["x"])})
+    write(table, tmp_path / "a")
+    columns = raw(t="string", n="number", l="string") | {"s.x": RawColumn("s.x", "string")}
+    file = SourceFile(str(tmp_path / "a"), None, 0, "")
+    for whole in (None, "to_hash", "to_show"):
+        reading = Reading(file, columns, whole=whole)
+        for rows in read(reading, source):
+            arrays, _ = convert_rows(columns.values(), RawText(strip=True), reading, rows)
+            if whole == "to_hash":
+                assert len(set(hashes(contents(rows.whole)).tolist())) == rows.table.num_rows
+        bad = reading.take_bad()
+        assert [(row.column, row.reason) for row in bad if row.column == "n"] == [("n", "not UTF-8")] * 2
+
+
+def test_a_dictionary_that_is_not_utf8_is_bytes(tmp_path):
+    table = pa.table({"t": pa.DictionaryArray.from_arrays(pa.array([0, 1, 0]), broken(b"\xff", b"b"))})
+    pa.feather.write_feather(table, str(tmp_path / "a.arrow"), compression="uncompressed")
+    rows, _, bad = read_file(tmp_path / "a.arrow", ArrowSource(format="arrow", path="x"), ["t"])
+    assert rows == [(b"\xff",), (b"b",), (b"\xff",)] and not bad
+
+
+def test_what_contradicts_itself_is_refused_before_it_is_used():
+    offsets = pa.py_buffer(np.array([0, 1 << 30, 2], np.int32).tobytes())
+    column = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"ab")])
+    with pytest.raises(pa.ArrowInvalid):
+        tables.sound(pa.table({"a": column}))
+
+
+def test_a_date_that_python_has_none_for_is_a_bad_row(tmp_path):
+    pq.write_table(pa.table({"at": pa.array([0, 2**62], pa.timestamp("us"))}), tmp_path / "a.parquet")
+    columns = raw(at="string")
+    reading = Reading(SourceFile(str(tmp_path / "a.parquet"), None, 0, ""), columns)
+    for rows in read(reading, PARQUET):
+        convert_rows(columns.values(), RawText(), reading, rows)
+    (bad,) = reading.take_bad()
+    assert (bad.row, bad.reason, bad.text) == (2, "outside the years 1 to 9999", str(2**62))

@@ -1,12 +1,14 @@
 """JSON lines and plain text."""
 
 import json
+import random
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
-from components.ingest.readers import lines
-from components.ingest.sources import JsonLinesSource, TextSource
-from preprocessing.errors import UserError
+from fullpass.components.ingest.readers import csv_records, lines
+from fullpass.components.ingest.sources.source_config import CsvSource, JsonLinesSource, Source, TextSource
+from fullpass.preprocessing.errors import UserError
 from tests.components.ingest.reading_tools import inputs, raw, read_file, read_input
 
 JSONL = JsonLinesSource(format="jsonl", path="x")
@@ -43,7 +45,7 @@ def test_vectors(tmp_path):
     assert read_file(path, JSONL, raw(v=2))[0] == [([1.0, 2.5],), (None,)]
 
 
-@pytest.mark.parametrize("line", [b'{"a": "caf\xe9"}', rb'{"a": "\ud800"}'])
+@pytest.mark.parametrize("line", [b'{"a": "caf\xe9"}', rb'{"a": "\ud800"}', b'{"a": "\xed\xa0\x80"}'])
 def test_half_characters_spoil_their_row(tmp_path, line):
     path = write(tmp_path, b'{"a": "x"}\n' + line + b"\n")
     rows, _, bad = read_file(path, JSONL, ["a"])
@@ -58,11 +60,28 @@ def test_lines_are_cut_into_parts_that_number_through(tmp_path, monkeypatch):
     assert numbers == [i + 1 for i in range(100) if i % 7]
 
 
-def test_a_file_without_line_breaks_is_refused(tmp_path, monkeypatch):
+@pytest.mark.parametrize("chunk", [1, 7, 100, 3000])
+@pytest.mark.parametrize("ending", [b"", b'\n{"a": "z"}'])
+def test_a_line_that_is_too_long_is_one_bad_row(tmp_path, monkeypatch, chunk, ending):
     monkeypatch.setattr(lines, "_MAX_LINE", 1000)
-    monkeypatch.setattr(lines, "CHUNK_BYTES", 100)
-    with pytest.raises(UserError, match="a line is longer than"):
-        read_file(write(tmp_path, b'{"a": "' + b"x" * 5000), JSONL, ["a"])
+    monkeypatch.setattr(lines._range, "__defaults__", (chunk,))
+    path = write(tmp_path, b'{"a": "x"}\n\n{"a": "' + b"y" * 9000 + ending)
+    rows, numbers, bad = read_file(path, JSONL, ["a"])
+    assert [(row.row, row.reason) for row in bad] == [(3, "a line longer than 64 MB")]
+    assert (rows, numbers) == (([("x",), ("z",)], [1, 4]) if ending else ([("x",)], [1]))
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 100, 3000])
+@pytest.mark.parametrize("ending", [b"", b"\n2,z\n"])
+def test_a_line_of_csv_that_is_too_long_is_one_bad_row(tmp_path, monkeypatch, chunk, ending):
+    monkeypatch.setattr(csv_records, "_MAX_LINE", 3000)
+    monkeypatch.setattr(lines._range, "__defaults__", (chunk,))
+    path = write(tmp_path, b"n,a\n1,x\n5," + b"y" * 9000 + ending, "a.csv")
+    rows, numbers, bad = read_file(path, CsvSource(format="csv", path="x", max_cell_kb=1), ["n", "a"])
+    assert [(row.row, row.reason) for row in bad] == [(3, "a line longer than 64 MB")]
+    assert (rows, numbers) == (([("1", "x"), ("2", "z")], [2, 4]) if ending else ([("1", "x")], [2]))
+    with pytest.raises(UserError, match="reading stopped: a line longer than 64 MB"):
+        read_file(write(tmp_path, b"n" * 9000, "b.csv"), CsvSource(format="csv", path="x", max_cell_kb=1), ["n"])
 
 
 def test_text_lines(tmp_path):
@@ -88,3 +107,33 @@ def test_text_files_with_their_folder_as_label(tmp_path):
     assert rows == [("neg", "bad", "neg/2.txt"), ("neg", "meh", "neg/3.md"), ("pos", "good\nfilm", "pos/1.txt")]
     assert numbers == [1, 2, 4]
     assert [(row.row, row.text) for row in bad] == [(3, str(tmp_path / "neg" / "4.txt"))]
+
+
+@pytest.mark.parametrize(
+    "encoding", ["zip", "rot13", "base64", "hex", "bz2", "idna", "punycode", "undefined", "no\0ne"]
+)
+@pytest.mark.parametrize("source", [{"format": "csv"}, {"format": "text"}])
+def test_encodings_that_are_none_of_text_are_refused(encoding, source):
+    with pytest.raises(ValidationError, match="no encoding"):
+        TypeAdapter(Source).validate_python({**source, "path": "x", "encoding": encoding})
+
+
+@pytest.mark.parametrize(
+    "encoding", ["utf-16", "utf-16-le", "utf-32", "utf-7", "shift_jis", "gb18030", "cp1252", "iso2022_jp"]
+)
+def test_what_an_encoding_has_no_character_for_spoils_rows_and_not_the_file(tmp_path, encoding):
+    rng = random.Random(encoding)
+    good = "".join(
+        f"line {i} café\n" if encoding not in ("shift_jis", "iso2022_jp") else f"line {i}\n" for i in range(50)
+    )
+    data = good.encode(encoding)
+    read = []
+    for _ in range(30):
+        spoilt = bytearray(data)
+        for _ in range(3):
+            spoilt[rng.randrange(4, len(spoilt))] = rng.randrange(256)  # not the mark of its byte order
+        path = write(tmp_path, bytes(spoilt), "notes.txt")
+        rows, _, bad = read_file(path, TextSource(format="text", path="x", encoding=encoding), ["text"])
+        read.append((len(rows), len(bad)))
+    assert any(bad for _, bad in read) or encoding in ("cp1252",)
+    assert sum(rows for rows, _ in read) > 300

@@ -7,12 +7,12 @@ import pytest
 import tensorflow_datasets as tfds
 from PIL import Image
 
-from components.ingest.files import fingerprint
-from components.ingest.read import columns_of
-from components.ingest.read import read as read_source
-from components.ingest.reading import Reading
-from components.ingest.sources import TfdsSource
-from preprocessing.errors import UserError
+from fullpass.components.ingest.readers.open_source import columns_of
+from fullpass.components.ingest.readers.open_source import read as read_source
+from fullpass.components.ingest.readers.reader import Reading
+from fullpass.components.ingest.sources.source_config import TfdsSource
+from fullpass.components.ingest.sources.source_files import fingerprint
+from fullpass.preprocessing.errors import UserError
 from tests.components.ingest.reading_tools import inputs, raw, read_input
 
 ROWS = {"train": 10, "test": 4}

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.ingest.shards import Layout, Piece, cut, shard_count, whole_piece
+from fullpass.components.ingest.writing.shards import Chunk, Layout, cut, shard_count, whole_chunk
 
 MB = 1 << 20
 
@@ -38,11 +38,11 @@ def test_a_small_shard_mb_is_obeyed():
     assert shard_count(20 * MB, layout(shard_mb=1)) == 21
 
 
-def pieces_of(sizes):
-    """Returns a piece per list of sizes of records; a mark at every record."""
-    ends = [[sum(piece[: i + 1]) for i in range(len(piece))] for piece in sizes]
+def chunks_of(sizes):
+    """Returns a chunk per list of sizes of records; a mark at every record."""
+    ends = [[sum(chunk[: i + 1]) for i in range(len(chunk))] for chunk in sizes]
     return [
-        Piece(f"p{i:03d}", len(piece), tuple(marks)) for i, (piece, marks) in enumerate(zip(sizes, ends, strict=True))
+        Chunk(f"p{i:03d}", len(chunk), tuple(marks)) for i, (chunk, marks) in enumerate(zip(sizes, ends, strict=True))
     ]
 
 
@@ -51,15 +51,15 @@ SIZES = st.lists(st.lists(st.integers(17, 400), max_size=40), max_size=8)
 
 @given(sizes=SIZES, readers=st.integers(1, 5), shard_bytes=st.integers(2_000, 20_000))
 def test_every_byte_is_in_one_file_in_order(sizes, readers, shard_bytes):
-    pieces = pieces_of(sizes)
-    found = cut(pieces, Layout(shard_bytes, readers, gzip=False))
+    chunks = chunks_of(sizes)
+    found = cut(chunks, Layout(shard_bytes, readers, gzip=False))
     joined = [r for shard in found for r in shard]
     assert all(shard for shard in found)
-    for piece in pieces:
-        of_piece = [r for r in joined if r.path == piece.path]
-        assert [r.begin for r in of_piece] == [0, *(r.end for r in of_piece)][: len(of_piece)]
-        assert not of_piece or of_piece[-1].end == piece.size
-        assert all(r.end in piece.marks for r in of_piece)
+    for chunk in chunks:
+        of_chunk = [r for r in joined if r.path == chunk.path]
+        assert [r.begin for r in of_chunk] == [0, *(r.end for r in of_chunk)][: len(of_chunk)]
+        assert not of_chunk or of_chunk[-1].end == chunk.size
+        assert all(r.end in chunk.marks for r in of_chunk)
     assert [r.path for r in joined] == sorted(r.path for r in joined)
 
 
@@ -67,35 +67,35 @@ def test_every_byte_is_in_one_file_in_order(sizes, readers, shard_bytes):
 def test_no_file_is_larger_than_allowed_and_all_are_alike(seed):
     laid_out = Layout(250_000, 1, gzip=False)
     ends = np.cumsum(np.random.default_rng(seed).integers(17, 1000, size=4000))
-    piece = Piece("p", 4000, tuple(ends.tolist()))
-    found = cut([piece], laid_out)
+    chunk = Chunk("p", 4000, tuple(ends.tolist()))
+    found = cut([chunk], laid_out)
     sizes = [sum(r.end - r.begin for r in shard) for shard in found]
-    assert len(sizes) == shard_count(piece.size, laid_out)
+    assert len(sizes) == shard_count(chunk.size, laid_out)
     assert max(sizes) <= laid_out.shard_bytes
     assert max(sizes) - min(sizes) <= 2000  # two records
 
 
 def test_records_larger_than_a_file_have_files_of_their_own():
-    (piece,) = pieces_of([[5000, 5000, 5000]])
-    assert [len(shard) for shard in cut([piece], Layout(1000, 1, gzip=False))] == [1, 1, 1]
+    (chunk,) = chunks_of([[5000, 5000, 5000]])
+    assert [len(shard) for shard in cut([chunk], Layout(1000, 1, gzip=False))] == [1, 1, 1]
 
 
-def test_shuffled_files_take_a_share_of_every_piece():
-    pieces = [Piece("a", 8, (10, 20, 20, 40)), Piece("b", 2, (0, 0, 100, 200))]
-    found = cut(pieces, Layout(180, 1, gzip=False, seed=1))
+def test_shuffled_files_take_a_share_of_every_chunk():
+    chunks = [Chunk("a", 8, (10, 20, 20, 40)), Chunk("b", 2, (0, 0, 100, 200))]
+    found = cut(chunks, Layout(180, 1, gzip=False, seed=1))
     assert [[(r.path, r.begin, r.end) for r in shard] for shard in found] == [
         [("a", 0, 20)],
         [("a", 20, 40), ("b", 0, 200)],
     ]
 
 
-def test_a_file_that_is_one_piece():
-    pieces = pieces_of([[30, 40]])
-    (ranges,) = cut(pieces, layout())
-    assert whole_piece(ranges, pieces)
-    two = pieces_of([[30], [40]])
-    assert not whole_piece(cut(two, layout())[0], two)
+def test_a_file_that_is_one_chunk():
+    chunks = chunks_of([[30, 40]])
+    (ranges,) = cut(chunks, layout())
+    assert whole_chunk(ranges, chunks)
+    two = chunks_of([[30], [40]])
+    assert not whole_chunk(cut(two, layout())[0], two)
 
 
 def test_nothing():
-    assert cut([], layout()) == [] and cut([Piece("a", 0, ())], layout()) == []
+    assert cut([], layout()) == [] and cut([Chunk("a", 0, ())], layout()) == []

@@ -1,16 +1,19 @@
 """Spans that a column tells: found by reading, known by their content, ingested without the rows of the others."""
 
+import json
 from datetime import datetime
 
 import pyarrow as pa
 import pytest
 
-from components.ingest.config import DataConfig, IngestConfig, SpanColumn
-from components.ingest.files import resolve_path
-from components.ingest.span_column import NO_SPAN, span_numbers
-from components.ingest.spans import SpanNotFoundError, find_window, index_names
-from preprocessing.columns import RawColumn
-from preprocessing.errors import UserError
+from fullpass.components.ingest.config import DataConfig, IngestConfig, SpanColumn
+from fullpass.components.ingest.sources.source_files import resolve_path
+from fullpass.components.ingest.spans.span_column import NO_SPAN, span_numbers
+from fullpass.components.ingest.spans.span_pattern import parse_span
+from fullpass.components.ingest.spans.spans import SpanNotFoundError, find_window, index_names
+from fullpass.preprocessing import state_file
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.raw_columns import RawColumn
 
 COLUMNS = (RawColumn("fare", "number"),)
 ROWS = ["2013-01-05 07:00:00,1", "2013-01-05 23:59:59,2", "2013-01-06,3"]
@@ -76,10 +79,22 @@ def test_a_file_that_has_not_changed_is_not_read_again(tmp_path):
     index = tmp_path / "index"
     first = window(tmp_path, "2013-01-05:latest", index)
     (kept,) = index.iterdir()
-    text = kept.read_text()
-    kept.write_text(text.replace(first.spans[0].files[0].version, "0123456789abcdef"))
+    text = kept.read_text().replace(first.spans[0].files[0].version, "0123456789abcdef")
+    state_file.write(kept, json.loads(text))
     again = window(tmp_path, "2013-01-05:latest", index)
     assert again.spans[0].files[0].version == "0123456789abcdef", "it came from the index"
+
+
+@pytest.mark.parametrize("content", [b"", b"[", b"[]", b'{"parts": []}', None])
+def test_a_damaged_index_is_made_anew(tmp_path, caplog, content):
+    write(tmp_path, *ROWS)
+    index = tmp_path / "index"
+    first = window(tmp_path, "2013-01-05:latest", index)
+    (kept,) = index.iterdir()
+    before = kept.read_bytes()
+    kept.write_bytes(before.replace(b'"rows": ', b'"rows": 1') if content is None else content)
+    assert window(tmp_path, "2013-01-05:latest", index) == first and kept.read_bytes() == before
+    assert str(kept) in caplog.text and "is read again" in caplog.text
 
 
 def test_of_the_index_those_files_are_named_that_are_of_the_source_as_it_is_now(tmp_path):
@@ -111,7 +126,7 @@ def test_each_span_has_its_rows_and_the_last_those_that_tell_none(tmp_path):
     import apache_beam as beam
     import tensorflow as tf
 
-    from components.ingest.ingest import Ingest, finish, run
+    from fullpass.components.ingest.ingest import Ingest, finish, run
 
     days = [f"2013-01-0{5 + i // 40},{i}" for i in range(120)]
     write(tmp_path, *days[:100], "?,100", "1,2,3", *days[100:])
@@ -123,7 +138,7 @@ def test_each_span_has_its_rows_and_the_last_those_that_tell_none(tmp_path):
         records=declared.records,
         bad_rows=declared.bad_rows.model_copy(update={"max_fraction": 0.5}),
         span=declared.span,
-        split_overlap=declared.split_overlap,
+        split_leakage=declared.split_leakage,
     )
     ingests = [
         Ingest(
@@ -147,3 +162,37 @@ def test_each_span_has_its_rows_and_the_last_those_that_tell_none(tmp_path):
     third = next(row for row, fare in zip(ids, fares, strict=True) if fare == 119)
     assert manifests[-1].holds(third) and not manifests[0].holds(third)
     assert manifests[-1].locate(third).endswith("a.csv, row 123")
+
+
+ODD_CELLS = ("1e20", "inf", "-inf", "nan", "12345678901234567890", "-" + "9" * 30, "9" * 5000, "1e400", "٣" * 25, "")
+
+
+@pytest.mark.parametrize("unit", ["number", "year", "month", "day", "hour"])
+@pytest.mark.parametrize("format", ["iso", "epoch_seconds", "epoch_millis", "epoch_days", "%Y-%m-%d"])
+def test_a_cell_is_a_span_or_none_whatever_it_holds(unit, format):
+    span = SpanColumn(column="at", unit=unit, format=format)
+    texts = pa.array([*ODD_CELLS, "0000-00-00", "9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59"])
+    assert span_numbers(pa.table({"at": texts}), span)[: len(ODD_CELLS)].tolist() == [NO_SPAN] * len(ODD_CELLS)
+    numbers = pa.array([1e20, float("inf"), float("-inf"), float("nan"), 1e308, None])
+    assert span_numbers(pa.table({"at": numbers}), span).tolist() == [NO_SPAN] * 6
+    wide = pa.array([2**64 - 1, 10**19], pa.uint64())
+    assert span_numbers(pa.table({"at": wide}), span).tolist() == [NO_SPAN] * 2
+
+
+def test_the_largest_span_numbers_stay_numbers():
+    span = SpanColumn(column="at", unit="number")
+    assert span_numbers(pa.table({"at": ["9223372036854775807", "-5"]}), span).tolist() == [2**63 - 1, -5]
+
+
+@pytest.mark.parametrize("unit", ["number", "year", "month", "day", "hour"])
+@pytest.mark.parametrize("asked", ["9" * 25, "-" + "9" * 25, "9" * 5000])
+def test_a_span_that_cannot_be_is_refused_in_words(unit, asked):
+    with pytest.raises(UserError, match="there is no such"):
+        parse_span(unit, asked)
+
+
+@pytest.mark.parametrize("unit", ["year", "month", "day", "hour"])
+@pytest.mark.parametrize("asked", ["99999999999", "-99999999999"])
+def test_a_number_that_is_no_date_is_refused_in_words(unit, asked):
+    with pytest.raises(UserError, match="there is no such"):
+        parse_span(unit, asked)

@@ -3,18 +3,32 @@
 from datetime import date, datetime
 from pathlib import Path
 
+import fsspec
 import numpy as np
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.ingest.config import DataConfig, IngestConfig
-from components.ingest.files import SourceFile, resolve_path
-from components.ingest.request import KnownSpan, Request, read_request
-from components.ingest.span_pattern import label_of, number_of, parse_pattern, parse_span
-from components.ingest.spans import Span, SpanNotFoundError, Window, find_window, has_spans, ranges, select
-from preprocessing.columns import RawColumn
-from preprocessing.errors import UserError
+from fullpass.components.ingest.config import DataConfig, IngestConfig
+from fullpass.components.ingest.readers.open_source import columns_of
+from fullpass.components.ingest.sources import storage
+from fullpass.components.ingest.sources.source_config import CsvSource
+from fullpass.components.ingest.sources.source_files import SourceFile, resolve_path
+from fullpass.components.ingest.sources.storage import find
+from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, read_request
+from fullpass.components.ingest.spans.span_pattern import label_of, number_of, parse_pattern, parse_span
+from fullpass.components.ingest.spans.spans import (
+    Span,
+    SpanNotFoundError,
+    Window,
+    find_window,
+    has_spans,
+    ranges,
+    select,
+)
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.raw_columns import RawColumn
 
 
 def window(folder: Path, path, asked=None, spans=1):
@@ -71,7 +85,7 @@ def test_day_numbers_are_those_of_tfx():
     ],
 )
 def test_the_fields_of_a_path(written, path, expected):
-    assert parse_pattern(written, written).place(path) == expected
+    assert parse_pattern(written, "", written).place(path) == expected
 
 
 @pytest.mark.parametrize(
@@ -89,7 +103,7 @@ def test_the_fields_of_a_path(written, path, expected):
 )
 def test_patterns_that_cannot_be_are_refused(written, says):
     with pytest.raises(UserError, match=says):
-        parse_pattern(written, written)
+        parse_pattern(written, "", written)
 
 
 def test_a_file_that_is_no_date_is_named(tmp_path):
@@ -110,8 +124,6 @@ def test_spans_are_found_in_files_folders_globs_and_lists(tmp_path):
 
 
 def test_spans_are_found_at_addresses():
-    import fsspec
-
     memory = fsspec.filesystem("memory")
     for name in ("2013-01", "2013-02", "other"):
         memory.pipe(f"/spans-test/{name}.csv", b"a\n1\n")
@@ -121,10 +133,6 @@ def test_spans_are_found_at_addresses():
 
 def test_spans_that_arrive_at_an_address_are_seen_by_a_process_that_looked_before(monkeypatch):
     """Drivers of object stores remember a listing as long as the process lives; a scheduler's lives for months."""
-    import fsspec
-    from fsspec.implementations.memory import MemoryFileSystem
-
-    from components.ingest import storage
 
     class Remembering(MemoryFileSystem):
         protocol = "remembering"
@@ -160,10 +168,6 @@ def test_spans_that_arrive_at_an_address_are_seen_by_a_process_that_looked_befor
 
 def test_a_file_is_the_same_whether_it_was_listed_or_asked_for():
     """s3fs tells more of a file that it listed: what is cached by its version would be made again."""
-    import fsspec
-    from fsspec.implementations.memory import MemoryFileSystem
-
-    from components.ingest.storage import find
 
     class Telling(MemoryFileSystem):
         protocol = "telling"
@@ -189,8 +193,6 @@ def test_a_file_is_the_same_whether_it_was_listed_or_asked_for():
 
 def test_a_folder_that_a_store_could_not_list_is_no_folder_without_files():
     """Drivers leave such a folder out of a glob, and its span would be taken for one that is not there."""
-    import fsspec
-    from fsspec.implementations.memory import MemoryFileSystem
 
     class Failing(MemoryFileSystem):
         protocol = "failing"
@@ -216,9 +218,6 @@ def test_a_folder_that_a_store_could_not_list_is_no_folder_without_files():
 
 
 def test_hive_folders_are_spans_and_columns(tmp_path):
-    from components.ingest.read import columns_of
-    from components.ingest.sources import CsvSource
-
     touch(tmp_path, "year=2013/month=1/a.csv", "year=2013/month=11/a.csv")
     path = "year={YYYY}/month={MM}/*.csv"
     found = window(tmp_path, path, spans="all")

@@ -3,9 +3,9 @@ import hashlib
 import numpy as np
 import pyarrow as pa
 
-from components.ingest.config import ColumnSplit, HashSplit, RandomSplit, TimeSplit
-from components.ingest.content import contents, hashes
-from components.ingest.split import NO_SPLIT, assign
+from fullpass.components.ingest.config import ColumnSplit, HashSplit, RandomSplit, TimeSplit
+from fullpass.components.ingest.splitting.assign_split import NO_SPLIT, assign
+from fullpass.components.ingest.splitting.row_hash import contents, hashes
 
 
 def assign_all(split, table, first_row=2, file_index=0):

@@ -13,11 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
-from components.ingest.content import contents, hashes
-from components.ingest.files import SourceFile
-from components.ingest.read import parts_of, read
-from components.ingest.reading import Reading
-from components.ingest.sources import (
+from fullpass.components.ingest.readers.open_source import parts_of, read
+from fullpass.components.ingest.readers.reader import Reading
+from fullpass.components.ingest.sources.source_config import (
     ArrowSource,
     AvroSource,
     CsvSource,
@@ -30,6 +28,8 @@ from components.ingest.sources import (
     TextSource,
     TfRecordSource,
 )
+from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.splitting.row_hash import contents, hashes
 from tests.components.ingest.reading_tools import raw
 
 ROWS = [{"city": "Oslo", "n": 5, "x": 1.5}, {"city": "Bergen", "n": 7, "x": 2.25}]

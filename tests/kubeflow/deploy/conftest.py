@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 import pytest
 import yaml
 
-from kubeflow.deploy.cluster import Cluster
-from kubeflow.deploy.connection import client
-from kubeflow.package import Package, to_yaml
+from fullpass.kubeflow.compile.package import Package, to_yaml
+from fullpass.kubeflow.deploy.api_requests import Cluster
+from fullpass.kubeflow.deploy.connection import client
 from tests.kubeflow.conftest import toy, toy_package
 from tests.kubeflow.deploy.server import KubeflowServer
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from kubeflow.deploy.connection import Connection, connected
-from pipeline.cli import app
-from preprocessing.errors import UserError
+from fullpass.kubeflow.deploy.connection import Connection, connected
+from fullpass.pipeline.cli import app
+from fullpass.preprocessing.errors import UserError
 from tests.kubeflow.conftest import ENVIRONMENT, REPOSITORY
 
 

@@ -10,11 +10,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from kubeflow.deploy.cluster import Cluster
-from kubeflow.deploy.connection import Connection, client, connected
-from kubeflow.deploy.problems import Unreachable, reason
-from kubeflow.deploy.submit import Settings, start
-from preprocessing.errors import UserError
+from fullpass.kubeflow.deploy.api_errors import Unreachable, error_text
+from fullpass.kubeflow.deploy.api_requests import Cluster
+from fullpass.kubeflow.deploy.connection import Connection, client, connected
+from fullpass.kubeflow.deploy.submit import Settings, start
+from fullpass.preprocessing.errors import UserError
 
 
 def test_nothing_answers():
@@ -196,4 +196,4 @@ def test_no_address_at_all():
     ],
 )
 def test_what_an_answer_says(body, text):
-    assert reason(body) == text
+    assert error_text(body) == text

@@ -4,23 +4,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeflow.deploy import schedule
-from kubeflow.deploy.schedule import Wanted
-from kubeflow.deploy.submit import Settings
-from kubeflow.package import to_yaml
-from pipeline.cron import cron_problem, six_fields
-from preprocessing.errors import UserError
+from fullpass.kubeflow.compile.package import to_yaml
+from fullpass.kubeflow.deploy import recurring_runs
+from fullpass.kubeflow.deploy.recurring_runs import DesiredSchedule
+from fullpass.kubeflow.deploy.submit import Settings
+from fullpass.pipeline.scheduling.cron import cron_problem, six_fields
+from fullpass.preprocessing.errors import UserError
 from tests.kubeflow.deploy.server import is_robfig_cron
 
 
 @pytest.fixture
-def wanted(text) -> Wanted:
-    return Wanted("toy", "0 0 3 * * *", text, Settings("toys"))
+def wanted(text) -> DesiredSchedule:
+    return DesiredSchedule("toy", "0 0 3 * * *", text, Settings("toys"))
 
 
-def applied(cluster, wanted) -> schedule.Plan:
-    planned = schedule.plan(cluster, wanted)
-    schedule.apply(cluster, wanted, planned)
+def applied(cluster, wanted) -> recurring_runs.SchedulePlan:
+    planned = recurring_runs.plan(cluster, wanted)
+    recurring_runs.apply(cluster, wanted, planned)
     return planned
 
 
@@ -47,7 +47,7 @@ def test_an_unchanged_schedule_is_left(cluster, server, wanted):
 
 
 def test_a_plan_changes_nothing(cluster, server, wanted):
-    schedule.plan(cluster, wanted)
+    recurring_runs.plan(cluster, wanted)
     assert {command for command, _ in server.requests} == {"GET"}
 
 
@@ -59,7 +59,7 @@ def changed_package(package):
 def test_a_changed_schedule_is_replaced_and_says_why(cluster, server, wanted, package):
     applied(cluster, wanted)
     (old,) = jobs(server)
-    other = Wanted("toy", "0 0 4 * * *", changed_package(package), Settings("toys", None, {"push": False}))
+    other = DesiredSchedule("toy", "0 0 4 * * *", changed_package(package), Settings("toys", None, {"push": False}))
     lines = applied(cluster, other).lines(other)
     (new,) = jobs(server)
     assert lines[0] == "toy: will be replaced (0 0 4 * * *)"
@@ -72,20 +72,20 @@ def test_a_changed_schedule_is_replaced_and_says_why(cluster, server, wanted, pa
 
 def test_a_paused_schedule_stays_paused_when_it_is_replaced(cluster, server, wanted):
     applied(cluster, wanted)
-    schedule.pause(cluster, "toy", paused=True)
+    recurring_runs.pause(cluster, "toy")
     assert applied(cluster, wanted).lines(wanted) == ["toy: is as it should be (0 0 3 * * *), paused"]
-    other = Wanted("toy", "0 0 4 * * *", wanted.package, wanted.settings)
+    other = DesiredSchedule("toy", "0 0 4 * * *", wanted.package, wanted.settings)
     assert "paused" in applied(cluster, other).lines(other)[0]
     assert [(job["trigger"]["cron_schedule"]["cron"], job["status"]) for job in jobs(server)] == [
         ("0 0 4 * * *", "DISABLED")
     ]
-    schedule.pause(cluster, "toy", paused=False)
+    recurring_runs.resume(cluster, "toy")
     assert jobs(server)[0]["status"] == "ENABLED"
 
 
 def test_more_of_the_same_name_are_cleared_up(cluster, server, wanted):
     for _ in range(5):
-        schedule.apply(cluster, wanted, schedule.Plan("create"))
+        recurring_runs.apply(cluster, wanted, recurring_runs.SchedulePlan("create"))
     planned = applied(cluster, wanted)
     assert planned.lines(wanted)[1] == "  4 more of this name will be deleted" and len(jobs(server)) == 1
 
@@ -93,30 +93,32 @@ def test_more_of_the_same_name_are_cleared_up(cluster, server, wanted):
 def test_a_refusal_leaves_the_old_schedule(cluster, server, wanted):
     applied(cluster, wanted)
     before = jobs(server)
-    other = Wanted("toy", "0 0 25 * * *", wanted.package, wanted.settings)
+    other = DesiredSchedule("toy", "0 0 25 * * *", wanted.package, wanted.settings)
     with pytest.raises(UserError, match="creating recurring run toy.*not a supported format"):
         applied(cluster, other)
     assert jobs(server) == before
 
 
 def test_the_schedules_of_others_are_left(cluster, server, wanted):
-    applied(cluster, Wanted("other", "0 0 1 * * *", wanted.package, wanted.settings))
+    applied(cluster, DesiredSchedule("other", "0 0 1 * * *", wanted.package, wanted.settings))
     applied(cluster, wanted)
-    assert schedule.delete(cluster, "toy") == 1
+    recurring_runs.delete(cluster, "toy")
     assert [job["display_name"] for job in jobs(server)] == ["other"]
     with pytest.raises(UserError, match="toy has no schedule.*There are: other.*schedule apply"):
-        schedule.delete(cluster, "toy")
+        recurring_runs.delete(cluster, "toy")
 
 
 def test_a_parameter_that_the_pipeline_lacks_is_refused(cluster, wanted):
-    other = Wanted("toy", wanted.cron, wanted.package, Settings("toys", None, {"run_date": "[[ScheduledTime]]"}))
+    other = DesiredSchedule(
+        "toy", wanted.cron, wanted.package, Settings("toys", None, {"run_date": "[[ScheduledTime]]"})
+    )
     with pytest.raises(UserError, match="not required by pipeline.*run_date"):
         applied(cluster, other)
 
 
 def test_the_list_shows_what_is_there(cluster, wanted):
     applied(cluster, wanted)
-    head, line = schedule.table(cluster.recurring_runs()).splitlines()
+    head, line = recurring_runs.table(cluster.recurring_runs()).splitlines()
     assert head.split() == ["name", "cron", "state", "created", "(UTC)", "id"]
     assert line.startswith("toy   0 0 3 * * *  enabled  2026-01-02 03:04")
 

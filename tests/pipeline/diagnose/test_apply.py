@@ -2,9 +2,9 @@
 
 import pytest
 
-from pipeline.diagnose.apply import apply, changed
-from pipeline.loading.load import load
-from pipeline.loading.problems import ConfigError
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.authoring.loading.problems import ConfigError
+from fullpass.pipeline.diagnose.apply_settings import apply, changed
 
 TEXT = """\
 # Tips.
@@ -18,7 +18,7 @@ data:
     records:
         shard_mb: 1      # small
 features:
-  fare.usd: {type: number, place: input}
+  fare.usd: {type: number, compute_at: input}
   - odd
 """.replace("  - odd\n", "")
 
@@ -29,11 +29,13 @@ def changed_lines(before: str, after: str) -> list[tuple[str, str]]:
 
 
 def test_only_the_lines_of_the_settings_change():
-    after = changed(TEXT, {"input.cache": "auto", "data.records.shard_mb": 128, "features.fare.usd.place": "transform"})
+    after = changed(
+        TEXT, {"input.cache": "auto", "data.records.shard_mb": 128, "features.fare.usd.compute_at": "transform"}
+    )
     assert changed_lines(TEXT, after) == [
         ("input: {cache: none,   readers: 1}  # why", "input: {cache: auto,   readers: 1}  # why"),
         ("        shard_mb: 1      # small", "        shard_mb: 128      # small"),
-        ("  fare.usd: {type: number, place: input}", "  fare.usd: {type: number, place: transform}"),
+        ("  fare.usd: {type: number, compute_at: input}", "  fare.usd: {type: number, compute_at: transform}"),
     ]
 
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.loading.load import load
-from preprocessing.errors import UserError
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.preprocessing.errors import UserError
 
 pytestmark = pytest.mark.integration
 
-PLACE_INPUT = {18: "input: {place: input}\nevaluation:"}
+PLACE_INPUT = {18: "input: {compute_at: input}\nevaluation:"}
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def recorded(root: Path):
 
 
 def newest(file: Path, root: Path):
-    from pipeline.diagnose.artifacts import newest_training
+    from fullpass.pipeline.diagnose.training_artifacts import newest_training
 
     return newest_training(load(file), root)
 

@@ -1,10 +1,8 @@
 """A search over the planted rows: what is tried, what is found, and what becomes of an interruption."""
 
 import json
-import os
 import pickle
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,15 +11,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from preprocessing.errors import UserError
+from fullpass.preprocessing.errors import UserError
+from fullpass.trainer import training_data as reading
+from fullpass.trainer.run_fn import run_fn
+from fullpass.trainer.tuning import search
+from fullpass.trainer.tuning.config import TuningConfig
+from fullpass.trainer.tuning.search import tuner_fn
+from tests import REPOSITORY, warm_process
 
 pytestmark = pytest.mark.integration
 RATE = {"training.learning_rate": {"choices": [1e-7, 0.03]}}
 
 
 def tuner_args(planted, folder: Path, *, model="linear", training=None, task="binary", **tuning) -> SimpleNamespace:
-    from trainer.tuning.config import TuningConfig
-
     given = {"epochs": 2, "batch_size": 50, **(training or {})}
     args = planted(task).fn_args(folder, model=model, training=given)
     args.transform_graph_path = args.transform_output
@@ -30,8 +32,6 @@ def tuner_args(planted, folder: Path, *, model="linear", training=None, task="bi
 
 
 def searched(args):
-    from trainer.tuning.search import tuner_fn
-
     found = tuner_fn(args)
     found.tuner.search(**found.fit_kwargs)
     return found.tuner
@@ -43,9 +43,6 @@ def tried(tuner) -> list[dict]:
 
 @pytest.mark.parametrize("algorithm", ["random", "bayesian"])
 def test_the_better_learning_rate_is_found_and_trained_with(planted, tmp_path, monkeypatch, algorithm):
-    from trainer import run_fn as reading
-    from trainer.run_fn import run_fn
-
     read, load_split = [], reading.load_split
     monkeypatch.setattr(
         reading, "load_split", lambda name, *given, **o: read.append(name) or load_split(name, *given, **o)
@@ -66,14 +63,12 @@ def test_the_better_learning_rate_is_found_and_trained_with(planted, tmp_path, m
 
 
 def test_all_kinds_of_paths_reach_the_model(planted, tmp_path, monkeypatch):
-    from trainer.tuning import search
-
     seen = []
     real = search.train
 
-    def train(data, preprocessing, config, *rest, **options):
-        trained = real(data, preprocessing, config, *rest, **options)
-        seen.append((config.model.hidden, data.batch_size, trained.model.count_params()))
+    def train(data, spec, *rest):
+        trained = real(data, spec, *rest)
+        seen.append((spec.config.model.hidden, data.batch_size, trained.model.count_params()))
         return trained
 
     monkeypatch.setattr(search, "train", train)
@@ -97,15 +92,13 @@ def test_all_kinds_of_paths_reach_the_model(planted, tmp_path, monkeypatch):
 
 
 def test_hyperband_goes_on_with_the_best_where_they_ended(planted, tmp_path, monkeypatch):
-    from trainer.tuning import search
-
     runs = []
     real = search.train
 
-    def train(*given, until, **options):
-        trained = real(*given, until=until, **options)
-        rate = given[2].training.learning_rate
-        runs.append((rate, until, trained.fitted.resumed_at, trained.fitted.history["val_log_loss"]))
+    def train(data, spec, strategy, options):
+        trained = real(data, spec, strategy, options)
+        rate = spec.config.training.learning_rate
+        runs.append((rate, options.until, trained.fitted.resumed_at, trained.fitted.history["val_log_loss"]))
         return trained
 
     monkeypatch.setattr(search, "train", train)
@@ -135,19 +128,19 @@ def test_a_search_that_was_killed_goes_on(planted, tmp_path):
     code = (
         "import os, pickle, sys\n"
         'os.environ.update(TF_USE_LEGACY_KERAS="0", TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="-1")\n'
-        "from trainer.tuning.search import tuner_fn\n"
+        "from fullpass.trainer.tuning.search import tuner_fn\n"
         "tuner_fn(pickle.load(open(sys.argv[1], 'rb'))).tuner.search()\n"
     )
-    root = Path(__file__).resolve().parents[3]
+    root = REPOSITORY
     command = [sys.executable, "-c", code, str(tmp_path / "args")]
-    process = subprocess.Popen(command, cwd=root, env=os.environ.copy(), stdout=-1, stderr=-1, text=True)
+    process = warm_process.Process(command, cwd=root)
     deadline = time.monotonic() + 600
     while len(list((tmp_path / "work").glob("*/search/trial_*/trial.json"))) < 3:
-        assert process.poll() is None, process.communicate()[1][-3000:]
+        assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=600)
+    process.wait(60)
     before = {path.parent.name for path in (tmp_path / "work").glob("*/search/trial_*/trial.json")}
     tuner = searched(args)
     assert len(tuner.oracle.trials) == 6

@@ -3,9 +3,9 @@
 import pytest
 from pydantic import ValidationError
 
-from preprocessing.errors import UserError
-from trainer.tuning.config import Choices, Range, TuningConfig
-from trainer.tuning.space import decode, encode, path_problem, with_values
+from fullpass.preprocessing.errors import UserError
+from fullpass.trainer.tuning.config import Choices, Range, TuningConfig
+from fullpass.trainer.tuning.search_space import decode, encode, path_problem, with_values
 
 
 @pytest.mark.parametrize(

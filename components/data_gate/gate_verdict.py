@@ -1,0 +1,110 @@
+"""The verdict on a span. Reading it needs neither Beam nor TensorFlow."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from fullpass.components.data_gate.config import Policy
+from fullpass.components.data_gate.divergence import Divergence
+
+_WORST = 3
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A change beyond its limit.
+
+    Attributes:
+        check: name of the check in the YAML.
+        subject: series, column or span that changed.
+        policy: of the check.
+        text: the finding in full, for people.
+        over: measure / limit, by which findings are ranked.
+    """
+
+    check: str
+    subject: str
+    policy: Policy
+    text: str
+    over: float
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One series of the newest span, compared with other data.
+
+    Attributes:
+        series: name of the series.
+        against: name of the other data.
+        divergence: of both.
+        js_limit, linf_limit: limits of the YAML, to which chance is added.
+    """
+
+    series: str
+    against: str
+    divergence: Divergence
+    js_limit: float
+    linf_limit: float
+
+    @property
+    def over(self) -> float:
+        """The divergence beyond chance, as a multiple of its limit."""
+        d = self.divergence
+        return max((d.js - d.js_chance) / self.js_limit, (d.linf - d.linf_chance) / self.linf_limit, 0.0)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The findings of a span, and all comparisons behind them.
+
+    Attributes:
+        span: label of the newest span.
+        rows: rows of the newest span.
+        previous, window: labels of the data that it was compared with; empty where there was none.
+        findings: the most serious first.
+        compared: every comparison, the largest divergence first.
+        notes: what could not be compared and why, and findings that were reported before.
+    """
+
+    span: str
+    rows: int
+    previous: str
+    window: str
+    findings: tuple[Finding, ...]
+    compared: tuple[Compared, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a finding stops the run."""
+        return any(finding.policy == "stop" for finding in self.findings)
+
+    @property
+    def retrain(self) -> bool:
+        """Whether a finding is a reason to train."""
+        return any(finding.policy == "retrain" for finding in self.findings)
+
+    @property
+    def worst(self) -> tuple[Compared, ...]:
+        """The series that changed most, by divergence or by any other check, each once."""
+        found = {finding.subject: finding.over for finding in reversed(self.findings)}
+        first: dict[str, Compared] = {}
+        for one in sorted(self.compared, key=lambda c: -max(c.over, found.get(c.series, 0.0))):
+            first.setdefault(one.series, one)
+        return tuple(first.values())[:_WORST]
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the verdict as a JSON object."""
+        return asdict(self) | {"stopped": self.stopped, "retrain": self.retrain}
+
+
+def read_verdict(fields: dict[str, Any]) -> Verdict:
+    """Returns a verdict from the object of `to_json`."""
+    known = {name: value for name, value in fields.items() if name not in ("stopped", "retrain")}
+    findings = tuple(Finding(**one) for one in fields["findings"])
+    compared = tuple(Compared(**{**one, "divergence": _read(one["divergence"])}) for one in fields["compared"])
+    return Verdict(**{**known, "findings": findings, "compared": compared, "notes": tuple(fields["notes"])})
+
+
+def _read(fields: dict[str, Any]) -> Divergence:
+    shares = {name: tuple(fields[name]) for name in ("bins", "before", "now")}
+    return Divergence(**{**fields, **shares})

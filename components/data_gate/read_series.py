@@ -1,0 +1,62 @@
+"""Sketches of the series: from the records of a run, or from raw files before a run, without Beam."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from fullpass.components.data_gate.series import Series, Sketches
+from fullpass.components.data_gate.span_summary import Summary, merge_parts
+from fullpass.components.ingest.ingest import Ingest, ingest_of
+from fullpass.components.ingest.readers.open_source import parts_of
+from fullpass.components.ingest.readers.prepare_rows import convert_columns, read_rows, reading_of
+from fullpass.components.ingest.readers.reader import FilePart
+from fullpass.components.ingest.spans.ingest_request import Request, SpanRequest
+from fullpass.components.statistics.raw_records import RawRecords
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.features.raw_columns import raw_columns
+
+
+def sketch_records(paths: Sequence[str], config: PreprocessingConfig, series: Sequence[Series]) -> Sketches:
+    """Returns the sketches of the raw examples in TFRecord files."""
+    sketches = Sketches(config, tuple(series))
+    records = RawRecords(raw_columns(config))
+    for path in paths:
+        for batch in records.batches(path):
+            sketches.add(dict(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows)
+    return sketches
+
+
+def summarize_raw(
+    request: Request, span: SpanRequest, config: PreprocessingConfig, series: Sequence[Series]
+) -> Summary:
+    """Returns the summary of a span that is not ingested, from the rows that ingestion would write.
+
+    Args:
+        request: the request to Ingest; its columns are those of `config`.
+        span: one of its spans.
+        config: features and label.
+        series: the series to sketch.
+
+    Raises:
+        UserError: A file cannot be read, or lacks a column.
+    """
+    plan = ingest_of(request, span, folder="")
+    parts = [
+        _sketch_part(plan, index, part, config, series)
+        for index, file in enumerate(span.files)
+        for part in parts_of(file, request.config.source)
+    ]
+    rows = sum(part.rows for part in parts)
+    return merge_parts(span.number, span.label, span.fingerprint, rows, [part.distributions() for part in parts])
+
+
+def _sketch_part(
+    plan: Ingest, index: int, part: FilePart, config: PreprocessingConfig, series: Sequence[Series]
+) -> Sketches:
+    sketches = Sketches(config, tuple(series))
+    reading = reading_of(plan, plan.files[index], part)
+    for _, rows in read_rows(plan, reading):
+        arrays, good = convert_columns(plan, reading, rows)
+        usable = {name: array.filter(pa.array(good)) for name, array in arrays.items()}
+        sketches.add(usable, int(good.sum()))
+    return sketches

@@ -1,0 +1,124 @@
+"""The summary of a span: its row count, and the distribution of every series. It is computed once for all windows."""
+
+import gzip
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from fullpass.components.data_gate.distribution import Distribution, merge
+from fullpass.components.data_gate.series import Series
+from fullpass.components.data_gate.summary_entries import Entry, entries
+from fullpass.components.shared_folder import Folder
+from fullpass.preprocessing.config import PreprocessingConfig
+
+_VERSION = 1
+_VERSIONS = 4
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The summary of one span, or of several together.
+
+    Attributes:
+        number, label: of the span, or of the newest of several. The label is empty for a source without spans.
+        fingerprint: of the span's records.
+        rows: number of examples.
+        distributions: by name of the series.
+        time: when the summary was made, in seconds since 1970.
+    """
+
+    number: int
+    label: str
+    fingerprint: str
+    rows: int
+    distributions: dict[str, Distribution]
+    time: float = field(default=0.0, compare=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the summary as a JSON object."""
+        return {**vars(self), "distributions": {n: d.to_json() for n, d in self.distributions.items()}}
+
+
+def read_summary(fields: dict[str, Any]) -> Summary:
+    """Returns a summary from the object of `to_json`."""
+    distributions = {name: Distribution.from_json(d) for name, d in fields["distributions"].items()}
+    return Summary(**{**fields, "distributions": distributions})
+
+
+def merge_parts(
+    number: int, label: str, fingerprint: str, rows: int, parts: Sequence[dict[str, Distribution]]
+) -> Summary:
+    """Merges the distributions of the parts of a span into its summary."""
+    names = parts[0] if parts else {}
+    distributions = {name: merge(part[name] for part in parts) for name in names}
+    return Summary(number, label, fingerprint, rows, distributions, time.time())
+
+
+def merge_spans(summaries: Sequence[Summary]) -> Summary:
+    """Merges the summaries of several spans into one."""
+    newest = max(summaries, key=lambda summary: summary.number)
+    rows = sum(summary.rows for summary in summaries)
+    return merge_parts(newest.number, newest.label, "", rows, [summary.distributions for summary in summaries])
+
+
+class SummaryStore:
+    """The summaries of a pipeline's spans: one file each, in a folder beside the runs."""
+
+    def __init__(self, folder: str, series: Sequence[Series], config: PreprocessingConfig) -> None:
+        """Opens a store.
+
+        Args:
+            folder: path or address of the store.
+            series: the series of the summaries; summaries of other series are not read.
+            config: holds the expressions of derived columns.
+        """
+        described = json.dumps([_VERSION, [asdict(one) for one in series], config.derive], sort_keys=True)
+        self._series = hashlib.sha256(described.encode()).hexdigest()[:8]
+        self._folder = Folder(folder)
+
+    def read(self, number: int, fingerprint: str) -> Summary | None:
+        """Returns the summary of a span, or None if the store has none."""
+        found = [
+            e for e in self._entries() if (e.number, e.fingerprint, e.series) == (number, fingerprint, self._series)
+        ]
+        return self._open(found[-1]) if found else None
+
+    def write(self, summary: Summary) -> None:
+        """Writes a summary."""
+        entry = Entry(summary.number, int(summary.time * 1e6), summary.fingerprint, self._series)
+        self._folder.write(entry.name, gzip.compress(json.dumps(summary.to_json()).encode(), mtime=0))
+
+    def before(self, number: int, *, most: int) -> list[Summary]:
+        """Returns the newest versions of up to `most` spans before one, the oldest first."""
+        newest = {e.number: e for e in self._entries() if e.series == self._series and e.number < number}
+        opened = (self._open(newest[span]) for span in sorted(newest)[-most:])
+        return [summary for summary in opened if summary is not None]
+
+    def other_version(self, number: int, fingerprint: str) -> list[Summary]:
+        """Returns the newest version of a span with another fingerprint, or nothing."""
+        others = [e for e in self._entries() if (e.series, e.number) == (self._series, number)]
+        opened = (self._open(e) for e in reversed(others) if e.fingerprint != fingerprint)
+        return [summary for summary in opened if summary is not None][:1]
+
+    def keep(self, most: int) -> None:
+        """Removes all but the newest versions of the `most` newest spans."""
+        versions: dict[int, list[Entry]] = {}
+        for entry in self._entries():
+            versions.setdefault(entry.number, []).append(entry)
+        kept = {e.name for number in sorted(versions)[-most:] for e in versions[number][-_VERSIONS:]}
+        for entry in self._entries():
+            if entry.name not in kept:
+                self._folder.remove(entry.name)
+
+    def _open(self, entry: Entry) -> Summary | None:
+        try:
+            return read_summary(json.loads(gzip.decompress(self._folder.read(entry.name) or b"")))
+        except (OSError, EOFError, ValueError, KeyError, TypeError):
+            return None  # A damaged summary is made again.
+
+    def _entries(self) -> list[Entry]:
+        """Returns the files of the store, the oldest first."""
+        return entries(self._folder.names())

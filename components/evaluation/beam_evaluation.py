@@ -1,0 +1,67 @@
+"""The evaluation on Beam: an element is a file, then the accumulator of its rows; never a row."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import apache_beam as beam
+
+from fullpass.components.evaluation.score_rows import Scorer, record_batches
+from fullpass.components.evaluation.slice_states import SliceAccumulator, State
+from fullpass.preprocessing.progress import report
+
+
+class Evaluate(beam.PTransform):
+    """TFRecord files -> the merged state of all rows.
+
+    Args:
+        accumulator: what is measured.
+        exports: folders of SavedModels; the new model first.
+        columns: raw columns that slices are made of, and what each holds: `number` or `string`.
+        rows: how many there are in all.
+    """
+
+    def __init__(self, accumulator: SliceAccumulator, exports: Sequence[str], columns: Mapping[str, str], rows: int):
+        super().__init__()
+        self._accumulator = accumulator
+        self._of_files = (accumulator, tuple(exports), dict(columns), rows)
+
+    def expand(self, files: beam.PCollection) -> beam.PCollection:
+        """See base class."""
+        states = files | "Accumulate" >> beam.ParDo(_Accumulate(*self._of_files))
+        return states | "Merge" >> beam.CombineGlobally(_Merge(self._accumulator))
+
+
+class _Accumulate(beam.DoFn):
+    def __init__(self, accumulator: SliceAccumulator, exports: Sequence[str], columns: Mapping[str, str], rows: int):
+        self._accumulator = accumulator
+        self._exports = exports
+        self._columns = columns
+        self._rows = rows
+
+    def setup(self) -> None:
+        self._scorer = Scorer(self._exports, self._columns)
+        self._done = 0
+
+    def process(self, file: str) -> Iterable[State]:
+        state = self._accumulator.start()
+        for records in record_batches(file):
+            state = self._accumulator.add(state, self._scorer(records))
+            self._done += len(records)
+            report(self._done, self._rows, "rows", "evaluated")
+        yield state
+
+
+class _Merge(beam.CombineFn):
+    def __init__(self, accumulator: SliceAccumulator):
+        self._accumulator = accumulator
+
+    def create_accumulator(self) -> State:
+        return self._accumulator.start()
+
+    def add_input(self, merged: State, state: State) -> State:
+        return self._accumulator.merge([merged, state])
+
+    def merge_accumulators(self, states: Iterable[State]) -> State:
+        return self._accumulator.merge(states)
+
+    def extract_output(self, merged: State) -> State:
+        return merged

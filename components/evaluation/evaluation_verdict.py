@@ -1,0 +1,289 @@
+"""The verdict of the Evaluator in words: each metric against its threshold, and why a model was not blessed."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from fullpass.components.evaluation.confidence import quantile
+from fullpass.components.evaluation.config import Bounds, EvaluationConfig, SliceBounds
+from fullpass.components.evaluation.measured_metrics import Rows, read_measured
+from fullpass.components.evaluation.metrics import METRICS
+
+_NEEDS_TWO_CLASSES = ("auc", "auc_pr")
+_SHOWN = 6
+"""Largest number of failed slices that are named per metric."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A metric on some rows. baseline: value of the last blessed model, if one was compared."""
+
+    metric: str
+    value: float
+    baseline: float | None
+    required: str
+    held: bool
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Rows that share values of some columns.
+
+    Attributes:
+        name: such as `hour 7, company Flash Cab`.
+        examples: number of rows, by weight.
+        values: metric -> value.
+        baseline: metric -> value of the last blessed model, if one was compared.
+        newest: whether the rows are those of the newest span alone.
+        judged: the metrics that have bounds on this slice; none if it has too few rows.
+    """
+
+    name: str
+    examples: int
+    values: Mapping[str, float]
+    baseline: Mapping[str, float] = field(default_factory=dict)
+    newest: bool = False
+    judged: tuple[Measured, ...] = ()
+
+    @property
+    def missed(self) -> frozenset[str]:
+        """The metrics that do not hold their bounds."""
+        return frozenset(m.metric for m in self.judged if not m.held)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a model is blessed, and all that was measured.
+
+    Attributes:
+        blessed: whether the model is blessed.
+        reasons: why it is not, one line each.
+        metrics: on the whole eval split.
+        examples: rows measured.
+        newest, newest_examples: the same on the newest span alone; none where there are no spans.
+        slices: of all rows, then of the newest span; within each the largest first.
+        notes: slices that were not judged, and why.
+    """
+
+    blessed: bool
+    reasons: tuple[str, ...]
+    metrics: tuple[Measured, ...]
+    examples: int
+    newest: tuple[Measured, ...] = ()
+    newest_examples: int = 0
+    slices: tuple[Slice, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether every metric holds its bounds, on all rows, on the newest span, and on every slice."""
+        return self.slices_hold and all(m.held for m in (*self.metrics, *self.newest))
+
+    @property
+    def slices_hold(self) -> bool:
+        """Whether every metric holds its bounds on every slice."""
+        return not any(one.missed for one in self.slices)
+
+    def judged_on_slices(self) -> Iterator[tuple[str, bool, list[tuple[Slice, Measured]]]]:
+        """Yields each metric, whether it is of the newest span alone, and its judged slices, the worst first."""
+        for newest in (False, True):
+            pairs = [(one, m) for one in self.slices if one.newest == newest for m in one.judged]
+            for metric in dict.fromkeys(m.metric for _, m in pairs):
+                mine = [(one, m) for one, m in pairs if m.metric == metric]
+                upwards = METRICS[metric].higher_is_better is not False
+                mine.sort(key=lambda pair: (pair[1].held, pair[1].value if upwards else -pair[1].value))
+                yield metric, newest, mine
+
+
+def read_verdict(evaluation_uri: str, config: EvaluationConfig, *, blessed: bool) -> Verdict:
+    """Returns the verdict recorded in an evaluation artifact."""
+    return judge(read_measured(evaluation_uri), config, blessed=blessed)
+
+
+def is_blessed(measured: Sequence[Rows], config: EvaluationConfig) -> bool:
+    """Returns whether a model is good enough: there are rows to measure it on, and every bound holds on them.
+
+    Bounds on the newest span hold only if that has rows.
+    """
+    verdict = judge(measured, config, blessed=True)
+    of_newest = any(t.newest_span is not None and t.newest_span.bounds_rows for t in config.thresholds.values())
+    has_newest = any(rows.newest and not rows.keys for rows in measured)
+    enough = verdict.examples >= 1 and not (of_newest and has_newest and verdict.newest_examples < 1)
+    return enough and verdict.holds
+
+
+def judge(measured: Sequence[Rows], config: EvaluationConfig, *, blessed: bool) -> Verdict:
+    """Compares the measured metrics with the thresholds.
+
+    Args:
+        measured: metrics on all rows, on the newest span, and on each slice of both.
+        config: the section `evaluation:` of the YAML.
+        blessed: the decision of the Evaluator, or of a person.
+    """
+    of_newest = {name: t.newest_span for name, t in config.thresholds.items() if t.newest_span is not None}
+    whole, newest = (_together(measured, newest=newest) for newest in (False, True))
+    metrics = tuple(map(_undefined_not_held, _measured(whole, config, config.thresholds)))
+    metrics_newest = _measured(newest, config, of_newest)
+    slices = _slices(measured, config)
+    reasons = [
+        reason(m, config.thresholds[m.metric]) if m.metric in config.thresholds else _not_a_number(m)
+        for m in metrics
+        if not m.held
+    ]
+    reasons += [
+        f"on the newest span {reason(m, of_newest[m.metric], '.newest_span')}" for m in metrics_newest if not m.held
+    ]
+    verdict = Verdict(
+        blessed, (), metrics, whole.examples, metrics_newest, newest.examples, slices, _notes(slices, config)
+    )
+    reasons += _reasons_of_slices(verdict, config)
+    if not blessed and not reasons:
+        rows = "the newest span has no row in the eval split" if whole.examples and of_newest else ""
+        reasons = [rows or "the eval split has no labelled example"]
+    return verdict if blessed else replace(verdict, reasons=tuple(reasons))
+
+
+def _together(measured: Iterable[Rows], *, newest: bool) -> Rows:
+    """Returns the metrics on all rows, or on all rows of the newest span."""
+    return next((rows for rows in measured if not rows.keys and rows.newest == newest), Rows((), {}))
+
+
+def _measured(rows: Rows, config: EvaluationConfig, thresholds: Mapping[str, Bounds]) -> tuple[Measured, ...]:
+    return tuple(measure(name, rows, thresholds.get(name)) for name in _names(config) if name in rows.values)
+
+
+def _names(config: EvaluationConfig) -> list[str]:
+    return list(dict.fromkeys([*config.metrics, *config.thresholds]))
+
+
+def _slices(measured: Iterable[Rows], config: EvaluationConfig) -> tuple[Slice, ...]:
+    found = [_slice(rows, config) for rows in measured if rows.keys]
+    return tuple(sorted(found, key=lambda one: (one.newest, -one.examples, one.name)))
+
+
+def _slice(rows: Rows, config: EvaluationConfig) -> Slice:
+    values, baseline = ({n: of[n] for n in _names(config) if n in of} for of in (rows.values, rows.baseline))
+    judged = tuple(
+        measure(name, rows, bounds)
+        for name, bounds in slice_bounds(config, newest=rows.newest).items()
+        if can_be_judged(name, rows, bounds)
+    )
+    name = ", ".join(f"{column} {value}" for column, value in rows.keys)
+    return Slice(name, rows.examples, values, baseline, rows.newest, judged)
+
+
+def slice_bounds(config: EvaluationConfig, *, newest: bool) -> dict[str, SliceBounds]:
+    """Returns metric -> bounds on every slice, of all rows or of the newest span."""
+    of_rows = {name: t.newest_span if newest else t for name, t in config.thresholds.items()}
+    return {name: rows.slices for name, rows in of_rows.items() if rows is not None and rows.slices is not None}
+
+
+def can_be_judged(name: str, rows: Rows, bounds: SliceBounds) -> bool:
+    """Whether a slice has enough rows to judge a metric, which is defined on them: AUC is not, on rows of one class."""
+    both = (rows.values.get(name, math.nan), rows.baseline.get(name, math.nan))
+    return rows.examples >= bounds.min_examples and not all(map(math.isnan, both))
+
+
+def _notes(slices: Sequence[Slice], config: EvaluationConfig) -> tuple[str, ...]:
+    notes = []
+    for newest in (False, True):
+        mine = [one for one in slices if one.newest == newest]
+        for name, bounds in slice_bounds(config, newest=newest).items():
+            small = sum(one.examples < bounds.min_examples for one in mine)
+            none = sum(name not in {m.metric for m in one.judged} for one in mine) - small
+            why = [f"{small} have fewer than {bounds.min_examples:,} examples"] if small else []
+            why += [f"{none} have no value of it, as rows of one class"] if none else []
+            if why:
+                of = f"{len(mine)} slices{' of the newest span' if newest else ''}"
+                notes.append(f"{name}: of {of}, {' and '.join(why)}; those are not judged")
+    return tuple(notes)
+
+
+def _reasons_of_slices(verdict: Verdict, config: EvaluationConfig) -> list[str]:
+    reasons = []
+    for metric, newest, judged in verdict.judged_on_slices():
+        bounds = slice_bounds(config, newest=newest)[metric]
+        of = " of the newest span" if newest else ""
+        missed = [(one, m) for one, m in judged if not m.held]
+        for one, m in missed[:_SHOWN]:
+            why = reason(m, bounds, f"{'.newest_span' if newest else ''}.slices")
+            reasons.append(f"on the slice {one.name}{of} ({one.examples:,} examples) {why}")
+        if len(missed) > _SHOWN:
+            reasons.append(f"and {metric} on {len(missed) - _SHOWN} more slices{of}; the report shows them")
+    return reasons
+
+
+def measure(name: str, rows: Rows, threshold: Bounds | None) -> Measured:
+    """Compares a metric of the new model with its threshold and with the last blessed model."""
+    value, baseline = rows.values[name], rows.baseline.get(name)
+    if threshold is None:
+        return Measured(name, value, baseline, "", True)
+    held = _holds(name, value, baseline, threshold, rows.difference_errors.get(name, math.nan))
+    return Measured(name, value, baseline, _required(threshold), held)
+
+
+def _undefined_not_held(measured: Measured) -> Measured:
+    """Returns a metric of all rows, not held where it tells classes apart and there is one class only.
+
+    A model is not blessed by a split on which nobody can tell whether it is better than chance, with bounds or without.
+    """
+    undefined = measured.metric in _NEEDS_TWO_CLASSES and math.isnan(measured.value)
+    return replace(measured, required=measured.required or "a value", held=False) if undefined else measured
+
+
+def _required(threshold: Bounds) -> str:
+    parts = []
+    if threshold.min is not None:
+        parts.append(f">= {threshold.min:g}")
+    if threshold.max is not None:
+        parts.append(f"<= {threshold.max:g}")
+    if threshold.not_worse_than is not None:
+        by = f" by over {threshold.tolerance:g}" if threshold.tolerance else ""
+        parts.append(f"no worse than blessed{by}{_beyond_chance(threshold)}")
+    return ", ".join(parts)
+
+
+def _holds(name: str, value: float, baseline: float | None, threshold: Bounds, error: float) -> bool:
+    inside = (threshold.min is None or value >= threshold.min) and (threshold.max is None or value <= threshold.max)
+    return inside and not math.isnan(value) and not _worse_than_blessed(name, value, baseline, threshold, error)
+
+
+def _worse_than_blessed(name: str, value: float, baseline: float | None, threshold: Bounds, error: float) -> bool:
+    """Whether a metric is worse than the tolerance allows, and, where that is asked, beyond chance.
+
+    Where the standard error of the difference is not known, the values decide alone.
+    """
+    if threshold.not_worse_than is None or baseline is None:
+        return False
+    loss = baseline - value if METRICS[name].higher_is_better else value - baseline
+    chance = 0.0 if threshold.confidence is None or math.isnan(error) else quantile(threshold.confidence) * error
+    return not loss <= threshold.tolerance + chance
+
+
+def reason(measured: Measured, threshold: Bounds, below: str = "") -> str:
+    """Returns why a metric fails its threshold, with the YAML path of the limit.
+
+    Args:
+        measured: the metric.
+        threshold: its bounds.
+        below: path of the bounds below the threshold of the metric.
+    """
+    name, value, baseline = measured.metric, measured.value, measured.baseline
+    path = f"evaluation.thresholds.{name}{below}"
+    if math.isnan(value):
+        return _not_a_number(measured)
+    if threshold.min is not None and value < threshold.min:
+        return f"{name} is {value:.4f}, below the minimum {threshold.min:g} ({path}.min)"
+    if threshold.max is not None and value > threshold.max:
+        return f"{name} is {value:.4f}, above the maximum {threshold.max:g} ({path}.max)"
+    limit = f"by over {threshold.tolerance:g} ({path}.tolerance)" if threshold.tolerance else f"({path}.not_worse_than)"
+    limit += _beyond_chance(threshold)
+    return f"{name} is {value:.4f}, the last blessed model has {baseline:.4f} on the same rows: worse {limit}"
+
+
+def _beyond_chance(threshold: Bounds) -> str:
+    return "" if threshold.confidence is None else f" beyond chance ({threshold.confidence:.4g})"
+
+
+def _not_a_number(measured: Measured) -> str:
+    return f"{measured.metric} is not a number: the eval split holds one class only, or the model diverged"

@@ -1,0 +1,83 @@
+"""The metrics of an evaluation as a JSON file, which is read without TFMA and TensorFlow."""
+
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fullpass.components.artifact_files import read_bytes
+from fullpass.preprocessing.features.outputs import SPAN
+
+FILE = "measured.json"
+BASELINE = "baseline"
+CANDIDATE = "candidate"
+ALWAYS_MEASURED = "example_count"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The metrics of some rows.
+
+    Attributes:
+        keys: columns and the values that the rows share, as text; empty for all rows.
+        values: metric -> value of the new model.
+        baseline: metric -> value of the last blessed model, if one was compared.
+        newest: whether the rows are those of the newest span alone.
+        errors, baseline_errors: metric -> standard error of the value; NaN where it is unknown.
+        difference_errors: metric -> standard error of the value less that of the last blessed model.
+    """
+
+    keys: tuple[tuple[str, str], ...]
+    values: Mapping[str, float]
+    baseline: Mapping[str, float] = field(default_factory=dict)
+    newest: bool = False
+    errors: Mapping[str, float] = field(default_factory=dict)
+    baseline_errors: Mapping[str, float] = field(default_factory=dict)
+    difference_errors: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def examples(self) -> int:
+        """Number of rows, by weight."""
+        return int(self.values.get(ALWAYS_MEASURED, 0))
+
+
+def to_json(measured: Sequence[Rows]) -> str:
+    """Returns the content of `measured.json`."""
+    return json.dumps([{**vars(rows), "keys": list(rows.keys)} for rows in measured])
+
+
+def read_measured(evaluation_uri: str) -> Sequence[Rows]:
+    """Returns all metrics of an evaluation. Those of earlier releases have no `measured.json`: TFMA reads them."""
+    content = read_bytes(f"{evaluation_uri}/{FILE}")
+    if content is None:
+        return list(_read_tfma(evaluation_uri))
+    return [Rows(**{**rows, "keys": tuple(map(tuple, rows["keys"]))}) for rows in json.loads(content)]
+
+
+def text_of(value: bytes | float) -> str:
+    """Returns the value of a raw column as people read it."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else f"{value:g}"
+
+
+def _read_tfma(evaluation_uri: str) -> Iterator[Rows]:
+    import tensorflow_model_analysis as tfma
+
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)  # TFMA calls a deprecated function, which logs a warning.
+    for record in tfma.load_metrics(evaluation_uri):
+        keys = record.slice_key.single_slice_keys
+        shared = tuple((key.column, _text(key)) for key in keys if key.column != SPAN)
+        yield Rows(shared, _values(record, CANDIDATE), _values(record, BASELINE), len(shared) < len(keys))
+
+
+def _values(record: Any, model: str) -> dict[str, float]:
+    return {
+        item.key.name: item.value.double_value.value
+        for item in record.metric_keys_and_values
+        if (item.key.model_name or CANDIDATE) == model and not item.key.is_diff and item.value.HasField("double_value")
+    }
+
+
+def _text(key: Any) -> str:
+    kind = key.WhichOneof("kind")
+    return text_of(getattr(key, kind)) if kind else ""

@@ -1,0 +1,106 @@
+"""The metrics as sums over rows: what each row adds, and what the sums of some rows make of it.
+
+Formulas are those of TFMA and Keras. A score of exactly 0 or 1 has a finite log loss, as in Keras: it is taken as 1e-7
+or 1 - 1e-7.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from fullpass.components.evaluation.scored_rows import Scored
+
+_EPSILON = 1e-7
+_THRESHOLD = 0.5
+
+Sums = Mapping[str, np.ndarray]
+"""Term -> its sum over each set of rows, float64 [sets]."""
+
+
+def _classes_summed(values: np.ndarray) -> np.ndarray:
+    """Returns the sum over the classes of each row, where a row has several labels; otherwise the values."""
+    return values.sum(axis=1) if values.ndim == 2 else values
+
+
+def _binary_loss(rows: Scored) -> np.ndarray:
+    scores = np.clip(rows.scores, _EPSILON, 1 - _EPSILON)
+    losses = -(rows.labels * np.log(scores) + (1 - rows.labels) * np.log1p(-scores))
+    return losses.mean(axis=1) if losses.ndim == 2 else losses
+
+
+def _class_loss(rows: Scored) -> np.ndarray:
+    said = np.take_along_axis(rows.scores, rows.labels[:, None].astype(np.int64), axis=1)[:, 0]
+    return -np.log(np.clip(said / rows.scores.sum(axis=1), _EPSILON, 1 - _EPSILON))
+
+
+def _percentage(rows: Scored) -> np.ndarray:
+    return 100 * np.abs((rows.labels - rows.scores) / np.where(rows.labels == 0, np.inf, rows.labels))
+
+
+TERMS: Mapping[str, Callable[[Scored], np.ndarray]] = {
+    "rows": lambda rows: np.ones(len(rows.labels)),
+    "pairs": lambda rows: _classes_summed(np.ones_like(rows.labels)),
+    "score": lambda rows: _classes_summed(rows.scores),
+    "label": lambda rows: _classes_summed(rows.labels),
+    "said_positive": lambda rows: _classes_summed((rows.scores > _THRESHOLD) * 1.0),
+    "true_positive": lambda rows: _classes_summed((rows.scores > _THRESHOLD) * rows.labels),
+    "agreed": lambda rows: _classes_summed(((rows.scores > _THRESHOLD) == (rows.labels > _THRESHOLD)) * 1.0),
+    "binary_loss": _binary_loss,
+    "hit": lambda rows: (rows.scores.argmax(axis=1) == rows.labels) * 1.0,
+    "class_loss": _class_loss,
+    "squared_error": lambda rows: (rows.scores - rows.labels) ** 2,
+    "absolute_error": lambda rows: np.abs(rows.scores - rows.labels),
+    "percentage_error": _percentage,
+    "label_not_zero": lambda rows: (rows.labels != 0) * 1.0,
+    "squared_score": lambda rows: rows.scores**2,
+    "squared_label": lambda rows: rows.labels**2,
+    "product": lambda rows: rows.scores * rows.labels,
+}
+"""What each row adds before it is weighted: float64 [rows]."""
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A metric as a function of sums. terms: those it needs. value: sums -> float64 [sets], NaN where undefined."""
+
+    terms: tuple[str, ...]
+    value: Callable[[Sums], np.ndarray]
+
+
+def _ratio(above: str, below: str) -> Formula:
+    return Formula((above, below), lambda sums: divided(sums[above], sums[below]))
+
+
+def divided(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """Returns above / below, NaN where below is 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(below != 0, above / below, np.nan)
+
+
+def _correlation(sums: Sums) -> np.ndarray:
+    rows = sums["rows"]
+
+    def moment(product: str, left: str, right: str) -> np.ndarray:
+        return sums[product] - divided(sums[left] * sums[right], rows)
+
+    spread = moment("squared_score", "score", "score") * moment("squared_label", "label", "label")
+    return np.where(spread > 0, divided(moment("product", "score", "label") ** 2, spread), np.nan)
+
+
+FORMULAS: Mapping[str, Formula] = {
+    "example_count": Formula(("rows",), lambda sums: sums["rows"]),
+    "accuracy": _ratio("agreed", "pairs"),
+    "precision": _ratio("true_positive", "said_positive"),
+    "recall": _ratio("true_positive", "label"),
+    "log_loss": _ratio("binary_loss", "rows"),
+    "calibration": _ratio("score", "label"),
+    "multiclass_accuracy": _ratio("hit", "rows"),
+    "multiclass_log_loss": _ratio("class_loss", "rows"),
+    "mse": _ratio("squared_error", "rows"),
+    "rmse": Formula(("squared_error", "rows"), lambda sums: np.sqrt(divided(sums["squared_error"], sums["rows"]))),
+    "mae": _ratio("absolute_error", "rows"),
+    "mape": _ratio("percentage_error", "label_not_zero"),
+    "r2": Formula(("rows", "score", "label", "squared_score", "squared_label", "product"), _correlation),
+}
+"""Metrics that are functions of sums; the areas under curves need histograms (`score_buckets.py`)."""

@@ -1,0 +1,64 @@
+"""How far metrics vary by chance: standard errors by a jackknife over groups of rows.
+
+A row's group follows from its row id alone. Leaving out one group after the other gives as many values of a metric as
+there are groups, and their spread gives its standard error (Efron and Stein, The Jackknife Estimate of Variance, 1981).
+Both models leave out the same rows, so the error of their difference is that of rows both were asked about.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fullpass.components.evaluation.confidence import GROUPS
+from fullpass.components.evaluation.score_buckets import BUCKETS, Areas, Cells
+
+COARSE = 64
+"""As many neighbouring buckets of scores are one where histograms of groups are kept."""
+
+
+def group_of(row_ids: np.ndarray) -> np.ndarray:
+    """Returns the group of each row, int64 [rows]: its id is mixed, for the ids of files and spans have patterns."""
+    mixed = row_ids.astype(np.uint64)
+    with np.errstate(over="ignore"):
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # the finalizer of SplitMix64
+            mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return ((mixed ^ (mixed >> np.uint64(31))) % np.uint64(GROUPS)).astype(np.int64)
+
+
+def standard_errors(without: np.ndarray, present: np.ndarray) -> np.ndarray:
+    """Returns the standard error of a metric on each set of rows, float64 [sets].
+
+    Args:
+        without: the metric without each group, float64 [sets, GROUPS].
+        present: whether the set has rows of each group, bool [sets, GROUPS].
+
+    Returns:
+        NaN where a set has rows of one group only, or the metric is undefined without some group.
+    """
+    count = present.sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = np.where(present, without, 0.0)
+        mean = values.sum(axis=1) / count
+        squares = np.where(present, (without - mean[:, None]) ** 2, 0.0).sum(axis=1)
+        return np.where(count > 1, np.sqrt((count - 1) / count * squares), np.nan)
+
+
+def areas_without(cells: Cells, sets: int, area: Callable[[Areas], np.ndarray]) -> np.ndarray:
+    """Returns the area under a curve of each set without each group, float64 [sets, GROUPS].
+
+    Args:
+        cells: histograms of set * GROUPS + group.
+        sets: number of sets.
+        area: of all sets of histograms.
+    """
+    without = np.full((sets, GROUPS), np.nan)
+    bounds = np.searchsorted(cells.keys, np.arange(sets + 1) * GROUPS * BUCKETS)
+    for number, (first, end) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+        group, bucket = np.divmod(cells.keys[first:end] - number * GROUPS * BUCKETS, BUCKETS)
+        buckets, columns = np.unique(bucket, return_inverse=True)
+        weights = np.zeros((2, GROUPS, len(buckets)))
+        weights[0, group, columns], weights[1, group, columns] = cells.positive[first:end], cells.negative[first:end]
+        left = np.maximum(weights.sum(axis=1, keepdims=True) - weights, 0)
+        keys = np.arange(GROUPS)[:, None] * BUCKETS + buckets
+        without[number] = area(Areas(Cells(keys.ravel(), left[0].ravel(), left[1].ravel()), GROUPS))
+    return without

@@ -1,0 +1,152 @@
+"""Histograms of scores from 0 to 1, from which the areas under curves are computed.
+
+A bucket is at most 2**-14 wide, and at most a 256th as wide as its distance from 0 or 1: scores of rare events, which
+all lie near 0, are told apart as well as others. Only buckets that hold rows are kept.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+_SMALLEST = 24
+"""No edge but 0 and 1 is nearer to these than 2 to the power of minus this."""
+_PER_OCTAVE = 256
+_STEP = 2.0**-14
+_LINEAR_FROM = _STEP * _PER_OCTAVE
+"""From here on to 0.5 all buckets are equally wide, since a 256th would be wider."""
+
+
+def _edges() -> np.ndarray:
+    octaves = np.exp2(np.arange(-_SMALLEST, np.log2(_LINEAR_FROM)))
+    near_zero = (octaves[:, None] * (1 + np.arange(_PER_OCTAVE) / _PER_OCTAVE)).ravel()
+    lower = np.concatenate([[0.0], near_zero, np.arange(_LINEAR_FROM, 0.5, _STEP)])
+    return np.concatenate([lower, [0.5], 1.0 - lower[:0:-1]])
+
+
+EDGES = _edges()
+"""The lower edge of each bucket, float64 [buckets], ascending."""
+BUCKETS = len(EDGES)
+
+
+def bucket_of(scores: np.ndarray) -> np.ndarray:
+    """Returns the bucket of each score, int64 of the same shape; scores beyond 0 and 1 fall into the outermost ones."""
+    return np.clip(np.searchsorted(EDGES, scores, side="right") - 1, 0, BUCKETS - 1)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Histograms of some sets of rows, without the buckets that hold none.
+
+    Attributes:
+        keys: set * BUCKETS + bucket, int64 [cells], ascending and distinct.
+        positive, negative: weight of the rows of each class in a cell, float64 [cells].
+    """
+
+    keys: np.ndarray
+    positive: np.ndarray
+    negative: np.ndarray
+
+    @staticmethod
+    def none() -> "Cells":
+        """Returns histograms without rows."""
+        return Cells(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
+
+    @staticmethod
+    def sums(keys: np.ndarray, positive: np.ndarray, negative: np.ndarray) -> "Cells":
+        """Returns the sums of the weights of each key.
+
+        Args:
+            keys: int64 [n], in any order.
+            positive, negative: float64 [n].
+        """
+        distinct, places = np.unique(keys, return_inverse=True)
+        sums = (np.bincount(places, weights=weights, minlength=len(distinct)) for weights in (positive, negative))
+        return Cells(distinct, *sums)
+
+    @staticmethod
+    def joined(parts: "list[Cells]") -> "Cells":
+        """Returns the sums of several histograms; of none, one without rows."""
+        parts = parts or [Cells.none()]
+        return Cells.sums(*(np.concatenate(columns) for columns in zip(*map(Cells._columns, parts), strict=True)))
+
+    def moved(self, places: np.ndarray) -> "Cells":
+        """Returns histograms of the same sets under other numbers.
+
+        Args:
+            places: int64 [sets], the new number of each set; -1 for those to leave out.
+        """
+        number, bucket = np.divmod(self.keys, BUCKETS)
+        kept = places[number] >= 0
+        keys = places[number[kept]] * BUCKETS + bucket[kept]
+        return Cells.sums(keys, self.positive[kept], self.negative[kept])
+
+    def _columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.keys, self.positive, self.negative
+
+
+class Areas:
+    """Areas under the curves of each set of rows; NaN where a set lacks one of the classes.
+
+    Args:
+        cells: histograms.
+        sets: number of sets.
+    """
+
+    def __init__(self, cells: Cells, sets: int):
+        self._cells = cells
+        self._sets = sets
+        self._set = cells.keys // BUCKETS
+
+    @cached_property
+    def _totals(self) -> tuple[np.ndarray, np.ndarray]:
+        return self._sum(self._cells.positive), self._sum(self._cells.negative)
+
+    @property
+    def roc(self) -> np.ndarray:
+        """Area under the ROC curve, float64 [sets].
+
+        It is the share of pairs of rows, one of each class, in which the positive one has the higher score. Pairs in
+        one bucket count half, as pairs of equal scores do.
+        """
+        positive, negative = self._totals
+        below = self._before(self._cells.negative)
+        pairs = self._sum(self._cells.positive * (below + self._cells.negative / 2))
+        return _ratio(pairs, positive * negative)
+
+    @property
+    def roc_error(self) -> np.ndarray:
+        """By how much `roc` may differ from the area without buckets, float64 [sets]: half the pairs in one bucket."""
+        positive, negative = self._totals
+        return _ratio(self._sum(self._cells.positive * self._cells.negative) / 2, positive * negative)
+
+    @property
+    def precision_recall(self) -> np.ndarray:
+        """Area under the precision-recall curve, float64 [sets].
+
+        Between thresholds, true and false positives are interpolated, not precision: Davis and Goadrich, The
+        Relationship Between Precision-Recall and ROC Curves, ICML 2006.
+        """
+        here = self._cells.positive + self._cells.negative
+        positive, negative = self._totals
+        above_positive = positive[self._set] - self._before(self._cells.positive) - self._cells.positive
+        above = above_positive + negative[self._set] - self._before(self._cells.negative) - self._cells.negative
+        slope = np.where(here > 0, _ratio(self._cells.positive, here), 0.0)  # cells of weight 0 add nothing
+        grown = np.log(np.where(above > 0, _ratio(above + here, above), 1.0))
+        area = self._sum(slope * (self._cells.positive + (above_positive - slope * above) * grown))
+        return np.where(negative > 0, _ratio(area, positive), np.nan)
+
+    def _sum(self, weights: np.ndarray) -> np.ndarray:
+        return np.bincount(self._set, weights=weights, minlength=self._sets)
+
+    def _before(self, weights: np.ndarray) -> np.ndarray:
+        """Returns the sum of the lower buckets of the same set, float64 [cells]."""
+        before = np.cumsum(weights) - weights
+        firsts = np.searchsorted(self._set, np.arange(self._sets))
+        return before - before[np.minimum(firsts, len(before) - 1)][self._set] if len(before) else before
+
+
+def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """Returns above / below, NaN where below is 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(below > 0, above / below, np.nan)

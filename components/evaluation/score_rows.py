@@ -1,0 +1,82 @@
+"""Reads records in batches and asks exported models about them, each batch once."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from fullpass.components.evaluation.scored_rows import Codes, Scored, ScoredRows
+from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
+from fullpass.trainer.export.signatures import SERVING_DEFAULT, TRANSFORM_FEATURES
+from fullpass.trainer.input.input_fn import open_records
+
+_BATCH_ROWS = 8192
+_BATCH_BYTES = 32 << 20
+_SAMPLED_RECORDS = 64
+
+
+def record_batches(file: str) -> Iterator[tf.Tensor]:
+    """Yields the serialized examples of a TFRecord file, string [rows], in batches bounded in rows and in bytes."""
+    records = open_records(tf.constant(file))
+    largest = max((len(record) for record in records.take(_SAMPLED_RECORDS).as_numpy_iterator()), default=1)
+    yield from records.batch(int(np.clip(_BATCH_BYTES // max(largest, 1), 1, _BATCH_ROWS))).prefetch(1)
+
+
+class Scorer:
+    """Scores raw rows by exported models.
+
+    Labels and weights of a model are its own, by its `transform_features`: another model may know other classes.
+
+    Args:
+        exports: folders of SavedModels; the new model first.
+        columns: raw columns that slices are made of, and what each holds: `number` or `string`.
+    """
+
+    def __init__(self, exports: Sequence[str], columns: Mapping[str, str]):
+        self._models = [tf.saved_model.load(export) for export in exports]
+        dtypes = {"number": tf.float32, "string": tf.string}
+        self._columns = {name: tf.io.VarLenFeature(dtypes[kind]) for name, kind in columns.items()}
+        self._graph = tf.function(
+            self._score, autograph=False, input_signature=[tf.TensorSpec([None], tf.string, name="examples")]
+        )
+
+    def __call__(self, records: tf.Tensor) -> ScoredRows:
+        """Returns what the models say of serialized examples.
+
+        Args:
+            records: string [rows].
+        """
+        rows, columns, models = tf.nest.map_structure(lambda tensor: tensor.numpy(), self._graph(records))
+        return ScoredRows(
+            row_ids=rows[ROW_ID].reshape(-1),
+            spans=rows[SPAN].reshape(-1),
+            columns={name: _codes(column, len(records)) for name, column in columns.items()},
+            models=tuple(_scored(*model) for model in models),
+        )
+
+    def _score(self, examples: tf.Tensor) -> tuple:
+        rows: dict[str, tf.Tensor] = {}
+        models = []
+        for model in self._models:
+            transformed = model.signatures[TRANSFORM_FEATURES](examples)
+            scores = model.signatures[SERVING_DEFAULT](examples)["scores"]
+            rows = rows or {name: transformed[name] for name in (ROW_ID, SPAN)}
+            models.append((transformed[LABEL], transformed[EXAMPLE_WEIGHT], scores))
+        parsed = tf.io.parse_example(examples, self._columns) if self._columns else {}
+        columns = {}
+        for name, column in parsed.items():
+            distinct = tf.unique(column.values, out_idx=tf.int64)
+            columns[name] = (column.indices[:, 0], distinct.idx, distinct.y)
+        return rows, columns, models
+
+
+def _codes(column: tuple[np.ndarray, np.ndarray, np.ndarray], rows: int) -> Codes:
+    codes = np.full(rows, -1)
+    codes[column[0]] = column[1]
+    return Codes(codes, tuple(column[2].tolist()))
+
+
+def _scored(labels: np.ndarray, weights: np.ndarray, scores: np.ndarray) -> Scored:
+    """Returns the arrays of one model; a last axis of length 1 is dropped."""
+    labels, weights, scores = (x[:, 0] if x.ndim == 2 and x.shape[1] == 1 else x for x in (labels, weights, scores))
+    return Scored(labels.astype(np.float64), weights.reshape(-1).astype(np.float64), scores.astype(np.float64))

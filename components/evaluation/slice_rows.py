@@ -1,0 +1,62 @@
+"""The slices of a batch: which rows share the values of some columns, by integer codes."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from fullpass.components.evaluation.scored_rows import Codes, ScoredRows, SliceValue
+
+
+class SliceKey(NamedTuple):
+    """Names a set of rows.
+
+    Attributes:
+        entry: position in `evaluation.slices`; -1 for all rows together.
+        newest: whether the rows are those of the newest span alone.
+        values: of the columns of the entry, which the rows share.
+    """
+
+    entry: int
+    newest: bool
+    values: tuple[SliceValue, ...] = ()
+
+
+class Members(NamedTuple):
+    """Slices of a batch that have no row in common. rows: int64 [n]. places: position in `keys` of each, int64 [n]."""
+
+    keys: list[SliceKey]
+    rows: np.ndarray
+    places: np.ndarray
+
+
+def members(batch: ScoredRows, slices: Sequence[Sequence[str]], newest: int | None) -> Iterator[Members]:
+    """Yields the slices of a batch. A row that lacks a value of an entry's columns is in none of its slices.
+
+    Args:
+        batch: rows.
+        slices: columns of each entry.
+        newest: number of the newest span as row ids hold it; None where the source has no spans.
+    """
+    every = np.arange(len(batch.row_ids))
+    yield Members([SliceKey(-1, newest=False)], every, np.zeros_like(every))
+    recent = every[batch.spans == newest] if newest is not None else every[:0]
+    if newest is not None:
+        yield Members([SliceKey(-1, newest=True)], recent, np.zeros_like(recent))
+    for entry, columns in enumerate(slices):
+        codes = [batch.columns[column] for column in columns]
+        yield _members_of(codes, every, entry, newest=False)
+        if len(recent):
+            yield _members_of(codes, recent, entry, newest=True)
+
+
+def _members_of(columns: Sequence[Codes], rows: np.ndarray, entry: int, *, newest: bool) -> Members:
+    rows = rows[np.all([column.codes[rows] >= 0 for column in columns], axis=0)]
+    combined = np.zeros(len(rows), np.int64)
+    for column in columns:
+        # Distinct combinations so far are numbered anew, so that the product stays below rows times values.
+        combined = np.unique(combined, return_inverse=True)[1] * len(column.values) + column.codes[rows]
+    _, firsts, places = np.unique(combined, return_index=True, return_inverse=True)
+    values = [[column.values[code] for code in column.codes[rows[firsts]]] for column in columns]
+    keys = [SliceKey(entry, newest, combination) for combination in zip(*values, strict=True)]
+    return Members(keys, rows, places)

@@ -1,0 +1,245 @@
+"""The accumulator of an evaluation: sums and histograms of each slice, which merge over files.
+
+It has the steps of the analyzers' accumulators: `start`, `add` and `merge`. States pass between the
+workers of one Beam pipeline, and are kept nowhere.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+
+import numpy as np
+
+from fullpass.components.evaluation.confidence import GROUPS
+from fullpass.components.evaluation.metric_terms import FORMULAS, TERMS, Sums
+from fullpass.components.evaluation.sampling_error import COARSE, areas_without, group_of, standard_errors
+from fullpass.components.evaluation.score_buckets import BUCKETS, Areas, Cells, bucket_of
+from fullpass.components.evaluation.scored_rows import Scored, ScoredRows
+from fullpass.components.evaluation.slice_rows import SliceKey, members
+
+AREAS = {"auc": "roc", "auc_pr": "precision_recall"}
+"""Metrics that need histograms, and the property of `Areas` that has them."""
+MOST_SLICES = 10_000
+"""An entry of `evaluation.slices` with more slices than these has none: they would take memory without bound."""
+_PENDING_CELLS = 1 << 21
+
+
+@dataclass
+class State:
+    """What was added so far.
+
+    Attributes:
+        places: position of each slice in `sums` and in the histograms.
+        sums: of each model and term, float64 [models, terms, slices, GROUPS].
+        histograms: of each model, as parts whose sum counts; a set is a slice.
+        grouped: the same in coarse buckets; a set is slice * GROUPS + group.
+        counts: how many slices each entry of `evaluation.slices` has.
+        crowded: entries of `evaluation.slices` that have more than MOST_SLICES slices.
+    """
+
+    places: dict[SliceKey, int]
+    sums: np.ndarray
+    histograms: list[list[Cells]]
+    grouped: list[list[Cells]]
+    counts: dict[int, int] = field(default_factory=dict)
+    crowded: set[int] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class SliceAccumulator:
+    """Accumulates metrics on all rows, on the newest span, and on each slice of both.
+
+    Attributes:
+        metrics: names.
+        slices: columns of each entry of `evaluation.slices`.
+        newest: number of the newest span as row ids hold it; None where the source has no spans.
+        models: how many are measured.
+    """
+
+    metrics: tuple[str, ...]
+    slices: tuple[tuple[str, ...], ...]
+    newest: int | None
+    models: int
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The sums that the metrics need."""
+        wanted = (term for name in self.metrics if name in FORMULAS for term in FORMULAS[name].terms)
+        return tuple(dict.fromkeys(("rows", *wanted)))
+
+    @property
+    def _has_areas(self) -> bool:
+        return not AREAS.keys().isdisjoint(self.metrics)
+
+    def start(self) -> State:
+        """Returns the state before the first batch: all rows together are there, though there are none yet."""
+        together = [SliceKey(-1, newest=False)] + ([SliceKey(-1, newest=True)] if self.newest is not None else [])
+        sums = np.zeros((self.models, len(self.terms), len(together), GROUPS))
+        places = {key: place for place, key in enumerate(together)}
+        return State(places, sums, [[] for _ in range(self.models)], [[] for _ in range(self.models)])
+
+    def add(self, state: State, batch: ScoredRows) -> State:
+        """Returns the state after a batch."""
+        added = [_Added(scored, self.terms, areas=self._has_areas) for scored in batch.models]
+        groups = group_of(batch.row_ids)
+        for found in members(batch, self.slices, self.newest):
+            places = _placed(state, found.keys)
+            if places is None:
+                continue
+            sets = places[found.places]
+            sets_of_groups = sets * GROUPS + groups[found.rows]
+            for model, rows in enumerate(added):
+                state.sums[model] += rows.sums(found.rows, sets_of_groups, state.sums.shape[2])
+                if self._has_areas:
+                    state.histograms[model].append(rows.histogram(found.rows, sets))
+                    state.grouped[model].append(rows.histogram(found.rows, sets_of_groups, COARSE))
+        for parts in (*state.histograms, *state.grouped):
+            if parts and sum(len(part.keys) for part in parts[1:]) > max(_PENDING_CELLS, len(parts[0].keys)):
+                parts[:] = [Cells.joined(parts)]
+        return state
+
+    def merge(self, states: Iterable[State]) -> State:
+        """Returns the sum of the states of parts of the rows."""
+        merged = self.start()
+        for state in states:
+            for entry in state.crowded:
+                _crowd(merged, entry)
+            by_entry: dict[int, list[SliceKey]] = {}
+            for key in state.places:
+                by_entry.setdefault(key.entry, []).append(key)
+            for keys in by_entry.values():
+                places = _placed(merged, keys)
+                if places is not None:
+                    self._add_slices(merged, places, state, np.array([state.places[key] for key in keys]))
+        return merged
+
+    @staticmethod
+    def _add_slices(merged: State, places: np.ndarray, state: State, theirs: np.ndarray) -> None:
+        merged.sums[:, :, places] += state.sums[:, :, theirs]
+        new_places = np.full(state.sums.shape[2], -1)
+        new_places[theirs] = places
+        for of_merged, of_state, moves in (
+            (merged.histograms, state.histograms, new_places),
+            (merged.grouped, state.grouped, _of_groups(new_places)),
+        ):
+            for parts, more in zip(of_merged, of_state, strict=True):
+                added = [cells.moved(moves) for cells in more]
+                if parts or added:
+                    parts[:] = [Cells.joined([*parts, *added])]
+
+    def measure(self, state: State) -> "Measurements":
+        """Returns the metrics of each slice with their standard errors."""
+        values, without = [], []
+        for model, sums in enumerate(state.sums):
+            whole: Sums = dict(zip(self.terms, sums.sum(axis=-1), strict=True))
+            less: Sums = dict(zip(self.terms, sums.sum(axis=-1, keepdims=True) - sums, strict=True))
+            areas = Areas(Cells.joined(state.histograms[model]), sums.shape[1])
+            grouped = Cells.joined(state.grouped[model])
+            values.append({name: self._value(name, whole, areas) for name in self.metrics})
+            without.append(
+                {
+                    name: FORMULAS[name].value(less)
+                    if name in FORMULAS
+                    else areas_without(grouped, sums.shape[1], attrgetter(AREAS[name]))
+                    for name in self.metrics
+                }
+            )
+        present = state.sums[0, 0] > 0
+        errors = [{name: standard_errors(one[name], present) for name in self.metrics} for one in without]
+        differences = {
+            name: standard_errors(without[0][name] - without[1][name], present)
+            for name in (self.metrics if self.models > 1 else ())
+        }
+        return Measurements(values, errors, differences)
+
+    @staticmethod
+    def _value(name: str, sums: Sums, areas: Areas) -> np.ndarray:
+        return FORMULAS[name].value(sums) if name in FORMULAS else attrgetter(AREAS[name])(areas)
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """Metrics by name, float64 [slices], NaN where undefined.
+
+    Attributes:
+        values: of each model.
+        errors: standard errors of `values`.
+        differences: standard errors of the new model's value less that of the other; empty where there is no other.
+    """
+
+    values: list[dict[str, np.ndarray]]
+    errors: list[dict[str, np.ndarray]]
+    differences: dict[str, np.ndarray]
+
+
+class _Added:
+    """What the rows of a batch add, by one model. Rows of weight 0 add nothing, whatever their label is."""
+
+    def __init__(self, scored: Scored, terms: Sequence[str], *, areas: bool):
+        self._weights = scored.weights
+        counted = scored.weights > 0
+        self._terms = np.zeros((len(terms), len(counted)))
+        some = Scored(scored.labels[counted], scored.weights[counted], scored.scores[counted])
+        for row, term in zip(self._terms, terms, strict=True):
+            row[counted] = TERMS[term](some) * some.weights
+        if areas:
+            self._buckets = bucket_of(scored.scores)
+            self._labels = scored.labels + 0 * scored.scores  # not a number where the score is none
+
+    def sums(self, rows: np.ndarray, sets: np.ndarray, slices: int) -> np.ndarray:
+        """Returns the sum of each term over each slice * GROUPS + group, float64 [terms, slices, GROUPS]."""
+        count = slices * GROUPS
+        sums = [np.bincount(sets, weights=term[rows], minlength=count) for term in self._terms]
+        return np.stack(sums).reshape(-1, slices, GROUPS)
+
+    def histogram(self, rows: np.ndarray, sets: np.ndarray, width: int = 1) -> Cells:
+        """Returns the histograms of sets of rows; of several labels in a row, each counts by itself.
+
+        Args:
+            rows: int64 [n].
+            sets: of each row, int64 [n].
+            width: as many neighbouring buckets are one.
+        """
+        rows, sets = (x[self._weights[rows] > 0] for x in (rows, sets))
+        labels, weights = self._labels[rows], self._weights[rows]
+        keys = (sets * BUCKETS).reshape(-1, *[1] * (labels.ndim - 1)) + self._buckets[rows] // width * width
+        weights = np.broadcast_to(weights.reshape(-1, *[1] * (labels.ndim - 1)), labels.shape)
+        return Cells.sums(keys.ravel(), (weights * labels).ravel(), (weights * (1 - labels)).ravel())
+
+
+def _placed(state: State, keys: Sequence[SliceKey]) -> np.ndarray | None:
+    """Returns the position of each slice of one entry, int64 [keys]; None where the entry has too many slices."""
+    if not keys:
+        return np.zeros(0, np.int64)
+    entry = keys[0].entry
+    if entry in state.crowded:
+        return None
+    new = [key for key in keys if key not in state.places]
+    state.counts[entry] = state.counts.get(entry, 0) + sum(not key.newest for key in new)
+    if state.counts[entry] > MOST_SLICES:
+        _crowd(state, entry)
+        return None
+    if new:
+        state.places |= {key: len(state.places) + i for i, key in enumerate(new)}
+        state.sums = np.pad(state.sums, [(0, 0), (0, 0), (0, len(new)), (0, 0)])
+    return np.array([state.places[key] for key in keys])
+
+
+def _crowd(state: State, entry: int) -> None:
+    """Removes the slices of an entry, and lets it have none."""
+    state.crowded.add(entry)
+    kept = [key for key in state.places if key.entry != entry]
+    old = np.array([state.places[key] for key in kept])
+    new_places = np.full(state.sums.shape[2], -1)
+    new_places[old] = np.arange(len(kept))
+    state.places = {key: place for place, key in enumerate(kept)}
+    state.sums = state.sums[:, :, old]
+    state.histograms = [[cells.moved(new_places) for cells in parts] for parts in state.histograms]
+    moves = _of_groups(new_places)
+    state.grouped = [[cells.moved(moves) for cells in parts] for parts in state.grouped]
+
+
+def _of_groups(places: np.ndarray) -> np.ndarray:
+    """Returns the new number of each slice * GROUPS + group; -1 for those to leave out."""
+    numbers = places[:, None] * GROUPS + np.arange(GROUPS)
+    return np.where(places[:, None] < 0, -1, numbers).ravel()

@@ -1,0 +1,75 @@
+"""How far an ingestion is, over all its workers, and how fast."""
+
+import glob
+import os
+import time
+from collections.abc import Sequence
+
+from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.preprocessing.progress import PROGRESS_FILE_VARIABLE, report
+
+_INTERVAL_SECONDS = 0.5
+_MB = 1 << 20
+
+
+class ReadRate:
+    """Counts the rows and bytes that this process has read, and reports the sum over all processes of the node.
+
+    Each process writes its count to a file of its own beside the node's progress file, so that none waits for another.
+    """
+
+    def __init__(self, files: Sequence[SourceFile]):
+        self._total = sum(file.size for file in files) if all(file.size for file in files) else 0
+        self._started = time.time()
+        self._reported = 0.0
+        self._rows = self._bytes = 0
+
+    def report(self, rows: int, consumed: int, note: str) -> None:
+        """Reports what was read, twice a second at most.
+
+        Args:
+            rows: of the read task that is being done, so far.
+            consumed: bytes of the files behind it, so far; 0 where the reader cannot tell.
+            note: a few words more.
+        """
+        now = time.time()
+        path = os.environ.get(PROGRESS_FILE_VARIABLE)
+        if not path or now - self._reported < _INTERVAL_SECONDS:
+            return
+        self._reported = now
+        _write(f"{path}.share-{os.getpid()}", self._rows + rows, self._bytes + consumed, self._started)
+        rows, consumed, started = _sum(glob.glob(f"{glob.escape(path)}.share-*"))
+        speed = f"{rows / max(now - started, 1e-3):,.0f} rows/s"
+        if self._total and consumed:
+            report(min(consumed, self._total) // _MB, -(-self._total // _MB), "MB", f"{rows:,} rows, {speed}, {note}")
+        else:
+            report(rows, None, "rows", f"{speed}, {note}")
+
+    def add_part(self, rows: int, size: int) -> None:
+        """Counts a part that is read to its end; `size` is in bytes."""
+        self._rows += rows
+        self._bytes += size
+
+
+def _write(path: str, rows: int, size: int, started: float) -> None:
+    temporary = f"{path}.part"
+    try:
+        with open(temporary, "w", encoding="ascii") as file:
+            file.write(f"{rows} {size} {started}")
+        os.replace(temporary, path)
+    except OSError:  # a node must not fail because its progress cannot be written
+        return
+
+
+def _sum(paths: Sequence[str]) -> tuple[int, int, float]:
+    """Returns rows and bytes of all processes, and when the first began."""
+    shares = []
+    for path in paths:
+        if not path.endswith(".part"):
+            with open(path, encoding="ascii") as file:
+                shares.append(file.read().split())
+    return (
+        sum(int(share[0]) for share in shares),
+        sum(int(share[1]) for share in shares),
+        min((float(share[2]) for share in shares), default=time.time()),
+    )

@@ -1,0 +1,39 @@
+"""Cells of a source as the values of raw examples: one conversion for training and for prediction."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+
+from fullpass.components.ingest.readers.reader import Reading, Rows, text_at
+from fullpass.preprocessing.errors import blame
+from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.values.convert import convert_raw
+from fullpass.preprocessing.values.raw_text import RawText
+
+
+def convert_rows(
+    columns: Iterable[RawColumn], text: RawText, reading: Reading, rows: Rows
+) -> tuple[dict[str, pa.Array], np.ndarray]:
+    """Returns columns by name as a tf.Example holds them, and bool [rows], True where a row can be used.
+
+    Each row that cannot be used is added to `reading`, with its column and the reason.
+
+    Args:
+        columns: what to convert; `rows` has a column for each.
+        text: how text is read as values.
+        reading: collects the bad rows.
+        rows: as a reader yields them.
+    """
+    good = np.ones(len(rows.numbers), dtype=bool)
+    arrays = {}
+    for raw in columns:
+        column = rows.table.column(raw.name).combine_chunks()
+        with blame(reading.path):
+            converted = convert_raw(column, raw, text)
+        arrays[raw.name] = converted.flat
+        bad = converted.bad
+        for row in np.flatnonzero(bad).tolist():
+            reading.add_bad(int(rows.numbers[row]), raw.name, converted.reason_of(row), text_at(column, row))
+        good &= ~bad
+    return arrays, good

@@ -1,0 +1,99 @@
+"""Reads the columns that records need, converts their cells, and assigns each row to a split."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from fullpass.components.ingest.config import IngestConfig, StratifiedSplit
+from fullpass.components.ingest.readers.convert_rows import convert_rows
+from fullpass.components.ingest.readers.open_source import read
+from fullpass.components.ingest.readers.reader import FilePart, Reading, Rows
+from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.spans.span_column import of_span, without_span
+from fullpass.components.ingest.splitting.assign_split import assign, reads_whole_rows, split_columns
+from fullpass.components.ingest.splitting.row_hash import contents, hashes
+from fullpass.components.ingest.splitting.stratified import Cuts, classes_of, places
+from fullpass.preprocessing.features.raw_columns import RawColumn
+
+
+class Plan(Protocol):
+    """What of an ingestion decides about rows; see `ingest.Ingest`."""
+
+    @property
+    def config(self) -> IngestConfig: ...
+    @property
+    def splits(self) -> Sequence[str]: ...
+    @property
+    def columns(self) -> Sequence[RawColumn]: ...
+    @property
+    def cuts(self) -> Cuts: ...
+    @property
+    def span(self) -> int | None: ...
+
+
+def reading_of(plan: Plan, file: SourceFile, part: FilePart) -> Reading:
+    """Returns what is read of a file: the columns of the examples, and what deciding the split needs."""
+    names = (*split_columns(plan.config.split), *([plan.config.span.column] if plan.config.span else []))
+    columns = {name: RawColumn(name, "string") for name in names}
+    columns |= {column.name: column for column in _columns_read(plan)}
+    whole = file.split is None and reads_whole_rows(plan.config.split)
+    return Reading(file, columns, part, whole="to_hash" if whole else None)
+
+
+def read_rows(plan: Plan, reading: Reading) -> Iterator[tuple[int, Rows]]:
+    """Yields the number of rows read, and the rows of the span; rows without a span are added to the bad ones.
+
+    Where a file holds many spans, only the rows of this one count as read, with those of none if `SourceFile.rest`.
+    """
+    span = plan.config.span
+    if span is None or plan.span is None:
+        for rows in read(reading, plan.config.source):
+            yield len(rows.numbers), rows
+        return
+    batches = read(reading, plan.config.source)
+    while True:
+        noted = len(reading.bad)
+        rows_of_file = next(batches, None)
+        if not reading.file.rest:
+            del reading.bad[noted:]  # rows that do not parse have no span
+        if rows_of_file is None:
+            break
+        own, lost = of_span(rows_of_file, span, plan.span), 0
+        for number, text in without_span(rows_of_file, span) if reading.file.rest else ():
+            reading.add_bad(number, span.column, "tells no span", text)
+            lost += 1
+        yield len(own.numbers) + lost, own
+    if not reading.file.rest:
+        reading.malformed = 0
+
+
+def convert_columns(plan: Plan, reading: Reading, rows: Rows) -> tuple[dict[str, pa.Array], np.ndarray]:
+    """Returns the columns by name as they are encoded, and which rows can be used; notes why the others cannot."""
+    return convert_rows(_columns_read(plan), plan.config.source.raw_text, reading, rows)
+
+
+def classes_and_hashes(plan: Plan, rows: Rows, arrays: Mapping[str, pa.Array]) -> tuple[pa.Array, np.ndarray]:
+    """Returns what a stratified split goes by: the class of each row, string, and its content hash, uint64."""
+    column = str(getattr(plan.config.split, "column", None))
+    return classes_of(column, arrays, plan.columns, plan.config.derive), hashes(contents(rows.whole))
+
+
+def place_rows(plan: Plan, index: int, file: SourceFile, rows: Rows, arrays: Mapping[str, pa.Array]) -> np.ndarray:
+    """Returns the index of each row's split, int64 [rows]; NO_SPLIT where it fits none."""
+    split = plan.config.split
+    if file.split is not None:
+        return np.full(len(rows.numbers), list(plan.splits).index(file.split))
+    if isinstance(split, StratifiedSplit):
+        return places(*classes_and_hashes(plan, rows, arrays), plan.cuts)
+    table = rows.whole if reads_whole_rows(split) else rows.table
+    return assign(split, table, rows.numbers, file_index=index)
+
+
+def _columns_read(plan: Plan) -> tuple[RawColumn, ...]:
+    """Returns the columns of the examples, and the one that a stratified split is made by if no feature reads it."""
+    split, known = plan.config.split, {column.name for column in plan.columns}
+    if isinstance(split, StratifiedSplit) and split.column not in {*known, *plan.config.derive}:
+        return (*plan.columns, RawColumn(str(split.column), "string"))
+    return tuple(plan.columns)

@@ -1,0 +1,211 @@
+"""What all readers share: parts of a file, numbered rows, and bad rows."""
+
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.preprocessing.errors import UserError, did_you_mean
+from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.values.byte_batches import gather, row_ranges
+
+BATCH_ROWS = 16_384
+PART_BYTES = 64 << 20
+"""Size of a part, where a file can be cut. It decides shards and row order, so it depends on nothing else."""
+_KEPT_TEXT = 1000
+_TOLD_IN_WORDS = (pa.ArrowException, OSError, EOFError, ValueError, zlib.error, zipfile.BadZipFile)
+_Item = TypeVar("_Item")
+
+Whole = Literal["to_hash", "to_show"]
+"""How rows are wanted with every column of the source: as bytes that `row_hash.contents` takes, or as values."""
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """A part of a source file that one worker reads.
+
+    begin, end: in the reader's own unit (bytes, row groups, rows, keys); None is from the start, or to the end.
+    first_row: number of its first row.
+    """
+
+    begin: Any = None
+    end: Any = None
+    first_row: int = 1
+
+
+WHOLE = FilePart()
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that cannot be used. row: as `Rows.numbers` counts it."""
+
+    file: str
+    row: int
+    column: str | None
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some rows of one file.
+
+    table: the columns needed. numbers: int64 [rows], increasing; for text the line that a row begins at, from 1 and
+    with the header counted, else its position in the file, from 1. whole: the same rows with every column of the
+    source as it stands there, where `Reading.whole` asks for it.
+    """
+
+    table: pa.Table
+    numbers: np.ndarray
+    whole: pa.Table | None = None
+
+
+@dataclass
+class Reading:
+    """One part while it is read: the columns needed, and the bad rows found so far.
+
+    columns: those needed, by name. bad: bad rows found since the last `take_bad`. malformed: number of rows that
+    did not parse and so were not yielded. consumed: bytes of the part read so far; 0 where not known. seen: columns
+    met so far, by readers that know the columns from the rows only. whole: whether, and how, rows are wanted with every
+    column of the source too.
+    """
+
+    file: SourceFile
+    columns: Mapping[str, RawColumn]
+    part: FilePart = WHOLE
+    bad: list[BadRow] = field(default_factory=list)
+    malformed: int = 0
+    consumed: int = 0
+    seen: set[str] = field(default_factory=set)
+    whole: Whole | None = None
+
+    @property
+    def path(self) -> str:
+        """What messages call the file."""
+        return self.file.path
+
+    def add_malformed(self, row: int, reason: str, text: str, *, column: str | None = None) -> None:
+        """Notes a row that does not parse and so is never yielded."""
+        self.malformed += 1
+        self.add_bad(row, column, reason, text)
+
+    def add_bad(self, row: int, column: str | None, reason: str, text: str) -> None:
+        """Notes a row that cannot be used; at most 1,000 characters of its text are kept."""
+        self.bad.append(BadRow(self.path, row, column, reason, text[:_KEPT_TEXT]))
+
+    def take_bad(self) -> list[BadRow]:
+        """Returns the bad rows noted since the last call, in order, the first reason of each."""
+        first = {row.row: row for row in reversed(self.bad)}
+        self.bad = []
+        return [first[row] for row in sorted(first)]
+
+
+def text_at(column: pa.Array | pa.ChunkedArray, row: int) -> str:
+    """Returns a cell as `cell_text` does; the number of a date that Python has none for."""
+    cell = column[row]
+    try:
+        return cell_text(cell.as_py())
+    except (OverflowError, ValueError):
+        return str(getattr(cell, "value", column.type))
+
+
+def cell_text(cell: Any) -> str:
+    """Returns a cell as a person would read it: bytes as text, a list of one value, as tf.Examples hold it, as that."""
+    if isinstance(cell, list) and len(cell) == 1:
+        return cell_text(cell[0])
+    return cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)
+
+
+class Reader(Protocol):
+    """Reads one source file of one format."""
+
+    def __init__(self, file: SourceFile, source: Any) -> None: ...
+
+    def columns(self) -> list[str] | None:
+        """Returns the columns of the file, or None where only its rows tell."""
+
+    def parts(self) -> list[FilePart]:
+        """Returns parts that can be read at the same time; in order, they make up the file."""
+
+    def rows(self, reading: Reading) -> Iterator[Rows]:
+        """Yields the rows of one part in order, with the columns that `reading` needs, in its order."""
+
+
+class UncutReader:
+    """Base of the readers that read a file from its beginning to its end, as one part."""
+
+    def parts(self) -> list[FilePart]:
+        """See `Reader`."""
+        return [WHOLE]
+
+
+def numbered_batches(items: Iterable[_Item], size: Callable[[_Item], int]) -> Iterator[tuple[list[_Item], np.ndarray]]:
+    """Yields lists of at most `BATCH_ROWS` items and `BATCH_BYTES` bytes, and their numbers from 1, int64 [items].
+
+    Args:
+        items: rows, in any form.
+        size: about how many bytes one of them takes.
+    """
+    first = 1
+    for batch in gather(items, size, rows=BATCH_ROWS):
+        yield batch, np.arange(first, first + len(batch), dtype=np.int64)
+        first += len(batch)
+
+
+def select_rows(table: pa.Table, numbers: np.ndarray, reading: "Reading") -> Rows:
+    """Returns what `reading` needs of rows that are given with every column of the source, or with the needed ones."""
+    return Rows(table.select(list(reading.columns)), numbers, table if reading.whole else None)
+
+
+def check_columns(path: str, needed: Sequence[str], present: Sequence[str]) -> None:
+    """Checks that the columns needed are there, once.
+
+    Raises:
+        UserError: A column is absent from the file, or stands in it twice.
+    """
+    for column in needed:
+        if column not in present:
+            raise UserError(
+                f"{path}: no column {column!r}.{did_you_mean(column, present)} "
+                f"Columns of the file: {', '.join(present)}. If it was renamed, rename it back or read the files of "
+                "each name by a pipeline of their own."
+            )
+        if list(present).count(column) > 1:
+            raise UserError(f"{path}: column {column!r} stands there twice; rename one.")
+
+
+@contextmanager
+def readable(path: str) -> Iterator[None]:
+    """Turns a failure to read or decompress into an error that names the file.
+
+    Decoders raise whatever a damaged file leads them to, such as KeyError; of those the message has the type too.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        told = f"{error}" if isinstance(error, _TOLD_IN_WORDS) else f"{type(error).__name__}: {error}"
+        raise UserError(
+            f"{path}: reading stopped: {told}. Is the file cut short, or not what its name says?"
+        ) from error
+
+
+def numbered(table: pa.Table, first_row: int, whole: pa.Table | None = None) -> Rows:
+    """Returns a table, and all columns of the same rows, as rows numbered from `first_row`."""
+    return Rows(table, np.arange(first_row, first_row + table.num_rows, dtype=np.int64), whole)
+
+
+def bounded(rows: Rows) -> Iterator[Rows]:
+    """Yields rows in batches of at most `BATCH_ROWS` rows and `BATCH_BYTES` bytes."""
+    for piece in row_ranges(rows.table if rows.whole is None else rows.whole, rows=BATCH_ROWS):
+        start, count = piece.start, piece.stop - piece.start
+        whole = None if rows.whole is None else rows.whole.slice(start, count)
+        yield Rows(rows.table.slice(start, count), rows.numbers[piece], whole)

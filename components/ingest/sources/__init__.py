@@ -1,0 +1,1 @@
+"""Where raw data lies: the declared source, its files, and how they are opened."""

@@ -1,0 +1,261 @@
+"""Finds the inputs that a source names, and computes a fingerprint that changes when they do."""
+
+import glob
+import hashlib
+import importlib.util
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+from typing import Any
+
+from fullpass.components.ingest.sources.source_config import (
+    BigQuerySource,
+    ImagesSource,
+    ModuleSource,
+    Paths,
+    ProtoSource,
+    Source,
+    SqlSource,
+    TextSource,
+    TfdsSource,
+)
+from fullpass.components.ingest.sources.storage import Found, find, is_address, is_folder, local_path
+from fullpass.preprocessing.errors import UserError, did_you_mean
+
+_PACKAGE = "package:"
+_RELATIVE_DATABASE = re.compile(r"((?:sqlite|duckdb)(?:\+\w+)?:///)((?![/:]).+)")
+_DATABASE_FILE = re.compile(r"(?:sqlite|duckdb)(?:\+\w+)?:///(/[^?]+)")
+_DATASET_INFO = "dataset_info.json"
+_IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
+
+Resolve = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One file, folder of images, query or function to read.
+
+    path: the file, or for other sources the query or function, as messages name it.
+    split: the split all its rows belong to, or None if rows are split one by one.
+    size: bytes; 0 where that is not known. version: text that changes when the data does.
+    address: where to find it, if that is not `path`: the URL of a database, the folder of a dataset. Or what else it
+    takes to read it: the descriptors of its messages, or the folders that a manifest may name, one per line. rest:
+    whether rows without a span belong to the span that is read.
+    """
+
+    path: str
+    split: str | None
+    size: int
+    version: str
+    address: str = ""
+    rest: bool = False
+
+
+def resolve_path(path: str, directory: Path) -> str:
+    """Returns an absolute path, pattern or address.
+
+    `package:NAME/PATH` is looked up in the installed package without importing it; other relative paths start at
+    `directory`.
+
+    Raises:
+        UserError: The package is not installed.
+    """
+    if path.startswith(_PACKAGE):
+        package, _, inside = path.removeprefix(_PACKAGE).partition("/")
+        spec = importlib.util.find_spec(package)
+        if spec is None or not spec.submodule_search_locations:
+            raise UserError(f"{path}: the Python package {package!r} is not installed. Install it, or give a path.")
+        return str(Path(spec.submodule_search_locations[0]) / inside)
+    if is_address(path):
+        return local_path(path)
+    return str((directory / path).absolute())
+
+
+def place_pattern(written: str, resolve: Resolve) -> tuple[str, str]:
+    """Returns where a relative path or pattern starts, and the rest, in which alone brackets and braces mean anything.
+
+    Args:
+        written: as in the YAML.
+        resolve: makes a path of the YAML absolute.
+
+    Example:
+        >>> place_pattern("day-{SPAN}/*.csv", lambda path: resolve_path(path, Path("/data/[new]")))
+        ('/data/[new]/', 'day-{SPAN}/*.csv')
+    """
+    resolved = resolve(written)
+    if is_address(written) or PurePath(written).is_absolute():
+        return "", resolved
+    folder = f"{resolve(written.partition('/')[0] if written.startswith(_PACKAGE) else '.')}/"
+    return (folder, resolved.removeprefix(folder)) if resolved.startswith(folder) else ("", resolved)
+
+
+def find_inputs(source: Source, resolve: Resolve) -> tuple[SourceFile, ...]:
+    """Returns everything that a source reads.
+
+    Args:
+        source: the section of the YAML.
+        resolve: makes a path of the YAML absolute.
+
+    Raises:
+        UserError: Files are missing, or named twice.
+    """
+    if isinstance(source, SqlSource):
+        return tuple(_queries(source, resolve))
+    if isinstance(source, BigQuerySource):
+        return tuple(SourceFile(query, split, 0, _unknown_version()) for split, query in entries(source.query))
+    if isinstance(source, TfdsSource):
+        return tuple(_prepared(source, resolve))
+    if isinstance(source, ModuleSource):
+        return tuple(_functions(source))
+    if isinstance(source, ImagesSource | TextSource) and reads_folders(source):
+        return tuple(_folders(source.path, resolve, _IMAGES if isinstance(source, ImagesSource) else source.endings))
+    files = find_files(source.path, resolve, endings=source.endings)
+    if isinstance(source, ImagesSource):
+        return tuple(replace(file, address="\n".join(map(resolve, source.folders))) for file in files)
+    return _described(files, source, resolve) if isinstance(source, ProtoSource) else files
+
+
+def reads_folders(source: object) -> bool:
+    """Whether a path of the source is a folder that is read as one."""
+    if isinstance(source, ImagesSource):
+        return source.labels == "folders"
+    return isinstance(source, TextSource) and source.rows == "files"
+
+
+def find_files(paths: Paths, resolve: Resolve, *, endings: Sequence[str] = ()) -> tuple[SourceFile, ...]:
+    """Returns the files that `paths` name, patterns and folders expanded, in sorted order per entry.
+
+    Args:
+        paths: as in the YAML.
+        resolve: makes a path of the YAML absolute.
+        endings: file names that a folder is searched for.
+
+    Raises:
+        UserError: An entry matches no file, is a folder without any, or two entries match the same file.
+    """
+    found: dict[str, SourceFile] = {}
+    for split, written in entries(paths):
+        for file in _matches(written, *place_pattern(written, resolve), endings):
+            if file.path in found:
+                raise UserError(f"data.source.path: {file.path} is named twice. Every file must be read once.")
+            found[file.path] = SourceFile(file.path, split, file.size, file.version)
+    return tuple(found.values())
+
+
+def fingerprint(files: Sequence[SourceFile]) -> str:
+    """Returns 16 hex digits that change when a file is added, removed, resized or rewritten."""
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(repr((file.path, file.split, file.size, file.version, file.address)).encode())
+    return digest.hexdigest()[:16]
+
+
+def entries(per_split: Any) -> Iterator[tuple[str | None, str]]:
+    """Yields what a source reads, with the split that all of it belongs to, if it names one."""
+    if isinstance(per_split, Mapping):
+        for split, entry in per_split.items():
+            for pattern in (entry,) if isinstance(entry, str) else entry:
+                yield split, pattern
+    else:
+        for pattern in (per_split,) if isinstance(per_split, str) else per_split:
+            yield None, pattern
+
+
+def _matches(written: str, folder: str, pattern: str, endings: Sequence[str]) -> list[Found]:
+    matches = find(pattern, endings, folder=folder)
+    if matches:
+        return matches
+    pattern = folder + pattern
+    if not is_folder(pattern):
+        what = f"no file.{nearby(pattern)}"
+    elif endings:
+        what = f"a folder without files that end in {', '.join(endings)}."
+    else:
+        what = "a folder; add a pattern such as /*.csv."
+    raise UserError(f"data.source.path: {written!r} is {what} Looked for: {pattern}.")
+
+
+def nearby(pattern: str) -> str:
+    """Returns a hint at a file whose name is like that of one that is not there."""
+    folder = Path(pattern).parent
+    return did_you_mean(Path(pattern).name, [p.name for p in folder.iterdir()]) if folder.is_dir() else ""
+
+
+def _folders(paths: Paths, resolve: Resolve, endings: Sequence[str]) -> Iterator[SourceFile]:
+    for split, written in entries(paths):
+        folder = resolve(written)
+        if not is_folder(folder):
+            raise UserError(
+                f"data.source.path: {written!r} is no folder. Give the folder that holds one folder of files per "
+                f"class. Looked for: {folder}."
+            )
+        files = _matches(written, "", folder, endings)
+        digest = hashlib.sha256(repr(files).encode()).hexdigest()
+        yield SourceFile(folder, split, sum(file.size for file in files), digest)
+
+
+def _described(files: Sequence[SourceFile], source: ProtoSource, resolve: Resolve) -> tuple[SourceFile, ...]:
+    """Returns files with the place of their descriptors, whose version is a part of their own."""
+    found = find(path := resolve(source.descriptor_set))
+    if len(found) != 1:
+        raise UserError(
+            f"data.source.descriptor_set: {source.descriptor_set!r} is no file.{nearby(path)} Looked for: {path}."
+        )
+    version = f"{found[0].size} {found[0].version}"
+    return tuple(replace(file, version=f"{file.version} {version}", address=path) for file in files)
+
+
+def _queries(source: SqlSource, resolve: Resolve) -> Iterator[SourceFile]:
+    relative = _RELATIVE_DATABASE.fullmatch(source.url)
+    url = f"{relative[1]}{resolve(relative[2])}" if relative else source.url
+    local = _DATABASE_FILE.match(url)
+    if local and not Path(local[1]).is_file():
+        raise UserError(
+            f"data.source.url: no file {local[1]}.{nearby(local[1])} A database file must be there already."
+        )
+    version = _file_version(Path(local[1])) if local else _unknown_version()
+    size = Path(local[1]).stat().st_size if local else 0
+    for split, query in entries(source.query):
+        yield SourceFile(query, split, size, version, url)
+
+
+def _prepared(source: TfdsSource, resolve: Resolve) -> Iterator[SourceFile]:
+    """Returns the splits of a prepared dataset; the digest of all its files is the version of each."""
+    dataset = f"{resolve(source.data_dir).rstrip('/')}/{source.name}"
+    infos = find(f"{glob.escape(dataset)}/*/{_DATASET_INFO}")
+    versions = {found.path.split("/")[-2]: found for found in infos}
+    if not versions or (source.version and source.version not in versions):
+        wanted = f"{source.name}:{source.version}" if source.version else source.name
+        there = f" Versions there: {', '.join(sorted(versions))}." if versions else ""
+        raise UserError(
+            f"data.source: {wanted} is not prepared in {source.data_dir!r}.{there} Prepare it with `tfds build`, or "
+            f"tfds.load(..., data_dir=...). Looked for: {dataset}/{source.version or '*'}/{_DATASET_INFO}."
+        )
+    version = source.version or max(versions, key=_version_order)
+    folder = versions[version].path.removesuffix(f"/{_DATASET_INFO}")
+    files = find(f"{glob.escape(folder)}/*")
+    digest = hashlib.sha256(repr(files).encode()).hexdigest()
+    for split, words in entries(source.splits):
+        yield SourceFile(words, split, sum(file.size for file in files), digest, folder)
+
+
+def _version_order(version: str) -> list[int]:
+    return [int(part) if part.isdigit() else -1 for part in version.split(".")]
+
+
+def _functions(source: ModuleSource) -> Iterator[SourceFile]:
+    for split, function in entries(source.function):
+        yield SourceFile(function, split, 0, _unknown_version())
+
+
+def _file_version(path: Path) -> str:
+    """Returns the modification times of a database and of the log beside it that SQLite and DuckDB write first."""
+    logs = [path.with_name(path.name + ending) for ending in ("-wal", ".wal")]
+    return " ".join(str(p.stat().st_mtime_ns) for p in (path, *logs) if p.exists())
+
+
+def _unknown_version() -> str:
+    """Returns a version of its own for every look: what cannot tell whether it changed is read anew."""
+    return f"looked at {time.time_ns()}"

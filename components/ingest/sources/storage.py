@@ -1,0 +1,245 @@
+"""Opens and finds files, on this machine by path and elsewhere by any address that fsspec knows."""
+
+import bz2
+import fnmatch
+import glob
+import gzip
+import re
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePath, PurePosixPath
+from time import monotonic
+from typing import IO, Any, cast
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+
+from fullpass.components.ingest.sources.path_matches import match_paths
+from fullpass.preprocessing.errors import UserError, blame
+
+_HIDDEN = (".", "_")
+_VERSIONS = ("ETag", "etag", "generation", "LastModified", "last_modified", "mtime", "updated", "created")
+"""Metadata of a file that changes when the file does; the first key that a driver has is taken."""
+_BELIEVED_SECONDS = 1.0
+_listed: dict[Any, float] = {}
+"""File system of an address -> when what it remembers was forgotten last."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file. version: text that changes when the file does."""
+
+    path: str
+    size: int
+    version: str
+
+
+def is_address(path: str) -> bool:
+    """Whether `path` is an address such as s3://bucket/file, rather than a path of this machine."""
+    return "://" in path
+
+
+def local_path(path: str) -> str:
+    """Returns the path behind a file:// address; anything else as it is."""
+    return unquote(urlsplit(path).path) if path.startswith("file://") else path
+
+
+def open_raw(path: str) -> IO[bytes]:
+    """Opens a file for reading, seekable, as it lies there."""
+    if not is_address(path):
+        return open(path, "rb")
+    file_system, inner = _file_system(path)
+    with blame(path):
+        return file_system.open(inner, "rb")
+
+
+@contextmanager
+def open_binary(path: str) -> Iterator[IO[bytes]]:
+    """Opens a file, decompressing gz, bz2 and zst by name, and a zip archive that holds one file.
+
+    Raises:
+        UserError: The zip archive holds several files.
+    """
+    suffix = PurePath(path).suffix.lower()
+    with ExitStack() as stack:
+        raw: Any = stack.enter_context(open_raw(path))
+        if suffix == ".gz":
+            yield stack.enter_context(cast(IO[bytes], gzip.GzipFile(fileobj=raw)))
+        elif suffix == ".bz2":
+            yield stack.enter_context(cast(IO[bytes], bz2.BZ2File(raw)))
+        elif suffix == ".zst":
+            yield stack.enter_context(pa.CompressedInputStream(raw, "zstd"))
+        elif suffix == ".zip":
+            archive = stack.enter_context(zipfile.ZipFile(raw))
+            yield stack.enter_context(archive.open(_sole_member(path, archive)))
+        else:
+            yield raw
+
+
+def is_compressed(path: str) -> bool:
+    """Whether `open_binary` decompresses `path`, so that reading cannot start in its middle."""
+    return PurePath(path).suffix.lower() in (".gz", ".bz2", ".zst", ".zip")
+
+
+def find(pattern: str, endings: Sequence[str] = (), *, folder: str = "") -> list[Found]:
+    """Returns the files that a path, folder or glob names, sorted by path.
+
+    A folder is searched for files with one of `endings`, names that begin with . or _ left out. A glob may match such
+    folders too, if they bear the ending themselves, as Spark writes them.
+
+    Args:
+        pattern: the path, folder or glob.
+        endings: of the files to look for in a folder.
+        folder: what the pattern starts at, with / at its end; brackets in its name are no glob.
+    """
+    return _find_remote(pattern, endings) if is_address(pattern) else _find_local(folder, pattern, endings)
+
+
+def matches(pattern: str) -> list[str]:
+    """Returns the files and folders that a glob names, sorted."""
+    if not is_address(pattern):
+        return match_paths(pattern)
+    file_system, inner = _as_it_is_now(pattern)
+    with blame(pattern):
+        return sorted(map(file_system.unstrip_protocol, _remote_matches(file_system, inner)))
+
+
+def is_folder(path: str) -> bool:
+    """Whether `path` is a folder."""
+    if not is_address(path):
+        return Path(path).is_dir()
+    file_system, inner = _as_it_is_now(path)
+    with blame(path):
+        return bool(file_system.isdir(inner))
+
+
+def _sole_member(path: str, archive: zipfile.ZipFile) -> str:
+    names = [name for name in archive.namelist() if not name.endswith("/")]
+    if len(names) != 1:
+        raise UserError(f"{path}: a zip archive must hold one file. It holds {len(names)}: {names[:5]}.")
+    return names[0]
+
+
+def _find_local(folder: str, pattern: str, endings: Sequence[str]) -> list[Found]:
+    literal = Path(folder + pattern)
+    if literal.is_file():
+        paths = [folder + pattern]
+    elif literal.is_dir():
+        paths = list(_within(literal, endings))
+    else:
+        paths = []
+        for match in match_paths(glob.escape(folder) + pattern):
+            if Path(match).is_file():
+                paths.append(match)
+            elif match.endswith(tuple(endings) or ("\0",)):
+                paths += _within(Path(match), endings)
+    return [_local(path) for path in sorted(set(paths))]
+
+
+def _within(folder: Path, endings: Sequence[str]) -> Iterator[str]:
+    for path in folder.rglob("*"):
+        visible = not any(part.startswith(_HIDDEN) for part in path.relative_to(folder).parts)
+        if endings and visible and _has_ending(path.name, endings) and path.is_file():
+            yield str(path)
+
+
+def _has_ending(name: str, endings: Sequence[str]) -> bool:
+    plain = PurePath(name).stem if is_compressed(name) else name
+    return name.lower().endswith(tuple(endings)) or plain.lower().endswith(tuple(endings))
+
+
+def _local(path: str) -> Found:
+    status = Path(path).stat()
+    return Found(path, status.st_size, str(status.st_mtime_ns))
+
+
+def _find_remote(pattern: str, endings: Sequence[str]) -> list[Found]:
+    file_system, inner = _as_it_is_now(pattern)
+    with blame(pattern):
+        paths = sorted(_remote_paths(file_system, inner, endings))
+        return [_remote(file_system, path) for path in paths]
+
+
+def _remote_paths(file_system: Any, pattern: str, endings: Sequence[str]) -> set[str]:
+    found: set[str] = set()
+    for match, kind in _remote_matches(file_system, pattern).items():
+        if kind == "file":
+            found.add(match)
+        elif endings and (match == pattern or match.rstrip("/").endswith(tuple(endings))):
+            found |= {path for path in file_system.find(match) if _is_data(path, match, endings)}
+    return found
+
+
+def _remote_matches(file_system: Any, pattern: str) -> dict[str, str]:
+    """Returns the files and folders that a glob names -> file or directory.
+
+    A driver's own glob leaves out the folders that it could not list, so that a store that fails once would lose rows
+    without a word.
+    """
+    if "**" in pattern:
+        return {path: entry["type"] for path, entry in file_system.glob(pattern, detail=True).items()}
+    parts = pattern.split("/")
+    level = next((n for n, part in enumerate(parts) if glob.has_magic(part)), None)
+    if level is None:
+        return _entry(file_system, pattern)
+    matching = re.compile(fnmatch.translate(parts[level])).match
+    found: dict[str, str] = {}
+    for path, kind in _entries(file_system, "/".join(parts[:level])).items():
+        if matching(PurePosixPath(path).name):
+            deeper = parts[level + 1 :]
+            found |= _remote_matches(file_system, "/".join([glob.escape(path), *deeper])) if deeper else {path: kind}
+    return found
+
+
+def _entry(file_system: Any, path: str) -> dict[str, str]:
+    try:
+        return {path: file_system.info(path)["type"]}
+    except FileNotFoundError:
+        return {}
+
+
+def _entries(file_system: Any, folder: str) -> dict[str, str]:
+    try:
+        listed = file_system.ls(folder, detail=True)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    return {path: entry["type"] for entry in listed if (path := entry["name"].rstrip("/")) != folder}
+
+
+def _is_data(path: str, folder: str, endings: Sequence[str]) -> bool:
+    parts = PurePath(path).parts[len(PurePath(folder).parts) :]
+    return not any(part.startswith(_HIDDEN) for part in parts) and _has_ending(path, endings)
+
+
+def _remote(file_system: Any, path: str) -> Found:
+    """A driver's own `ukey` is made of all it knows, which is more of a file that was listed than of one asked for."""
+    told = file_system.info(path)
+    version = next((str(told[key]).strip('"') for key in _VERSIONS if told.get(key)), None)
+    return Found(file_system.unstrip_protocol(path), int(told["size"] or 0), version or file_system.ukey(path))
+
+
+def _as_it_is_now(address: str) -> tuple[Any, str]:
+    """Returns the file system of an address that remembers no listing of more than a second ago.
+
+    Drivers of object stores remember what they listed as long as the process lives, and a scheduler lives for months.
+    Within a look at hundreds of spans, what is remembered saves a request per file.
+    """
+    file_system, inner = _file_system(address)
+    now = monotonic()
+    if now - _listed.get(file_system, float("-inf")) > _BELIEVED_SECONDS:
+        _listed[file_system] = now
+        file_system.invalidate_cache()
+    return file_system, inner
+
+
+def _file_system(address: str) -> tuple[Any, str]:
+    import fsspec.core  # takes 50 ms, which `check` of a local file should not spend
+
+    try:
+        return fsspec.core.url_to_fs(address)
+    except ImportError as error:
+        raise UserError(f"{address}: its driver is not installed: {error}.") from error
+    except ValueError as error:
+        raise UserError(f"{address}: {error}. Give a path, or an address such as s3://bucket/file.") from error

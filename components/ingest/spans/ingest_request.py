@@ -1,0 +1,113 @@
+"""What Ingest is asked for: spans, each with a fingerprint that tells whether it is ingested already."""
+
+import hashlib
+import json
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import fullpass
+from fullpass.components.ingest.config import IngestConfig
+from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.spans.spans import Window, span_fingerprint
+from fullpass.preprocessing.features.raw_columns import RawColumn
+
+_PACKAGE = Path(fullpass.__file__).parent
+_CODE = ("components/ingest", "preprocessing/dates/date_format.py", "preprocessing/values")
+
+
+@dataclass(frozen=True)
+class KnownSpan:
+    """A span that was ingested before."""
+
+    number: int
+    fingerprint: str
+    version: int
+
+
+@dataclass(frozen=True)
+class SpanRequest:
+    """One span to ingest. label: how people write it."""
+
+    number: int
+    label: str
+    version: int
+    fingerprint: str
+    files: tuple[SourceFile, ...]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the examples of a run are made of.
+
+    config: the part of `data:` that decides the records. splits: names, in order. columns: of the examples. gzip:
+    compress the records. spans: the whole window. spanned: whether the source has spans.
+    """
+
+    config: IngestConfig
+    splits: tuple[str, ...]
+    columns: tuple[RawColumn, ...]
+    gzip: bool
+    spans: tuple[SpanRequest, ...] = ()
+    spanned: bool = False
+
+    def to_json(self, *, known: Collection[KnownSpan] = ()) -> str:
+        """Returns the request for those spans that are not known, as the executor takes it."""
+        have = {(span.number, span.fingerprint) for span in known}
+        lacking = [span for span in self.spans if (span.number, span.fingerprint) not in have]
+        return json.dumps(self._common() | {"spanned": self.spanned, "spans": [asdict(span) for span in lacking]})
+
+    def _common(self) -> dict[str, Any]:
+        return {
+            "config": self.config.model_dump(mode="json"),
+            "splits": list(self.splits),
+            "columns": [asdict(column) for column in self.columns],
+            "gzip": self.gzip,
+        }
+
+    def with_window(self, window: Window, known: Collection[KnownSpan]) -> "Request":
+        """Returns the request for the spans of a window; what has changed since it was known is a new version."""
+        common = self._common()
+        # Files are part of a span's fingerprint by their paths; how the YAML names them decides no record.
+        common["config"]["source"].pop("path", None)
+        text = json.dumps(common, sort_keys=True)
+        spans = []
+        for span in window.spans:
+            fingerprint = span_fingerprint(span, text, code_digest())
+            version = span.version or _next_version(span.number, fingerprint, known)
+            spans.append(SpanRequest(span.number, window.label(span.number), version, fingerprint, span.files))
+        return Request(**{**vars(self), "spans": tuple(spans), "spanned": window.unit is not None})
+
+
+def _next_version(number: int, fingerprint: str, known: Collection[KnownSpan]) -> int:
+    of_span = {span.fingerprint: span.version for span in known if span.number == number}
+    return of_span.get(fingerprint, max(of_span.values(), default=-1) + 1)
+
+
+@cache
+def code_digest() -> str:
+    """Returns a digest of the code that makes records of rows."""
+    digest = hashlib.sha256()
+    for path in (_PACKAGE / part for part in _CODE):
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def read_request(text: str) -> Request:
+    """Returns a request that `to_json` wrote."""
+    fields = json.loads(text)
+    spans = tuple(
+        SpanRequest(**{**span, "files": tuple(SourceFile(**file) for file in span["files"])})
+        for span in fields["spans"]
+    )
+    return Request(
+        config=IngestConfig.model_validate(fields["config"]),
+        splits=tuple(fields["splits"]),
+        columns=tuple(RawColumn(**column) for column in fields["columns"]),
+        gzip=fields["gzip"],
+        spans=spans,
+        spanned=fields["spanned"],
+    )

@@ -1,0 +1,202 @@
+"""Spans that a column tells, where a file holds many: which rows belong to which, and what stands in each.
+
+A file is read once to see its spans, and only again when it has changed. A span's part of a file is known by its
+content, so a file that grows at its end has new spans and leaves the others as they are.
+"""
+
+import hashlib
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import TypeAdapter
+
+from fullpass.components.ingest.config import SpanColumn
+from fullpass.components.ingest.readers.open_source import parts_of, read
+from fullpass.components.ingest.readers.reader import Reading, Rows, text_at
+from fullpass.components.ingest.sources.source_config import Source
+from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.spans.span_pattern import number_of
+from fullpass.components.ingest.splitting.assign_split import instant
+from fullpass.components.ingest.splitting.row_hash import contents, hashes
+from fullpass.preprocessing import state_file
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.values.arrow_text import to_text
+
+NO_SPAN = np.iinfo(np.int64).min
+"""Number of a row whose cell has no span."""
+_ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d))?")
+_WHOLE = re.compile(r"-?\d+")
+_ISO_WIDTH = {"year": 10, "month": 10, "day": 10, "hour": 13}
+_PARTS = {"year": 1, "month": 2, "day": 3, "hour": 4}
+
+
+@dataclass(frozen=True)
+class PartOfFile:
+    """What a file holds of a span. digest: of the content of its rows, in order."""
+
+    span: int
+    rows: int
+    digest: str
+
+
+def span_numbers(table: pa.Table, span: SpanColumn) -> np.ndarray:
+    """Returns the number of each row's span, int64 [rows]; NO_SPAN where the cell is missing or cannot be read."""
+    texts = to_text(table.column(span.column).combine_chunks(), strip=True, missing=())[0]
+    iso = span.unit != "number" and span.format == "iso"
+    # Of times to the second hardly two are equal; of their first characters most are.
+    keys = pc.utf8_slice_codeunits(texts, 0, _ISO_WIDTH[span.unit]) if iso else texts
+    distinct = keys.dictionary_encode()
+    numbers = np.array([*(_number(text, span) for text in distinct.dictionary.to_pylist()), NO_SPAN], dtype=np.int64)
+    found = numbers[distinct.indices.fill_null(len(numbers) - 1).to_numpy(zero_copy_only=False)]
+    if iso:
+        for row in np.flatnonzero(found == NO_SPAN).tolist():
+            found[row] = _by_instant(texts[row].as_py(), span)
+    return found
+
+
+def of_span(rows: Rows, span: SpanColumn, number: int) -> Rows:
+    """Returns the rows of one span."""
+    mine = span_numbers(rows.table, span) == number
+    if mine.all():
+        return rows
+    mask = pa.array(mine)
+    whole = None if rows.whole is None else rows.whole.filter(mask)
+    return Rows(rows.table.filter(mask), rows.numbers[mine], whole)
+
+
+def without_span(rows: Rows, span: SpanColumn) -> list[tuple[int, str]]:
+    """Returns row number and cell of the rows that belong to no span."""
+    places = np.flatnonzero(span_numbers(rows.table, span) == NO_SPAN).tolist()
+    cells = rows.table.column(span.column)
+    return [(int(rows.numbers[place]), text_at(cells, place)) for place in places]
+
+
+def split_by_span(
+    files: Sequence[SourceFile], source: Source, span: SpanColumn, index: Path | None
+) -> dict[int, tuple[SourceFile, ...]]:
+    """Returns the spans in some files; what a file holds of a span is a file of its own, its content the version.
+
+    Args:
+        files: with the versions that they have now.
+        source: the section of the YAML.
+        span: how to tell spans.
+        index: folder that keeps what was seen in a file; None keeps it in this process only.
+
+    Raises:
+        UserError: A file cannot be read, or no row of it tells its span.
+    """
+    spans: dict[int, list[SourceFile]] = {}
+    for file in files:
+        parts = _parts_of(file, source, span, index)
+        if not parts:
+            raise UserError(
+                f"{file.path}: no row tells its span: column {span.column!r} holds no {_kind(span)}. Mend "
+                "data.span.column or data.span.format."
+            )
+        for part in parts:
+            # A row of no span is a bad row of the last span that its file holds.
+            mine = replace(file, version=part.digest, rest=part == parts[-1])
+            spans.setdefault(part.span, []).append(mine)
+    return {number: tuple(spans[number]) for number in sorted(spans)}
+
+
+def index_name(file: SourceFile, source: Source, span: SpanColumn) -> str:
+    """Returns the name, in the folder `index`, of what was seen in a version of a file."""
+    seen = file, source.model_dump_json(), span.model_dump_json()
+    return f"{hashlib.sha256(repr(seen).encode()).hexdigest()[:16]}.json"
+
+
+def _parts_of(file: SourceFile, source: Source, span: SpanColumn, index: Path | None) -> tuple[PartOfFile, ...]:
+    texts = source.model_dump_json(), span.model_dump_json()
+    if index is None:
+        return _look(file, *texts)
+    path = index / index_name(file, source, span)
+    try:
+        fields = state_file.read(path, f"{file.path} is read again for its spans.", checked=True)
+        return tuple(PartOfFile(**part) for part in fields["parts"])
+    except FileNotFoundError:
+        pass
+    except state_file.DamagedState as error:
+        logging.warning("%s", error)
+    parts = _look(file, *texts)
+    index.mkdir(parents=True, exist_ok=True)
+    state_file.write(path, {"file": file.path, "parts": [asdict(part) for part in parts]})
+    return parts
+
+
+@lru_cache(maxsize=4096)
+def _look(file: SourceFile, source_json: str, span_json: str) -> tuple[PartOfFile, ...]:
+    """Reads a file for its spans; what it holds does not change while its version is the same."""
+    source: Source = TypeAdapter(Source).validate_json(source_json)
+    span = SpanColumn.model_validate_json(span_json)
+    digests: dict[int, Any] = {}
+    rows_of: Counter[int] = Counter()
+    for numbers, content in _rows(file, source, span):
+        for number in np.unique(numbers).tolist():
+            mine = content[numbers == number]
+            digests.setdefault(number, hashlib.sha256()).update(mine.tobytes())
+            rows_of[number] += len(mine)
+    rest = digests.pop(NO_SPAN, None)
+    if digests and rest is not None:
+        digests[max(digests)].update(rest.digest())
+    return tuple(PartOfFile(number, rows_of[number], digests[number].hexdigest()[:16]) for number in sorted(digests))
+
+
+def _rows(file: SourceFile, source: Source, span: SpanColumn) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yields span and content hash of each row, int64 and uint64 [rows]; a row that does not parse is of no span."""
+    needed = {span.column: RawColumn(span.column, "string")}
+    for part in parts_of(file, source):
+        reading = Reading(file, needed, part, whole="to_hash")
+        for rows in read(reading, source):
+            yield span_numbers(rows.table, span), hashes(contents(rows.whole))
+        bad = [f"{row.row} {row.text}".encode() for row in reading.take_bad()]
+        if bad:
+            yield np.full(len(bad), NO_SPAN), hashes(pa.array(bad, pa.binary()))
+
+
+def _number(text: str, span: SpanColumn) -> int:
+    if span.unit == "number":
+        return _number_or_none(span, text)
+    if span.format != "iso":
+        return _by_instant(text, span)
+    found = _ISO.fullmatch(text)
+    parts = [int(part) for part in found.groups() if part is not None] if found else []
+    try:
+        return number_of(span.unit, parts[: _PARTS[span.unit]]) if len(parts) >= _PARTS[span.unit] else NO_SPAN
+    except ValueError:
+        return NO_SPAN
+
+
+def _number_or_none(span: SpanColumn, text: str) -> int:
+    try:
+        return number_of(span.unit, [int(text)]) if _WHOLE.fullmatch(text) else NO_SPAN
+    except ValueError:
+        return NO_SPAN
+
+
+def _by_instant(text: str | None, span: SpanColumn) -> int:
+    """Returns the span of a date in any format that date features know; in UTC, if it has an offset."""
+    seconds = None if text is None else instant(text, span.format)
+    if seconds is None:
+        return NO_SPAN
+    try:
+        moment = datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):  # before the year 1, or after 9999
+        return NO_SPAN
+    parts = [moment.year, moment.month, moment.day, moment.hour]
+    return NO_SPAN if span.unit == "number" else number_of(span.unit, parts[: _PARTS[span.unit]])
+
+
+def _kind(span: SpanColumn) -> str:
+    return "whole number" if span.unit == "number" else f"date in the format {span.format}"

@@ -1,0 +1,301 @@
+"""Paths with `{SPAN}` or date fields: which span a file belongs to is part of its name.
+
+A span is a piece of the data that arrives as a whole, such as a day. Its number counts days from 1970-01-01, as TFX
+does; months are counted from 1970-01, hours from 1970-01-01T00, a year is its own number, and `{SPAN}` is one as it
+stands.
+"""
+
+import glob
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Literal
+
+from fullpass.preprocessing.errors import UserError, did_you_mean
+
+Unit = Literal["number", "year", "month", "day", "hour"]
+
+FORMS: Mapping[Unit, str] = {
+    "number": "5",
+    "year": "2013",
+    "month": "2013-01",
+    "day": "2013-01-05",
+    "hour": "2013-01-05T07",
+}
+"""How a span of each unit is written."""
+_WRITTEN: Mapping[Unit, re.Pattern[str]] = {
+    "number": re.compile(r"(\d+)"),
+    "year": re.compile(r"(\d{4})"),
+    "month": re.compile(r"(\d{4})-(\d\d)"),
+    "day": re.compile(r"(\d{4})-(\d\d)-(\d\d)"),
+    "hour": re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d)"),
+}
+_EPOCH = date(1970, 1, 1)
+_NUMBERS = (-(2**63) + 1, 2**63 - 1)
+_ENDS: Mapping[Unit, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "year": ((1,), (9999,)),
+    "month": ((1, 1), (9999, 12)),
+    "day": ((1, 1, 1), (9999, 12, 31)),
+    "hour": ((1, 1, 1, 0), (9999, 12, 31, 23)),
+}
+"""The first and the last span that can be written as a date."""
+_DATES = ("YYYY", "MM", "DD", "HH")
+_UNITS: Mapping[int, Unit] = {1: "year", 2: "month", 3: "day", 4: "hour"}
+_FIELDS = ("SPAN", "VERSION", *_DATES)
+_FIELD = re.compile(r"\{([A-Za-z]+)(?::([^{}]*))?\}")
+_PROTOCOL = re.compile(r"^[a-z][a-z0-9+.-]*:/+")
+
+
+def number_of(unit: Unit, parts: Sequence[int]) -> int:
+    """Returns the number of a span from its parts: year, month, day and hour, or the number itself.
+
+    Raises:
+        ValueError: There is no such date, or the number is one that 64 bits cannot hold.
+    """
+    if unit == "number":
+        return _checked(unit, parts[0])
+    if unit == "year":
+        return date(parts[0], 1, 1).year
+    year, month, day, hour = (*parts, *(1, 0)[len(parts) - 2 :])
+    days = (date(year, month, day) - _EPOCH).days
+    if hour > 23:
+        raise ValueError(f"hour must be in 0..23, not {hour}")
+    return {"month": (year - 1970) * 12 + month - 1, "day": days, "hour": days * 24 + hour}[unit]
+
+
+def _checked(unit: Unit, number: int) -> int:
+    """Returns the number of a span.
+
+    Raises:
+        ValueError: No span of the unit has it.
+    """
+    first, last = _NUMBERS if unit == "number" else (number_of(unit, ends) for ends in _ENDS[unit])
+    if not first <= number <= last:
+        raise ValueError(f"{number} is outside {first}..{last}")
+    return number
+
+
+def label_of(unit: Unit, number: int) -> str:
+    """Returns how people write a span: `2013-01-05` for day 15710."""
+    if unit == "year":
+        return f"{number:04d}"
+    if unit == "month":
+        return f"{1970 + number // 12:04d}-{number % 12 + 1:02d}"
+    if unit == "day":
+        return (_EPOCH + timedelta(days=number)).isoformat()
+    if unit == "hour":
+        return f"{(_EPOCH + timedelta(days=number // 24)).isoformat()}T{number % 24:02d}"
+    return str(number)
+
+
+def described(unit: Unit, number: int) -> str:
+    """Returns a span in both forms, `2013-01-05 (span 15710)`, where they differ."""
+    label = label_of(unit, number)
+    return label if label == str(number) else f"{label} (span {number})"
+
+
+def parse_span(unit: Unit, text: str) -> int:
+    """Returns the number of a span written as a date or as a number.
+
+    Raises:
+        UserError: It is neither.
+    """
+    found = _WRITTEN[unit].fullmatch(text.strip())
+    try:
+        if found is not None:
+            return number_of(unit, [int(part) for part in found.groups()])
+        if re.fullmatch(r"-?\d+", text.strip()):
+            return _checked(unit, int(text))
+    except ValueError as error:
+        raise UserError(f"span {text!r}: there is no such {unit}: {error}.") from None
+    or_date = f"a {unit} such as {FORMS[unit]}, or its number" if unit != "number" else "a number"
+    raise UserError(f"span {text!r}: spans of this source are written as {or_date}.")
+
+
+@dataclass(frozen=True)
+class SpanPattern:
+    """One path with span fields.
+
+    written: as in the YAML. glob: what finds its files. regex: finds the fields in a path without its protocol.
+    folders: whether it may name folders.
+    """
+
+    written: str
+    glob: str
+    regex: re.Pattern[str]
+    unit: Unit
+    versioned: bool
+    folders: bool
+
+    def place(self, path: str) -> tuple[int, int] | None:
+        """Returns the span and version that a path belongs to, version 0 where none is written; None for no match.
+
+        Raises:
+            UserError: The fields of the path are no date.
+        """
+        found = self.regex.fullmatch(_PROTOCOL.sub("", path))
+        if found is None:
+            return None
+        groups = found.groupdict()
+        names = ["SPAN"] if self.unit == "number" else [name for name in _DATES if name in groups]
+        try:
+            number = number_of(self.unit, [int(groups[name]) for name in names])
+            return number, number_of("number", [int(groups["VERSION"])]) if self.versioned else 0
+        except ValueError as error:
+            what = "number" if self.unit == "number" else "date"
+            raise UserError(
+                f"data.source.path: {path} fits {self.written!r}, but its {what} is none: {error}. Rename the file, or "
+                "narrow the pattern."
+            ) from None
+
+
+def has_fields(path: str) -> bool:
+    """Whether anything in a path looks like a span field."""
+    return _FIELD.search(path) is not None
+
+
+def parse_pattern(written: str, folder: str, pattern: str) -> SpanPattern:
+    """Returns a path with span fields, taken apart.
+
+    Args:
+        written: the path as in the YAML, for messages.
+        folder: what it starts at, with / at its end; nothing in it is a field or a glob.
+        pattern: the rest, with `folder` an absolute path or an address.
+
+    Raises:
+        UserError: A field is unknown, fields contradict each other, or do not say where they end.
+    """
+    pattern = re.sub(r"(?<![^/])(\*\*/)+", "**/", pattern)
+    tokens = _tokens(written, pattern)
+    fields = {token.name: token for token in tokens if isinstance(token, _Field)}
+    unit = _unit(written, fields)
+    last = _FIELD.sub("", pattern.rstrip("/").rsplit("/", 1)[-1])
+    return SpanPattern(
+        written=written,
+        glob=glob.escape(folder) + _glob(tokens),
+        regex=re.compile(re.escape(folder) + _regex(written, tokens)),
+        unit=unit,
+        versioned="VERSION" in fields,
+        folders=not glob.has_magic(last),
+    )
+
+
+@dataclass(frozen=True)
+class _Field:
+    name: str
+    width: int | None
+
+
+def _tokens(written: str, path: str) -> list[_Field | str]:
+    tokens: list[_Field | str] = []
+    end = 0
+    for found in _FIELD.finditer(path):
+        tokens += [path[end : found.start()]] if found.start() > end else []
+        tokens.append(_field(written, found))
+        end = found.end()
+    return tokens + ([path[end:]] if end < len(path) else [])
+
+
+def _field(written: str, found: re.Match[str]) -> _Field:
+    name, width = found[1], found[2]
+    if name not in _FIELDS:
+        hint = did_you_mean(name.upper(), _FIELDS)
+        accepted = ", ".join(f"{{{field}}}" for field in _FIELDS)
+        raise _wrong(written, f"there is no field {found[0]}.{hint} Accepted: {accepted}.")
+    if width is None:
+        return _Field(name, None)
+    if name in _DATES or not width.isdigit() or not int(width):
+        raise _wrong(written, f"{found[0]}: only SPAN and VERSION take a width, a number of digits such as {{SPAN:4}}.")
+    return _Field(name, int(width))
+
+
+def _unit(written: str, fields: Mapping[str, _Field]) -> Unit:
+    dates = [name for name in _DATES if name in fields]
+    if "SPAN" in fields and dates:
+        raise _wrong(written, f"has {{SPAN}} and {{{dates[0]}}}. A span is a number or a date; keep one of them.")
+    if "SPAN" in fields:
+        return "number"
+    if not dates:
+        raise _wrong(written, "has {VERSION} but no {SPAN} and no date. A version is one of a span.")
+    missing = next((name for name in _DATES[: _DATES.index(dates[-1])] if name not in fields), None)
+    if missing is not None:
+        raise _wrong(written, f"has {{{dates[-1]}}} but no {{{missing}}}, so it is no date. Add {{{missing}}}.")
+    return _UNITS[len(dates)]
+
+
+def _glob(tokens: Sequence[_Field | str]) -> str:
+    parts: list[str] = []
+    for token in tokens:
+        if isinstance(token, str):
+            # Behind a field of any width stands a star already.
+            part = token[1:] if token.startswith("*") and parts and parts[-1] == "[0-9]*" else token
+        elif token.width or token.name == "YYYY":
+            part = "[0-9]" * (token.width or 4)
+        else:
+            part = "[0-9]*"
+        parts.append(part)
+    return "".join(parts)
+
+
+def _regex(written: str, tokens: Sequence[_Field | str]) -> str:
+    parts, seen = [], set()
+    for place, token in enumerate(tokens):
+        if isinstance(token, str):
+            parts.append(_literal(_PROTOCOL.sub("", token) if place == 0 else token))
+        elif token.name in seen:
+            parts.append(f"(?P={token.name})")
+        else:
+            before = tokens[place - 1] if place else ""
+            behind = tokens[place + 1] if place + 1 < len(tokens) else ""
+            parts.append(f"(?P<{token.name}>{_digits(written, token, before, behind)})")
+            seen.add(token.name)
+    return "".join(parts)
+
+
+def _digits(written: str, field: _Field, before: _Field | str, behind: _Field | str) -> str:
+    """Returns what a field matches; without a width it is all digits that stand together."""
+    if field.width or field.name == "YYYY":
+        return rf"\d{{{field.width or 4}}}"
+    touching = [
+        side
+        for side in (
+            before[-1:] if isinstance(before, str) else before,
+            behind[:1] if isinstance(behind, str) else behind,
+        )
+        if isinstance(side, _Field) or side.isdigit()
+    ]
+    if field.name in _DATES:
+        globbed = isinstance(before, str) and before[-1:] in "*?]" or isinstance(behind, str) and behind[:1] in "*?["
+        return r"\d{2}" if touching or globbed else r"(?<!\d)\d{1,2}(?!\d)"
+    if touching:
+        raise _wrong(
+            written,
+            f"nothing says where {{{field.name}}} ends: digits stand beside it. Give the width, such as "
+            f"{{{field.name}:4}}.",
+        )
+    return r"(?<!\d)\d+(?!\d)"
+
+
+_GLOB_TOKEN = re.compile(r"\*\*/|\*+|\?|\[[^\]]+\]|[^*?\[]+|\[")
+
+
+def _literal(text: str) -> str:
+    """Returns the regular expression of a piece of a glob."""
+    parts = []
+    for piece in _GLOB_TOKEN.findall(text):
+        if piece == "**/":
+            parts.append(r"(?:.*/)?")
+        elif piece.startswith("*"):
+            parts.append(r".*" if piece == "**" else r"[^/]*")
+        elif piece == "?":
+            parts.append(r"[^/]")
+        elif piece.startswith("[") and len(piece) > 1:
+            parts.append(f"[^{piece[2:]}" if piece[1] == "!" else piece)
+        else:
+            parts.append(re.escape(piece))
+    return "".join(parts)
+
+
+def _wrong(written: str, what: str) -> UserError:
+    return UserError(f"data.source.path: {written!r} {what}")

@@ -1,0 +1,326 @@
+"""Which spans a source has, which of them a run takes, and a fingerprint of each that changes when its records would.
+
+Plain functions over files: no TFX, no metadata. What is ingested already is for the caller to say.
+"""
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from fullpass.components.ingest.config import DataConfig
+from fullpass.components.ingest.sources.source_config import FileSource
+from fullpass.components.ingest.sources.source_files import (
+    Resolve,
+    SourceFile,
+    entries,
+    find_inputs,
+    fingerprint,
+    nearby,
+    place_pattern,
+    reads_folders,
+)
+from fullpass.components.ingest.sources.storage import find, is_folder, matches
+from fullpass.components.ingest.spans.span_column import index_name, split_by_span
+from fullpass.components.ingest.spans.span_pattern import (
+    FORMS,
+    SpanPattern,
+    Unit,
+    described,
+    has_fields,
+    label_of,
+    parse_pattern,
+    parse_span,
+)
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.raw_columns import MOST_SPANS
+
+LATEST = "latest"
+_SHOWN = 6
+
+
+class SpanNotFoundError(UserError):
+    """The span asked for is not there."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """One span of a source.
+
+    version: the one that `{VERSION}` of its files says, else 0. by_content: whether the version of a file is the
+    content of the span in it, so that its size says nothing.
+    """
+
+    number: int
+    files: tuple[SourceFile, ...]
+    version: int = 0
+    by_content: bool = False
+
+
+@dataclass(frozen=True)
+class Window:
+    """The spans of one run, the oldest first.
+
+    unit: what a span is; None for a source without spans, which is read as one. missing: spans between the first and
+    the last that the source does not have. there: numbers of all spans of the source.
+    """
+
+    unit: Unit | None
+    spans: tuple[Span, ...]
+    missing: tuple[int, ...] = ()
+    there: tuple[int, ...] = field(default=(), repr=False)
+
+    @property
+    def files(self) -> tuple[SourceFile, ...]:
+        """Files of all spans."""
+        return tuple(file for span in self.spans for file in span.files)
+
+    def label(self, number: int) -> str:
+        """Returns how people write a span."""
+        return label_of(self.unit or "number", number)
+
+    def lines(self) -> list[str]:
+        """Returns what people should know of the window; nothing for a source without spans."""
+        if self.unit is None:
+            return []
+        first, last = self.spans[0].number, self.spans[-1].number
+        counted = "1 span" if len(self.spans) == 1 else f"{len(self.spans)} spans"
+        ends = described(self.unit, last) if first == last else f"{self.label(first)} to {described(self.unit, last)}"
+        lines = [f"{counted}, {ends}; the source has {len(self.there)}, the newest {self.label(self.there[-1])}"]
+        if self.missing:
+            lines.append(f"{len(self.missing)} of the window missing: {ranges(self.unit, self.missing)}")
+        return lines
+
+
+def has_spans(data: DataConfig) -> bool:
+    """Whether the data says which span a row belongs to."""
+    return data.span is not None or _in_path(data)
+
+
+def span_unit(data: DataConfig) -> Unit | None:
+    """Returns what a span of the data is, without a look at its files; None for a source without spans.
+
+    Raises:
+        UserError: The fields of a path contradict each other, or those of another path.
+    """
+    if data.span is not None:
+        return data.span.unit
+    if not isinstance(data.source, FileSource) or not has_spans(data):
+        return None
+    return _common_unit([_pattern(path, str) for _, path in entries(data.source.path)])
+
+
+def _in_path(data: DataConfig) -> bool:
+    return isinstance(data.source, FileSource) and any(has_fields(path) for _, path in entries(data.source.path))
+
+
+def find_window(data: DataConfig, resolve: Resolve, asked: str | None = None, *, index: Path | None = None) -> Window:
+    """Returns the spans that a run takes.
+
+    Args:
+        data: the section of the YAML.
+        resolve: makes a path of the YAML absolute.
+        asked: `latest`, a span as a date or a number, or A:B, both included; by default the newest.
+        index: folder that keeps which spans a column tells in each file; None looks again.
+
+    Raises:
+        SpanNotFoundError: The span asked for is not there.
+        UserError: Files are missing, patterns contradict each other, or `asked` cannot be read.
+    """
+    source = data.source
+    if data.span is not None:
+        if _in_path(data):
+            raise UserError("data.span: source.path says the span already; a row has one. Remove one of them.")
+        parts = split_by_span(find_inputs(source, resolve), source, data.span, index)
+        found = {number: Span(number, files, by_content=True) for number, files in parts.items()}
+        return select(data.span.unit, found, data.window.spans, asked)
+    if not isinstance(source, FileSource) or not has_spans(data):
+        if asked not in (None, LATEST):
+            raise UserError(
+                f"--span {asked}: data.source has no spans. Say in its path where they are, such as "
+                "trips/{YYYY}-{MM}-{DD}.csv, or by a column (data.span)."
+            )
+        return Window(None, (Span(0, find_inputs(source, resolve)),))
+    unit, found = find_spans(source, resolve)
+    return select(unit, found, data.window.spans, asked)
+
+
+def index_names(data: DataConfig, resolve: Resolve) -> set[str]:
+    """Returns the names of the files of `index` that `find_window` reads of the source as it is now.
+
+    Raises:
+        UserError: Files are missing.
+    """
+    if data.span is None:
+        return set()
+    return {index_name(file, data.source, data.span) for file in find_inputs(data.source, resolve)}
+
+
+def select(unit: Unit, found: Mapping[int, Span], size: int | Literal["all"], asked: str | None = None) -> Window:
+    """Returns the window of `size` consecutive spans that ends with the one asked for, or the one asked for as A:B.
+
+    Raises:
+        SpanNotFoundError: A span that `asked` names is not there.
+        UserError: `asked` cannot be read, or the window is too wide.
+    """
+    there = tuple(sorted(found))
+    first, last = _ends(unit, there, asked)
+    if first is None:
+        first = there[0] if size == "all" else last - size + 1
+    if last - first >= MOST_SPANS:
+        raise UserError(f"a window of {last - first + 1} spans is too wide; {MOST_SPANS} are the most.")
+    inside = [found[number] for number in there if first <= number <= last]
+    # What comes before the source began is not missing: a window grows until it is full.
+    begin = max(first, there[0])
+    missing = tuple(number for number in range(begin, last + 1) if number not in found)
+    return Window(unit, tuple(inside), missing, there)
+
+
+def ranges(unit: Unit, numbers: Collection[int]) -> str:
+    """Returns spans as text, consecutive ones as `A to B`; of many the first and the last few."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    texts = [" to ".join(label_of(unit, end) for end in run) for run in runs]
+    if len(texts) > _SHOWN:
+        texts = [*texts[: _SHOWN // 2], "...", *texts[-_SHOWN // 2 :]]
+    return ", ".join(texts)
+
+
+def span_fingerprint(span: Span, request: str, code: str) -> str:
+    """Returns 16 hex digits that change when the records of a span would.
+
+    Args:
+        span: its files, by path, size and version.
+        request: all that is asked of ingestion, but the files.
+        code: digest of the code that ingests.
+    """
+    files = [replace(file, size=0) for file in span.files] if span.by_content else span.files
+    digest = hashlib.sha256()
+    for part in (span.number, fingerprint(files), request, code):
+        digest.update(f"{part!r}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def _ends(unit: Unit, there: Sequence[int], asked: str | None) -> tuple[int | None, int]:
+    """Returns the first span of the window, None if its size decides, and the last."""
+    first, colon, last = (asked or LATEST).rpartition(":")
+    end = _existing(unit, there, last, default=there[-1])
+    if not colon:
+        return None, end
+    begin = _existing(unit, there, first, default=there[0])
+    if begin > end:
+        raise UserError(f"--span {asked}: {first} comes after {last}. Write the older span first.")
+    return begin, end
+
+
+def _existing(unit: Unit, there: Sequence[int], text: str, *, default: int) -> int:
+    if text in ("", LATEST):
+        return there[-1] if text else default
+    number = parse_span(unit, text)
+    if number not in there:
+        raise SpanNotFoundError(
+            f"span {described(unit, number)} is not there, and nothing was trained. Spans of data.source: "
+            f"{ranges(unit, there)}. Wait for its files, or ask for one of these: --span {label_of(unit, there[-1])}."
+        )
+    return number
+
+
+def find_spans(source: FileSource, resolve: Resolve) -> tuple[Unit, dict[int, Span]]:
+    """Returns every span of a source by its number; of several versions of one, the newest.
+
+    Raises:
+        UserError: A pattern matches nothing, patterns do not go together, or a span has files for one split only.
+    """
+    patterns = [(split, _pattern(path, resolve)) for split, path in entries(source.path)]
+    unit = _common_unit([pattern for _, pattern in patterns])
+    placed: list[_Placed] = []
+    known: set[str] = set()
+    for split, pattern in patterns:
+        versions: dict[int, dict[int, list[SourceFile]]] = {}
+        for number, version, file in _files(pattern, source, resolve):
+            if file.path in known:
+                raise UserError(f"data.source.path: {file.path} is named twice. Every file must be read once.")
+            known.add(file.path)
+            versions.setdefault(number, {}).setdefault(version, []).append(replace(file, split=split))
+        placed.append(_Placed(pattern.written, split, versions))
+    _check_complete(unit, placed)
+    numbers = sorted({number for entry in placed for number in entry.versions})
+    return unit, {number: _newest(unit, number, placed) for number in numbers}
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """Files of one path of the YAML: span -> version -> files."""
+
+    written: str
+    split: str | None
+    versions: Mapping[int, Mapping[int, list[SourceFile]]]
+
+
+def _pattern(path: str, resolve: Resolve) -> SpanPattern:
+    if not has_fields(path):
+        raise UserError(
+            f"data.source.path: {path!r} does not say which span it is, though other paths do. Write its fields, or "
+            "give it a pipeline of its own."
+        )
+    return parse_pattern(path, *place_pattern(path, resolve))
+
+
+def _common_unit(patterns: Sequence[SpanPattern]) -> Unit:
+    first = patterns[0]
+    other = next((pattern for pattern in patterns if pattern.unit != first.unit), None)
+    if other is not None:
+        raise UserError(
+            f"data.source.path: {first.written!r} has a span per {first.unit} ({FORMS[first.unit]}), but "
+            f"{other.written!r} one per {other.unit} ({FORMS[other.unit]}). Give all paths the same fields."
+        )
+    return first.unit
+
+
+def _files(pattern: SpanPattern, source: FileSource, resolve: Resolve) -> Iterator[tuple[int, int, SourceFile]]:
+    matched = False
+    for path in matches(pattern.glob):
+        place = pattern.place(path)
+        # A folder is read whole if the pattern names folders, as without spans; an empty one is no span yet.
+        of_name = source.endings if pattern.folders or path.endswith(tuple(source.endings) or ("\0",)) else ()
+        if place is not None and (find(path, of_name) or (reads_folders(source) and is_folder(path))):
+            for file in find_inputs(source.model_copy(update={"path": path}), resolve):  # type: ignore[arg-type]
+                matched = True
+                yield *place, file
+    if not matched:
+        raise UserError(
+            f"data.source.path: {pattern.written!r} matches no file.{nearby(pattern.glob)} Looked for: {pattern.glob}."
+        )
+
+
+def _check_complete(unit: Unit, placed: Sequence[_Placed]) -> None:
+    """A span whose files for one split have not arrived yet must not be taken for whole."""
+    of_split: dict[str | None, set[int]] = {}
+    for entry in placed:
+        of_split.setdefault(entry.split, set()).update(entry.versions)
+    every = set().union(*of_split.values())
+    for split, numbers in of_split.items():
+        if every - numbers:
+            other = next(name for name in of_split if name != split)
+            raise UserError(
+                f"data.source.path: {ranges(unit, every - numbers)} has files for {other!r}, but none for {split!r}. "
+                "Add them, or take the others away."
+            )
+
+
+def _newest(unit: Unit, number: int, placed: Sequence[_Placed]) -> Span:
+    having = [entry for entry in placed if number in entry.versions]
+    newest = [max(entry.versions[number]) for entry in having]
+    if len(set(newest)) > 1:
+        said = ", ".join(f"{version} of {entry.written!r}" for entry, version in zip(having, newest, strict=True))
+        raise UserError(
+            f"data.source.path: the newest versions of span {label_of(unit, number)} differ: {said}. Give every path "
+            "the same."
+        )
+    files = tuple(file for entry in having for file in entry.versions[number][newest[0]])
+    return Span(number, files, newest[0])

@@ -1,0 +1,127 @@
+"""Which split each row belongs to."""
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+
+from fullpass.components.ingest.config import ColumnSplit, HashSplit, RandomSplit, Split, StratifiedSplit, TimeSplit
+from fullpass.components.ingest.splitting.row_hash import contents, hashes
+from fullpass.preprocessing.values.convert import to_text
+
+NO_SPLIT = -1
+_SEED_WITHOUT_KEY = 1
+
+
+def split_columns(split: Split) -> tuple[str, ...]:
+    """Returns the raw columns that deciding a row's split reads by name, beside those that features read."""
+    column = None if isinstance(split, StratifiedSplit) else split_column(split)
+    return (column,) if column else ()
+
+
+def split_column(split: Split) -> str | None:
+    """Returns the column that a split is made by, if it is by one."""
+    return getattr(split, "column", None)
+
+
+def reads_whole_rows(split: Split) -> bool:
+    """Whether a row's split depends on all columns of the source."""
+    return isinstance(split, StratifiedSplit) or (isinstance(split, HashSplit) and split.column is None)
+
+
+def assign(split: Split, table: pa.Table, numbers: np.ndarray, *, file_index: int) -> np.ndarray:
+    """Returns the index into the split names for each row; NO_SPLIT where a row fits none.
+
+    A stratified split is assigned by hash here, which is close enough for a sample; Ingest uses `stratified.Cuts`.
+
+    Args:
+        split: the section of the YAML.
+        table: the rows, with at least `split_columns`; with all columns of the source if it `reads_whole_rows`.
+        numbers: int64 [rows], row numbers in the file.
+        file_index: position of the file among all files; with the row number it seeds the random split.
+    """
+    if isinstance(split, HashSplit) and split.column is not None:
+        return _by_ratio(_key_fractions(_texts(table, split.column), numbers, file_index), split.ratios)
+    if isinstance(split, HashSplit | StratifiedSplit):
+        return _by_ratio(hashes(contents(table)) / 2**64, split.ratios)
+    if isinstance(split, RandomSplit):
+        return _by_ratio(_random_fractions(split.seed, numbers, file_index), split.ratios)
+    if isinstance(split, TimeSplit):
+        return _by_time(split, _texts(table, split.column))
+    return _by_value(split, _texts(table, split.column))
+
+
+def _by_ratio(fractions: np.ndarray, ratios: Mapping[str, float]) -> np.ndarray:
+    """Returns the split of each fraction in [0, 1): splits follow one another, each as wide as its share."""
+    shares = np.cumsum(np.array(list(ratios.values())))
+    return np.searchsorted(shares / shares[-1], fractions, side="right").clip(max=len(shares) - 1)
+
+
+def _key_fractions(keys: pa.Array, numbers: np.ndarray, file_index: int) -> np.ndarray:
+    """Returns BLAKE2b-64 of the key's UTF-8 text over 2**64; a row without a key is dealt by chance."""
+    fractions = hashes(keys) / 2**64
+    if keys.null_count:
+        absent = keys.is_null().to_numpy(zero_copy_only=False)
+        fractions[absent] = _random_fractions(_SEED_WITHOUT_KEY, numbers, file_index)[absent]
+    return fractions
+
+
+def _random_fractions(seed: int, numbers: np.ndarray, file_index: int) -> np.ndarray:
+    """Returns a counter-based random number per row, the same however the file is cut into batches."""
+    start = (seed * 0x9E3779B97F4A7C15 + (file_index << 40)) % 2**64
+    state = numbers.astype(np.uint64) + np.uint64(start)
+    return _mix(state).astype(np.float64) / 2**64
+
+
+def _mix(state: np.ndarray) -> np.ndarray:
+    """Returns the SplitMix64 finaliser of each state (Steele et al. 2014)."""
+    with np.errstate(over="ignore"):
+        state = (state + np.uint64(0x9E3779B97F4A7C15)).astype(np.uint64)
+        state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return state ^ (state >> np.uint64(31))
+
+
+def _by_time(split: TimeSplit, texts: pa.Array) -> np.ndarray:
+    limits = np.array([instant(limit, split.format) for limit in split.until.values()], dtype=np.float64)
+    distinct = texts.dictionary_encode()
+    moments = [None if text is None else instant(text, split.format) for text in distinct.dictionary.to_pylist()]
+    when = np.array([*moments, None], dtype=np.float64)  # None becomes NaN
+    when = when[distinct.indices.fill_null(len(moments)).to_numpy(zero_copy_only=False)]
+    return np.where(np.isnan(when), NO_SPLIT, np.searchsorted(limits, when, side="right"))
+
+
+def instant(text: str, date_format: str) -> float | None:
+    """Returns seconds since 1970-01-01 UTC of a date in a format of date features, finite, or None if it does not fit.
+
+    Text without an offset is taken as UTC.
+    """
+    scale = {"epoch_seconds": 1.0, "epoch_millis": 1e-3, "epoch_days": 86_400.0}.get(date_format)
+    try:
+        if scale is not None:
+            seconds = float(text) * scale
+            return seconds if math.isfinite(seconds) else None
+        if date_format == "iso":
+            moment = datetime.fromisoformat(text)
+        else:
+            moment = datetime.strptime(text, date_format)
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _by_value(split: ColumnSplit, texts: pa.Array) -> np.ndarray:
+    index: dict[str | None, int] = {}
+    for position, values in enumerate(split.values.values()):
+        for value in (values,) if isinstance(values, str) else values:
+            index[value] = position
+    return np.array([index.get(text, NO_SPLIT) for text in texts.to_pylist()])
+
+
+def _texts(table: pa.Table, column: str) -> pa.Array:
+    values = table.column(column).combine_chunks()
+    if pa.types.is_nested(values.type):
+        return pa.array([None if value is None else repr(value) for value in values.to_pylist()], pa.string())
+    return to_text(values, strip=True, missing=())[0]

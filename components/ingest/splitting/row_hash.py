@@ -1,0 +1,94 @@
+"""What stands in a row, as one number: equal rows have equal hashes, whatever the file, format or YAML around them."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fullpass.preprocessing.values.arrow_text import is_binary, plain, to_text
+
+_MARK = "\x1f"
+_BINARY = pa.binary()
+
+
+def hashes(values: pa.Array) -> np.ndarray:
+    """Returns BLAKE2b-64 of each value's bytes, uint64 [rows]; of null, that of no bytes.
+
+    The same number as `b2sum -l 64` prints in hexadecimal. Source: RFC 7693 with an 8-byte digest.
+    """
+    blake2b = hashlib.blake2b
+    digests = [blake2b(value or b"", digest_size=8).digest() for value in values.cast(_BINARY).to_pylist()]
+    return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64)
+
+
+def contents(table: pa.Table) -> pa.BinaryArray:
+    """Returns the bytes of each row: name and cell of every present cell in order of the names, U+001F before each.
+
+    A cell that is absent, or null, leaves nothing, so that a new empty column changes no row. Cells are as `to_text`
+    writes them, bytes as they are, lists and structs as JSON.
+
+    Example:
+        A row with city = Oslo, at = null and n = 5 is the bytes `\\x1fcity\\x1fOslo\\x1fn\\x1f5`.
+    """
+    pieces: list[Any] = []
+    for place in sorted(range(table.num_columns), key=lambda i: table.column_names[i]):
+        name = f"{_MARK}{table.column_names[place]}{_MARK}".encode()
+        cells = _cells(table.column(place))
+        absent = cells.null_count > 0
+        pieces.append(
+            pc.if_else(cells.is_valid(), pa.scalar(name, _BINARY), pa.scalar(None, _BINARY))
+            if absent
+            else pa.scalar(name)
+        )
+        pieces.append(cells)
+    if not pieces:
+        return pa.array([b""] * table.num_rows, _BINARY)
+    return pc.binary_join_element_wise(*pieces, pa.scalar(b""), null_handling="replace", null_replacement=b"")
+
+
+def table_of_dicts(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Returns all that stands in rows given as dicts, each cell as the bytes that `contents` takes."""
+    names = dict.fromkeys(str(name) for row in rows for name in row)
+    return pa.table([pa.array([_bytes(row.get(n)) for row in rows], _BINARY) for n in names], names=list(names))
+
+
+def _cells(column: pa.ChunkedArray) -> pa.Array:
+    """Returns each cell as bytes, null where there is none."""
+    cells = plain(column.combine_chunks() if column.num_chunks != 1 else column.chunk(0))
+    kind = cells.type
+    if is_binary(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return cells.cast(_BINARY)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _lists(cells)
+    if pa.types.is_null(kind) or pa.types.is_nested(kind) or pa.types.is_interval(kind):
+        return pa.array([_bytes(cell) for cell in cells.to_pylist()], _BINARY)
+    return to_text(cells, strip=False, missing=())[0].cast(_BINARY)
+
+
+def _lists(lists: pa.Array) -> pa.Array:
+    """Returns lists of one value as that value, as TFRecords hold it, and longer ones as JSON; an empty one is null."""
+    lengths = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
+    ends = np.cumsum(lengths)
+    single = lengths == 1
+    values = lists.flatten() if lists.null_count < len(lists) else pa.array([], lists.type.value_type)
+    cells = _cells(pa.chunked_array([values.take(pa.array(ends - lengths, mask=~single))]))
+    if not (lengths > 1).any():
+        return cells
+    longer = pa.array([_bytes(v) if n > 1 else None for v, n in zip(lists.to_pylist(), lengths, strict=True)], _BINARY)
+    return pc.if_else(pa.array(single), cells, longer)
+
+
+def _bytes(value: Any) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape")
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        value = int(value)
+    return json.dumps(
+        value, default=lambda v: v.hex() if isinstance(v, bytes) else str(v), sort_keys=True, ensure_ascii=True
+    ).encode()

@@ -1,0 +1,65 @@
+"""Rows that stand in two splits: what is measured on them is known from training already."""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from fullpass.components.ingest.config import SplitLeakage
+from fullpass.components.ingest.splitting.hash_runs import Run, read_ranges
+from fullpass.components.ingest.writing.manifest import Overlap
+from fullpass.preprocessing.errors import UserError
+
+
+def count_overlaps(runs: Mapping[str, Sequence[Run]]) -> tuple[Overlap, ...]:
+    """Returns the overlap of each pair of splits, train before the others, by the hashes of their rows.
+
+    A row counts once, however often it stands in the other split. Two different rows have the same hash with a chance
+    of about rows of one * rows of the other / 2**64.
+
+    Args:
+        runs: split -> runs of (content hash, row id).
+    """
+    names = sorted(runs, key=lambda name: name != "train")
+    pairs = list(combinations(range(len(names)), 2))
+    rows = dict.fromkeys(pairs, 0)
+    examples: dict[tuple[int, int], tuple[int, int]] = {}
+    for entries in read_ranges([runs[name] for name in names]) if pairs else ():
+        for pair in pairs:
+            first, second = (entries[i] for i in pair)
+            places = np.searchsorted(first["hash"], second["hash"]).clip(max=max(len(first) - 1, 0))
+            common = first["hash"][places] == second["hash"] if len(first) else np.zeros(len(second), dtype=bool)
+            rows[pair] += int(common.sum())
+            if common.any() and pair not in examples:
+                at = int(common.argmax())
+                examples[pair] = (int(first["what"][places[at]]), int(second["what"][at]))
+    sizes = [sum(run.rows for run in runs[name]) for name in names]
+    return tuple(Overlap(names[a], names[b], rows[a, b], sizes[b], examples.get((a, b))) for a, b in pairs)
+
+
+def check_overlaps(overlaps: Sequence[Overlap], limit: SplitLeakage, locate: Mapping[int, str]) -> None:
+    """Raises UserError if more rows stand in two splits than the YAML allows.
+
+    Args:
+        overlaps: of all pairs.
+        limit: the section of the YAML.
+        locate: row id of an example -> `file, row n`.
+    """
+    over = [
+        o
+        for o in overlaps
+        if o.fraction > limit.max_fraction or (limit.max_rows is not None and o.rows > limit.max_rows)
+    ]
+    if not over:
+        return
+    allowed = f"{limit.max_fraction:.2%}" + (f" and {limit.max_rows:,} rows" if limit.max_rows is not None else "")
+    lines = [f"data.split_leakage allows {allowed} of a split's rows to stand in another split too, but"]
+    for o in over:
+        lines.append(f"  {o.words}")
+        if o.example:
+            lines[-1] += f"; for example {locate[o.example[1]]} = {locate[o.example[0]]}"
+    lines.append(
+        "Split by a key that equal rows share (method: hash with column), or by all columns (hash without column), "
+        "take the repeated rows out of the files, or raise data.split_leakage."
+    )
+    raise UserError("\n".join(lines))

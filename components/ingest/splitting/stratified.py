@@ -1,0 +1,136 @@
+"""The stratified split: how many rows each class has is counted first, then every class is cut at the ratios.
+
+The rows of a class are ordered by their content hash, and the order is cut so that each split gets the class's share,
+rounded. What is kept of the first pass is the hash at each cut: as many numbers as classes times splits.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from fullpass.components.ingest.config import StratifiedSplit
+from fullpass.components.ingest.splitting.hash_runs import Run, RunWriter, read_ranges
+from fullpass.preprocessing.errors import UserError, blame
+from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.values.arrow_text import to_text
+
+MAX_CLASSES = 10_000
+MISSING = ""
+"""Class of rows whose column is missing; an empty text is missing too, as it is to features."""
+
+Cuts = Mapping[str, Sequence[int]]
+"""Class -> for each split but the last, the first hash that belongs to a later split."""
+
+
+@dataclass
+class ClassWriter:
+    """Notes hash and class of the rows of one part. prefix: path that its files begin with."""
+
+    prefix: str
+    classes: dict[str, int] = field(default_factory=dict)
+    _runs: RunWriter | None = None
+
+    def write(self, classes: pa.Array, hashes: np.ndarray) -> None:
+        """Appends rows: string [rows] and uint64 [rows]."""
+        if self._runs is None:
+            self._runs = RunWriter(self.prefix)
+        encoded = classes.dictionary_encode()
+        names = encoded.dictionary.to_pylist()
+        check_classes(len(names))
+        numbers = np.array([self.classes.setdefault(name, len(self.classes)) for name in names], dtype=np.int64)
+        check_classes(len(self.classes))
+        self._runs.write(hashes, numbers[encoded.indices.to_numpy(zero_copy_only=False)])
+
+    def close(self) -> list[Run]:
+        """Writes what is still held; returns all files."""
+        if self._runs is None:
+            return []
+        self._runs.close()
+        return self._runs.runs
+
+
+def check_classes(count: int) -> None:
+    """Raises UserError if a column has too many values to be one of classes."""
+    if count > MAX_CLASSES:
+        raise UserError(
+            f"data.split.column: more than {MAX_CLASSES:,} different values, so they are hardly classes. Name a column "
+            "with fewer, derive one that puts them into groups (data.derive), or split by method: hash."
+        )
+
+
+def cuts_of(parts: Sequence[tuple[Sequence[str], Sequence[Run]]], split: StratifiedSplit) -> dict[str, list[int]]:
+    """Returns where to cut each class.
+
+    Args:
+        parts: class names in the order of their numbers, and files, of each part.
+        split: the section of the YAML.
+    """
+    names = list(dict.fromkeys(name for classes, _ in parts for name in classes))
+    check_classes(len(names))
+    number = {name: i for i, name in enumerate(names)}
+    of_part = [np.array([number[name] for name in classes], dtype=np.int64) for classes, _ in parts]
+    rows = np.zeros(len(names), dtype=np.int64)
+    for _, classes in _hashes_with_classes(parts, of_part):
+        rows += np.bincount(classes, minlength=len(names))
+    shares = np.cumsum(np.array(list(split.ratios.values())))[:-1] / sum(split.ratios.values())
+    ranks = np.floor(rows[:, None] * shares + 0.5 + 1e-9).astype(np.int64)  # rows before each cut
+    cuts = np.full(ranks.shape, 1 << 64, dtype=object)
+    before = np.zeros(len(names), dtype=np.int64)
+    for values, classes in _hashes_with_classes(parts, of_part):
+        order = np.argsort(classes, kind="stable")  # within a class by hash still
+        counts = np.bincount(classes, minlength=len(names))
+        starts = np.cumsum(counts) - counts
+        here = (ranks >= before[:, None]) & (ranks < (before + counts)[:, None])
+        for name, cut in np.argwhere(here).tolist():
+            place = starts[name] + ranks[name, cut] - before[name]
+            cuts[name, cut] = int(values[order[place]])
+        before += counts
+    return {name: cuts[i].tolist() for i, name in enumerate(names)}
+
+
+def _hashes_with_classes(
+    parts: Sequence[tuple[Sequence[str], Sequence[Run]]], of_part: Sequence[np.ndarray]
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yields hashes in increasing order with the numbers of their classes."""
+    for pieces in read_ranges([runs for _, runs in parts]):
+        values = np.concatenate([piece["hash"] for piece in pieces])
+        classes = np.concatenate([of_part[i][piece["what"]] for i, piece in enumerate(pieces)])
+        order = np.argsort(values, kind="stable")
+        yield values[order], classes[order]
+
+
+def places(classes: pa.Array, hashes: np.ndarray, cuts: Cuts) -> np.ndarray:
+    """Returns the index of each row's split, int64 [rows]."""
+    encoded = classes.dictionary_encode()
+    index = encoded.indices.to_numpy(zero_copy_only=False)
+    found = np.zeros(len(hashes), dtype=np.int64)
+    for i, name in enumerate(encoded.dictionary.to_pylist()):
+        mine = index == i
+        limits = [cut for cut in cuts.get(name, ()) if cut < 1 << 64]
+        found[mine] = np.searchsorted(np.array(limits, dtype=np.uint64), hashes[mine], side="right")
+    return found
+
+
+def classes_of(
+    name: str, arrays: Mapping[str, pa.Array], columns: Sequence[RawColumn], derive: Mapping[str, str]
+) -> pa.Array:
+    """Returns the class of each row, string [rows].
+
+    Args:
+        name: raw or derived column.
+        arrays: raw columns, float32 or binary, null where missing.
+        columns: what they are.
+        derive: derived column -> expression, those that `name` is computed from before it.
+    """
+    if name not in derive:
+        return _as_text(arrays[name])
+    from fullpass.components.ingest.splitting.derived_batches import derived_column
+
+    with blame(f"data.derive.{name}"):
+        return _as_text(derived_column(name, arrays, columns, derive))
+
+
+def _as_text(column: pa.Array) -> pa.Array:
+    return to_text(column, strip=False, missing=())[0].fill_null(MISSING)

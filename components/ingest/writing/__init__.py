@@ -1,0 +1,1 @@
+"""Rows to sharded TFRecord files and their manifest."""

@@ -1,0 +1,216 @@
+"""TFRecord files of about equal size, never visible before they are whole.
+
+The size of a split is known only after it is written. So each worker first writes chunks, uncompressed, and notes the
+offsets at which they may be cut. When all chunks are written, workers join them into shards. The bytes of a record are
+copied, not parsed. While chunks are joined, the pending folder holds a second copy of the records.
+"""
+
+import gzip
+import posixpath
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import IO, Any, cast
+
+import apache_beam as beam
+import numpy as np
+import tensorflow as tf
+from tfx.dsl.io import fileio
+
+from fullpass.components.ingest.writing.shards import FRAME_BYTES, Chunk, Layout, Range, cut, whole_chunk
+
+PENDING = "_pending"
+"""Folder of files being written, inside the artifact; no reader of a split looks there."""
+SEGMENTS = 4096
+"""Segments of a shuffled chunk: no split has more files than this."""
+_SHUFFLED_CHUNK_BYTES = 64 << 20
+_COPY_BYTES = 4 << 20
+_GZIP_LEVEL = 6
+
+
+class ChunkWriter:
+    """Writes records of one split as chunks; see `shards.Chunk`. `chunks` is complete after `close`.
+
+    In order there is one chunk. Shuffled, chunks of 64 MB are each put into a random order before they are written.
+    """
+
+    def __init__(self, folder: str, split: str, prefix: str, layout: Layout):
+        """Opens nothing yet.
+
+        Args:
+            folder: the artifact.
+            split: all records belong to it.
+            prefix: unique among writers, sorts in the order of the source.
+            layout: of the files that the chunks become.
+        """
+        self.chunks: list[Chunk] = []
+        self.prefix = prefix
+        self._folder = f"{folder}/{PENDING}/{split}"
+        self._layout = layout
+        self._random = np.random.default_rng([layout.seed or 0, *f"{split}/{prefix}".encode()])
+        self._writer: tf.io.TFRecordWriter | None = None
+        self._path = ""
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+        self._rows = self._size = 0
+        self._marks: list[int] = []
+
+    @property
+    def rows(self) -> int:
+        """Records written so far."""
+        return sum(chunk.rows for chunk in self.chunks) + self._rows + len(self._held)
+
+    def write(self, examples: Sequence[bytes]) -> None:
+        """Appends serialized examples."""
+        if not examples:
+            return
+        if self._layout.seed is None:
+            self._append(examples)
+            return
+        self._held += examples
+        self._held_bytes += sum(map(len, examples)) + FRAME_BYTES * len(examples)
+        if self._held_bytes >= _SHUFFLED_CHUNK_BYTES:
+            self._write_shuffled()
+
+    def close(self) -> None:
+        """Writes what is held back, and closes the last chunk."""
+        if self._held:
+            self._write_shuffled()
+        self._end_chunk()
+
+    def _append(self, examples: Sequence[bytes]) -> None:
+        """Writes records in order; a mark is set at the first record to end beyond each multiple of `mark_bytes`."""
+        ends = self._write(examples)
+        of_mark = ends // self._layout.mark_bytes
+        first = np.diff(of_mark, prepend=self._size // self._layout.mark_bytes) > 0
+        self._marks += ends[first].tolist()
+        self._size = int(ends[-1])
+
+    def _write_shuffled(self) -> None:
+        """Writes what is held in random order; every record falls into one of the segments, each as likely."""
+        segments = np.sort(self._random.integers(SEGMENTS, size=len(self._held)))
+        order = self._random.permutation(len(self._held))
+        ends = np.concatenate([[0], self._write([self._held[i] for i in order.tolist()])])
+        self._marks = ends[np.searchsorted(segments, np.arange(SEGMENTS), side="right")].tolist()
+        self._size = int(ends[-1])
+        self._held, self._held_bytes = [], 0
+        self._end_chunk()
+
+    def _write(self, examples: Sequence[bytes]) -> np.ndarray:
+        """Returns the offset at which each record ends, int64 [records]."""
+        if self._writer is None:
+            fileio.makedirs(self._folder)
+            self._path = f"{self._folder}/{self.prefix}-{len(self.chunks):05d}"
+            self._writer = tf.io.TFRecordWriter(self._path)
+        write = self._writer.write
+        for example in examples:
+            write(example)
+        self._rows += len(examples)
+        return self._size + np.cumsum(np.fromiter(map(len, examples), np.int64, len(examples)) + FRAME_BYTES)
+
+    def _end_chunk(self) -> None:
+        if self._writer is None:
+            return
+        self._writer.close()
+        if not self._marks or self._marks[-1] != self._size:
+            self._marks.append(self._size)
+        self.chunks.append(Chunk(self._path, self._rows, tuple(self._marks)))
+        self._writer, self._rows, self._size, self._marks = None, 0, 0, []
+
+
+class JoinChunks(beam.PTransform):
+    """(split, Chunk) -> nothing; the files of every split lie beside its chunks, for `publish` to name."""
+
+    def __init__(self, layout: Layout):
+        super().__init__()
+        self._layout = layout
+
+    def expand(self, chunks: beam.PCollection) -> beam.PCollection:
+        """See base class."""
+        return (
+            chunks
+            | "All" >> beam.combiners.ToList()
+            | "Cut" >> beam.FlatMap(_files_to_join, self._layout)
+            | "Spread" >> beam.Reshuffle()
+            | "Join" >> beam.MapTuple(self._join)
+        )
+
+    def _join(self, split: str, index: int, ranges: tuple[Range, ...]) -> None:
+        join(ranges, _joined(ranges[0].path, index), self._layout, shuffled_by=f"{split}/{index}")
+
+
+def publish(folder: str, split: str, chunks: Sequence[Chunk], layout: Layout) -> None:
+    """Moves the joined files of a split into `Split-<split>` under their final names."""
+    target = f"{folder}/Split-{split}"
+    fileio.makedirs(target)
+    suffix = ".tfrecord.gz" if layout.gzip else ".tfrecord"
+    ordered = sorted(chunks, key=lambda chunk: chunk.path)
+    shards = cut(ordered, layout)
+    for i, ranges in enumerate(shards):
+        path = ranges[0].path if _as_it_is(ranges, ordered, layout) else _joined(ranges[0].path, i)
+        fileio.rename(path, f"{target}/examples-{i:05d}-of-{len(shards):05d}{suffix}")
+
+
+def join(ranges: Sequence[Range], path: str, layout: Layout, *, shuffled_by: str) -> None:
+    """Writes the records of `ranges` as one file, in an order seeded by `shuffled_by` if the layout is shuffled."""
+    with _open_to_write(path, compress=layout.gzip) as file:
+        if layout.seed is None:
+            for block in (block for r in ranges for block in _blocks(r)):
+                file.write(block)
+            return
+        records = list(_records(b"".join(block for r in ranges for block in _blocks(r))))
+        random = np.random.default_rng([layout.seed, zlib.crc32(shuffled_by.encode())])
+        order = random.permutation(len(records)).tolist()
+        file.write(b"".join([records[i] for i in order]))
+
+
+def _files_to_join(chunks: Iterable[tuple[str, Chunk]], layout: Layout) -> Iterator[tuple[str, int, tuple[Range, ...]]]:
+    by_split: dict[tuple[str, str], list[Chunk]] = {}
+    for split, chunk in sorted(chunks, key=lambda entry: entry[1].path):
+        by_split.setdefault((split, posixpath.dirname(chunk.path)), []).append(chunk)
+    for (split, _), ordered in by_split.items():
+        for i, ranges in enumerate(cut(ordered, layout)):
+            if not _as_it_is(ranges, ordered, layout):
+                yield split, i, ranges
+
+
+def _as_it_is(ranges: tuple[Range, ...], chunks: Sequence[Chunk], layout: Layout) -> bool:
+    return not layout.gzip and whole_chunk(ranges, chunks)
+
+
+def _joined(chunk: str, index: int) -> str:
+    return f"{posixpath.dirname(chunk)}/joined-{index:05d}"
+
+
+@contextmanager
+def _open_to_write(path: str, *, compress: bool) -> Iterator[IO[bytes]]:
+    with fileio.open(path, "wb") as raw:
+        if not compress:
+            yield raw
+            return
+        # Neither name nor time: the same records give the same bytes.
+        with gzip.GzipFile("", "wb", _GZIP_LEVEL, cast(Any, raw), mtime=0) as file:
+            yield cast(IO[bytes], file)
+
+
+def _blocks(range_: Range) -> Iterator[bytes]:
+    with fileio.open(range_.path, "rb") as file:
+        file.seek(range_.begin)
+        left = range_.end - range_.begin
+        while left:
+            block = file.read(min(left, _COPY_BYTES))
+            if not block:
+                raise RuntimeError(f"{range_.path} ends {left} bytes early; it was changed while it was read.")
+            left -= len(block)
+            yield block
+
+
+def _records(data: bytes) -> Iterator[bytes]:
+    """Yields the records of TFRecord bytes, their lengths and checksums included."""
+    begin = 0
+    while begin < len(data):
+        (length,) = struct.unpack_from("<Q", data, begin)
+        end = begin + FRAME_BYTES + length
+        yield data[begin:end]
+        begin = end

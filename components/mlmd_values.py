@@ -1,0 +1,30 @@
+"""Reads the properties that ML Metadata records as plain Python values."""
+
+from typing import Any
+
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.struct_pb2 import Struct
+from ml_metadata import proto
+
+ADDRESS = "address"
+"""Custom property of an artifact that was copied for this process: the address of the original."""
+_TFX_VALUE_KEY = "__value__"
+"""Key under which TFX wraps JSON that is not an object in a Struct."""
+
+
+def properties_of(record: proto.Artifact | proto.Execution) -> dict[str, Any]:
+    """Returns all properties and custom properties by name; None for those that are unset."""
+    recorded = [*record.properties.items(), *record.custom_properties.items()]
+    return {name: plain_value(value) for name, value in recorded}
+
+
+def plain_value(value: Any) -> Any:
+    """Returns the content of an MLMD `Value`; a Struct, the form of properties on Kubeflow, is decoded."""
+    kind = value.WhichOneof("value")
+    if kind is None:
+        return None
+    found = getattr(value, kind)
+    if not isinstance(found, Struct):
+        return found
+    given = MessageToDict(found)
+    return given.get(_TFX_VALUE_KEY, given)

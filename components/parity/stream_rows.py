@@ -1,0 +1,159 @@
+"""The same eval rows in each of the ways that must agree, a batch at a time, as NumPy arrays in the same order."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+
+from fullpass.preprocessing.features.outputs import ROW_ID
+from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID, RawColumn
+from fullpass.trainer.export.signatures import column_keys
+from fullpass.trainer.input.cache.blocks import Block
+from fullpass.trainer.input.input_fn import open_records, without_gaps
+from fullpass.trainer.input.raw_tensors import DTYPES, to_dense
+
+MOST_ROWS = 16_384
+BATCH_BYTES = 64 << 20
+"""About how much a batch takes in one of the ways, serialized and decoded."""
+
+Features = dict[str, np.ndarray]
+
+
+def rows_of_batch(records: tf.Tensor, decoded: Features) -> int:
+    """Returns how many rows like these a batch may have.
+
+    Args:
+        records: some serialized examples, string [rows].
+        decoded: the same, decoded.
+    """
+    serialized = int(tf.reduce_sum(tf.strings.length(records)))
+    row_bytes = (serialized + sum(value.nbytes for value in decoded.values())) / len(records)
+    return int(np.clip(BATCH_BYTES / row_bytes, 1, MOST_ROWS))
+
+
+def record_batches(files: Iterable[str], rows: int, limit: int | None = None) -> Iterator[tf.Tensor]:
+    """Yields the serialized examples of TFRecord files, string [at most rows]; the first `limit`, or all."""
+    left = limit
+    for file in files:
+        for batch in open_records(tf.constant(file)).batch(rows).prefetch(1):
+            yield batch[:left]
+            if left is not None:
+                left -= min(left, len(batch))
+                if not left:
+                    return
+
+
+def in_order_of(trained: "TrainedRows", files: Sequence[str]) -> Iterator[str]:
+    """Yields raw files in the order in which training has their rows.
+
+    Transform keeps the rows of a file together and in order, but not the order of files. So the file whose first row
+    is the next one of training comes next, and neither side has to wait for the other.
+    """
+    by_first_row = {}
+    for file in files:
+        for record in open_records(tf.constant(file)).take(1).as_numpy_iterator():
+            parsed = tf.io.parse_single_example(record, {RAW_ROW_ID: tf.io.FixedLenFeature([], tf.int64)})
+            by_first_row[int(parsed[RAW_ROW_ID])] = file
+    while by_first_row:
+        row = trained.next_row()
+        yield by_first_row.pop(row if row in by_first_row else next(iter(by_first_row)))
+
+
+def through(function: Callable[..., Mapping[str, tf.Tensor]], records: tf.Tensor) -> Features:
+    """Returns what a signature that takes serialized examples gives for `records`, string [rows]."""
+    return _numpy(function(records))
+
+
+def through_raw(
+    function: Callable[..., Mapping[str, tf.Tensor]], records: tf.Tensor, columns: Mapping[str, RawColumn]
+) -> Features:
+    """Returns what `serving_raw` gives for the raw columns of `records`: the way of a JSON request."""
+    keys = column_keys(tuple(columns))
+    spec = {name: tf.io.VarLenFeature(DTYPES[column.type]) for name, column in columns.items()}
+    parsed = tf.io.parse_example(records, spec)
+    return _numpy(function(**{keys[name]: to_dense(parsed[name], columns[name]) for name in columns}))
+
+
+@dataclass
+class _Held:
+    """A block of which rows are left. left: bool [rows]."""
+
+    rows: Features
+    left: np.ndarray
+
+
+class TrainedRows:
+    """The rows that training computed with, taken by row id in any order.
+
+    A block is held from when it is read until its last row is taken: one or two, where rows are taken in the order in
+    which they come.
+
+    Args:
+        blocks: decoded rows with their ROW_ID.
+    """
+
+    def __init__(self, blocks: Iterator[Block]):
+        self._blocks = blocks
+        self._held: list[_Held] = []
+        self._none: Features = {}
+
+    @property
+    def held_blocks(self) -> int:
+        """How many blocks are in memory."""
+        return len(self._held)
+
+    def next_row(self) -> int | None:
+        """Returns the id of the first row that is not taken yet; None behind the last."""
+        if not self._held and not self._read():
+            return None
+        first = self._held[0]
+        return int(first.rows[ROW_ID][first.left.argmax()])
+
+    def take(self, row_ids: np.ndarray) -> Features:
+        """Returns the rows with the given ids in their order, without those that are not there."""
+        found = [self._among(held, row_ids) for held in self._held]
+        while sum(map(np.count_nonzero, found)) < len(row_ids) and self._read():
+            found.append(self._among(self._held[-1], row_ids))
+        parts = [self._none]
+        for held, chosen in zip(self._held, found, strict=True):
+            parts.append({name: value[chosen] for name, value in held.rows.items()})
+            held.left &= ~chosen
+        self._held = [held for held in self._held if held.left.any()]
+        rows = _join(parts)
+        by_id = np.argsort(rows[ROW_ID])
+        there = row_ids[np.isin(row_ids, rows[ROW_ID])]
+        order = by_id[np.searchsorted(rows[ROW_ID], there, sorter=by_id)]
+        return {name: value[order] for name, value in rows.items()}
+
+    @staticmethod
+    def _among(held: _Held, row_ids: np.ndarray) -> np.ndarray:
+        return held.left & np.isin(held.rows[ROW_ID], row_ids)
+
+    def _read(self) -> bool:
+        """Holds one more block; returns whether there was one."""
+        for block in self._blocks:
+            rows = _numpy({name: without_gaps(value) for name, value in block.items()})
+            self._none = {name: value[:0] for name, value in rows.items()}
+            if len(rows[ROW_ID]):
+                self._held.append(_Held(rows, np.ones(len(rows[ROW_ID]), dtype=bool)))
+                return True
+        return False
+
+
+def _numpy(features: Mapping[str, tf.Tensor | tf.RaggedTensor]) -> Features:
+    return {
+        name: (value.to_tensor() if isinstance(value, tf.RaggedTensor) else value).numpy()
+        for name, value in features.items()
+    }
+
+
+def _join(parts: Sequence[Features]) -> Features:
+    return {name: np.concatenate(_same_width([part[name] for part in parts])) for name in parts[0]}
+
+
+def _same_width(arrays: list[np.ndarray]) -> list[np.ndarray]:
+    if arrays[0].ndim < 2:
+        return arrays
+    width = max(array.shape[1] for array in arrays)
+    return [np.pad(a, [(0, 0), (0, width - a.shape[1])]) if a.shape[1] < width else a for a in arrays]

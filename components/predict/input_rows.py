@@ -1,0 +1,165 @@
+"""Rows to predict, read by Ingest's readers in batches of dense columns, bad rows in their order among the others."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+
+from fullpass.components.ingest.readers.convert_rows import convert_rows
+from fullpass.components.ingest.readers.open_source import columns_of, read
+from fullpass.components.ingest.readers.reader import BadRow, Reading, bounded, numbered
+from fullpass.components.ingest.sources.source_config import CsvSource
+from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.predict.input_source import InputSource
+from fullpass.preprocessing.errors import UserError, did_you_mean
+from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.values.raw_text import RawText
+
+
+@dataclass(frozen=True)
+class InputBatch:
+    """Some rows of an input, in its order.
+
+    Attributes:
+        shown: every column of the input; null throughout in rows that do not parse.
+        good: bool [rows], True where the model can answer.
+        bad: the other rows, in order.
+        inputs: raw column -> a value per good row: number float32 [good], NaN for missing; string bytes [good], b"" for
+            missing; vector float32 [good, width], NaN for missing. A column that the input lacks has no rows.
+    """
+
+    shown: pa.Table
+    good: np.ndarray
+    bad: Sequence[BadRow]
+    inputs: Mapping[str, np.ndarray]
+
+
+class InputRows:
+    """The rows of some files, batch by batch."""
+
+    def __init__(self, files: Sequence[SourceFile], how: InputSource, columns: Mapping[str, RawColumn]):
+        """Opens nothing yet.
+
+        Args:
+            files: to be read, in order.
+            how: as what.
+            columns: raw columns that the model reads.
+        """
+        self._files = files
+        self._how = how
+        self._columns = columns
+        self._seen: set[str] = set()
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """Raw columns that no row read so far has; the model takes them as missing."""
+        return tuple(name for name in self._columns if name not in self._seen)
+
+    def __iter__(self) -> Iterator[InputBatch]:
+        """Yields the rows.
+
+        Raises:
+            UserError: A file is empty or not of its format, or has none of the columns that the model reads.
+        """
+        for file in self._files:
+            yield from self._read(file)
+
+    def _read(self, file: SourceFile) -> Iterator[InputBatch]:
+        present = columns_of(file, self._how.source)
+        if present is not None:
+            self._check_columns(file.path, present)
+        needed = {name: column for name, column in self._columns.items() if present is None or name in present}
+        reading = Reading(file, needed, whole="to_show")
+        bad: list[BadRow] = []
+        shown = pa.table({name: pa.array([], pa.string()) for name in present or ()})
+        for rows in read(reading, self._how.source):
+            arrays, good = convert_rows(needed.values(), self._how.text, reading, rows)
+            self._seen |= needed.keys() if present is not None else reading.seen
+            shown = cast(pa.Table, rows.whole)
+            if not self._seen:
+                self._check_columns(file.path, shown.column_names)
+            # A reader notes the rows of a block that do not parse before it yields those that do.
+            bad += reading.take_bad()
+            reached = [row for row in bad if row.row <= rows.numbers[-1]]
+            bad = [row for row in bad if row.row > rows.numbers[-1]]
+            inputs = {n: _dense(arrays[n].filter(pa.array(good)), c) for n, c in needed.items()}
+            yield _batch(rows.numbers, shown, good, reached, inputs)
+        bad += reading.take_bad()
+        if bad:
+            yield _batch(np.zeros(0, np.int64), shown.slice(0, 0), np.zeros(0, bool), bad, {})
+
+    def _check_columns(self, path: str, present: Sequence[str]) -> None:
+        hint = ""
+        if isinstance(self._how.source, CsvSource):
+            hint = (
+                " The separator may be another one (--separator), or there is no header line (--columns)."
+                if self._how.source.columns is None
+                else " If the file has a header line, give --header."
+            )
+        _check_columns(path, present, tuple(self._columns), hint)
+
+
+class TableRows:
+    """The rows of a table in memory, batch by batch, as `InputRows` gives those of files; they are numbered from 0.
+
+    Args:
+        table: with any columns besides those that the model reads.
+        text: how its texts are read as values.
+        columns: raw columns that the model reads.
+    """
+
+    NAME = "the table"
+
+    def __init__(self, table: pa.Table, text: RawText, columns: Mapping[str, RawColumn]):
+        _check_columns(self.NAME, table.column_names, tuple(columns))
+        self.absent = tuple(name for name in columns if name not in table.column_names)
+        self._table = table
+        self._text = text
+        self._needed = {name: column for name, column in columns.items() if name in table.column_names}
+
+    def __iter__(self) -> Iterator[InputBatch]:
+        """Yields the rows."""
+        for rows in bounded(numbered(self._table, 0)):
+            shown = rows.table
+            reading = Reading(SourceFile(self.NAME, None, 0, ""), self._needed)
+            arrays, good = convert_rows(self._needed.values(), self._text, reading, rows)
+            inputs = {name: _dense(arrays[name].filter(pa.array(good)), c) for name, c in self._needed.items()}
+            yield InputBatch(shown, good, reading.take_bad(), inputs)
+
+
+def _check_columns(path: str, present: Sequence[str], columns: Sequence[str], hint: str = "") -> None:
+    twice = [name for name, count in Counter(present).items() if count > 1]
+    if twice:
+        raise UserError(f"{path}: column {twice[0]!r} stands there twice; rename one.")
+    if not set(present) & set(columns):
+        raise UserError(
+            f"{path}: none of the columns that the model reads is there.{did_you_mean(columns[0], present)} "
+            f"It reads: {', '.join(columns)}. It has: {', '.join(present)}.{hint}"
+        )
+
+
+def _dense(values: pa.Array, column: RawColumn) -> np.ndarray:
+    if column.type == "string":
+        return values.fill_null(b"").to_numpy(zero_copy_only=False)
+    if column.type == "number":
+        return values.fill_null(np.nan).to_numpy(zero_copy_only=False)
+    dense = np.full((len(values), column.width), np.nan, np.float32)
+    dense[values.is_valid().to_numpy(zero_copy_only=False)] = values.flatten().to_numpy().reshape(-1, column.width)
+    return dense
+
+
+def _batch(
+    numbers: np.ndarray, shown: pa.Table, good: np.ndarray, bad: Sequence[BadRow], inputs: Mapping[str, np.ndarray]
+) -> InputBatch:
+    """Puts the bad rows that the reader did not yield between those that it did."""
+    order = np.union1d(numbers, [row.row for row in bad]).astype(np.int64)
+    if len(order) == len(numbers):
+        return InputBatch(shown, good, bad, inputs)
+    yielded = np.isin(order, numbers)
+    index = np.cumsum(yielded) - 1
+    usable = np.zeros(len(order), bool)
+    usable[yielded] = good
+    return InputBatch(shown.take(pa.array(index, mask=~yielded)), usable, bad, inputs)

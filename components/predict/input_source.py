@@ -1,0 +1,158 @@
+"""How an input of `fullpass predict` is read: as the model's training data was, but for what the caller changes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+from pydantic import ValidationError
+
+from fullpass.components.ingest.readers.open_source import READERS
+from fullpass.components.ingest.sources.source_config import (
+    ArrowSource,
+    AvroSource,
+    CsvSource,
+    FileSource,
+    ImagesSource,
+    JsonLinesSource,
+    NumpySource,
+    OrcSource,
+    ParquetSource,
+    ProtoSource,
+    TfRecordSource,
+)
+from fullpass.components.ingest.sources.source_files import SourceFile, nearby, reads_folders, resolve_path
+from fullpass.components.ingest.sources.storage import find, is_compressed, is_folder
+from fullpass.preprocessing.errors import UserError, did_you_mean
+from fullpass.preprocessing.values.raw_text import RawText
+
+_TOLD_BY_SUFFIX = (
+    CsvSource,
+    JsonLinesSource,
+    ParquetSource,
+    ArrowSource,
+    OrcSource,
+    AvroSource,
+    TfRecordSource,
+    NumpySource,
+)
+_TAB_SUFFIXES = (".tsv", ".tab")
+_OF_TEXT = ("strip", "decimal")
+
+
+def _format(source: type[FileSource]) -> str:
+    return source.model_fields["format"].annotation.__args__[0]  # type: ignore[union-attr]
+
+
+SOURCES: Mapping[str, type[FileSource]] = {_format(kind): kind for kind in READERS if issubclass(kind, FileSource)}
+"""Format -> its section, for the formats that are files."""
+_BY_SUFFIX = {suffix: _format(kind) for kind in _TOLD_BY_SUFFIX for suffix in kind.endings if suffix != ".gz"}
+
+
+@dataclass(frozen=True)
+class InputSource:
+    """How an input is read.
+
+    Attributes:
+        source: the section that Ingest's readers take.
+        text: how text becomes values, as in training.
+    """
+
+    source: FileSource
+    text: RawText
+
+
+def input_source(trained: Mapping[str, Any], path: str, read_as: Mapping[str, Any]) -> InputSource:
+    """Returns how to read `path`.
+
+    The format is that of `read_as`, else what the file's name says, else that of training. In the format of training
+    everything is read as in training. In another one, missing tokens of training are added to the usual ones of the
+    format, and `strip` and `decimal` apply to its texts.
+
+    Example:
+        >>> trained = {"format": "csv", "separator": ";", "decimal": ","}
+        >>> input_source(trained, "rows.csv", {}).source.separator
+        ';'
+        >>> input_source(trained, "rows.jsonl", {}).text.decimal
+        ','
+
+    Args:
+        trained: `source` of the export's `fullpass.json`.
+        path: of the input.
+        read_as: keys of `data.source` that differ from training.
+
+    Raises:
+        UserError: The format is not known, or a key or value of `read_as` is not accepted.
+    """
+    name = read_as.get("format") or _format_of(path, trained["format"])
+    tabs = name == "tsv" or (name == "csv" and _suffix(path) in _TAB_SUFFIXES)
+    name = "csv" if name == "tsv" else name
+    kind = SOURCES.get(name)
+    if kind is None:
+        raise UserError(
+            f'{path}: predict reads no format "{name}".{did_you_mean(name, SOURCES)} '
+            f"Accepted: {', '.join(SOURCES)}, tsv."
+        )
+    same = name == trained["format"]
+    settings = trained if same else _carried(trained, kind)
+    changes = {**({"separator": "\t"} if tabs else {}), **read_as, "format": name, "path": path}
+    try:
+        source = kind.model_validate({**settings, **changes})
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'source'}: {e['msg']}" for e in error.errors())
+        raise UserError(
+            f"{path}: cannot be read as {name}: {wrong}. Accepted are the keys of data.source for {name} "
+            "(docs/sources.md), by an option of their own or as --source KEY=VALUE."
+        ) from error
+    unset = {key: trained[key] for key in _OF_TEXT if key in trained and key not in read_as and not same}
+    return InputSource(source, source.raw_text.model_copy(update=unset))
+
+
+def input_files(source: FileSource, path: str) -> list[SourceFile]:
+    """Returns what `path` names: a file, an address, a glob, or a folder, in the order of the names.
+
+    Raises:
+        UserError: There is no such file.
+    """
+    here = Path.cwd()
+    resolved = resolve_path(path, here)
+    if reads_folders(source) and is_folder(resolved):
+        return [SourceFile(resolved, None, 0, "")]
+    address = resolve_path(source.descriptor_set, here) if isinstance(source, ProtoSource) else ""
+    if isinstance(source, ImagesSource):
+        address = "\n".join(resolve_path(folder, here) for folder in source.folders)
+    files = [SourceFile(file.path, None, file.size, "", address) for file in find(resolved, source.endings)]
+    if files and not reads_folders(source):
+        return files
+    wanted = "a folder of files" if reads_folders(source) else "a file, or a folder of files"
+    raise UserError(f"{path}: no such file.{nearby(resolved)} Expected {wanted} that end in {_listed(source)}.")
+
+
+def _listed(source: FileSource) -> str:
+    return ", ".join(source.endings) or "any name"
+
+
+def _suffix(path: str) -> str:
+    name = PurePath(path)
+    return PurePath(name.stem if is_compressed(path) else name).suffix.lower()
+
+
+def _format_of(path: str, trained: str) -> str:
+    of_training = SOURCES.get(trained)
+    suffix = _suffix(path)
+    if of_training is not None and (suffix in of_training.endings or suffix not in _BY_SUFFIX):
+        return trained
+    if suffix in _BY_SUFFIX:
+        return _BY_SUFFIX[suffix]
+    raise UserError(
+        f"{path}: cannot tell the format from {suffix or 'a name without a suffix'!r}. "
+        f"Name it {', '.join(_BY_SUFFIX)}, or give --format."
+    )
+
+
+def _carried(trained: Mapping[str, Any], kind: type[FileSource]) -> dict[str, Any]:
+    """Returns what a source of another format than that of training takes over."""
+    usual = kind.model_fields["missing"].default
+    carried = {key: trained[key] for key in _OF_TEXT if key in trained and key in kind.model_fields}
+    missing = tuple(dict.fromkeys([*usual, *trained.get("missing", ())]))
+    return {**carried, "missing": missing, "missing_in": trained.get("missing_in", {})}

@@ -1,0 +1,290 @@
+"""Predictions of an exported model for raw rows in files, read as the model's training data was."""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+import tensorflow as tf
+
+from fullpass.components.ingest.readers.reader import BadRow
+from fullpass.components.predict.input_rows import InputBatch, InputRows, TableRows
+from fullpass.components.predict.input_source import input_files, input_source
+from fullpass.components.predict.write_tables import format_to_write, to_json, write_tables
+from fullpass.preprocessing import state_file
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.values.raw_text import RawText
+from fullpass.trainer.input.raw_tensors import DTYPES
+
+PREDICTION = "prediction"
+PROBABILITY = "probability_"
+BAD_ROW = "bad_row"
+"""Column of the output that says why a row has no prediction; null where it has one."""
+_SIGNATURE = "serving_raw"
+_DESCRIPTION = Path("assets.extra") / "fullpass.json"
+_AS_TRAINED: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A loaded export.
+
+    Attributes:
+        directory: of the SavedModel.
+        answer: the signature `serving_raw`.
+        columns: raw columns it reads.
+        keys: raw column -> name of its input.
+        classes: class names; empty for regression.
+        source: how the training data was read: the keys of `data.source` but for where the data is.
+    """
+
+    directory: Path
+    answer: Callable[..., Mapping[str, tf.Tensor]]
+    columns: Mapping[str, RawColumn]
+    keys: Mapping[str, str]
+    classes: tuple[str, ...]
+    source: Mapping[str, Any]
+
+
+def find_export(path: Path) -> Path:
+    """Returns the folder of a SavedModel: `path` itself, or the newest numbered version in it.
+
+    Raises:
+        UserError: There is none.
+    """
+    if not path.is_dir():
+        raise UserError(f"{path}: no such folder.")
+    if (path / "saved_model.pb").is_file():
+        return path
+    versions = [v for v in path.iterdir() if v.name.isdigit() and (v / "saved_model.pb").is_file()]
+    if not versions:
+        raise UserError(
+            f"{path}: no model. Expected a saved_model.pb in it, or folders named by version (1, 2 ...) that have one."
+        )
+    return max(versions, key=lambda version: int(version.name))
+
+
+def load_export(path: Path) -> Exported:
+    """Loads the export at `path`, or the newest version in it.
+
+    Raises:
+        UserError: There is none, or it was not made by Fullpass.
+    """
+    directory = find_export(path)
+    if not (directory / _DESCRIPTION).is_file():
+        raise UserError(f"{directory}: a SavedModel, but not one of Fullpass's: it has no {_DESCRIPTION}.")
+    said = state_file.read(directory / _DESCRIPTION, "Put it back from a copy of the model, or use another version.")
+    # The loaded object must outlive its signature, which does not keep the variables alive.
+    loaded = tf.saved_model.load(str(directory))
+    return Exported(
+        directory=directory,
+        answer=lambda **columns: loaded.signatures[_SIGNATURE](**columns),
+        columns={c["name"]: RawColumn(c["name"], c["type"], c.get("width", 1)) for c in said["columns"]},
+        keys={c["name"]: c["key"] for c in said["columns"]},
+        classes=tuple(said["classes"]),
+        source={"format": "csv", **said.get("source", {})},
+    )
+
+
+class Predictions:
+    """The rows of an input with their predictions, as tables to be iterated over once.
+
+    A table has the columns of the input, `prediction`, per class `probability_<class>`, and `bad_row`, which says why
+    a row has no prediction. Rows keep their order.
+
+    Attributes:
+        rows: read so far.
+        bad: how many of them have no prediction.
+        quarantine: file with the bad rows; None where there is none.
+    """
+
+    def __init__(self, model: Exported, path: str, rows: InputRows | TableRows):
+        self._model = model
+        self._path = path
+        self._input = rows
+        self._reasons: Counter[tuple[str | None, str]] = Counter()
+        self._first: dict[tuple[str | None, str], BadRow] = {}
+        self.rows = self.bad = 0
+        self.quarantine: str | None = None
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        for table, _ in self.with_bad_rows():
+            yield table
+
+    def with_bad_rows(self) -> Iterator[tuple[pa.Table, Sequence[BadRow]]]:
+        """Yields tables, each with the bad rows among its rows.
+
+        Raises:
+            UserError: The input cannot be read, has no row that can be used, or a column with the name of a prediction.
+        """
+        for batch in self._input:
+            _check_names(self._path, batch.shown.column_names)
+            self.rows += len(batch.good)
+            self.bad += len(batch.bad)
+            for row in batch.bad:
+                self._reasons[row.column, row.reason] += 1
+                self._first.setdefault((row.column, row.reason), row)
+            yield _with_predictions(self._model, batch), batch.bad
+        if not self.rows:
+            raise UserError(f"{self._path}: no rows.")
+        if self.bad == self.rows:
+            why = "\n  ".join(("", *self.reasons))
+            raise UserError(f"{self._path}: none of its {self.rows:,} rows can be used.{why}")
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """Raw columns that the rows read so far lack; they count as missing in every row."""
+        return self._input.absent
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The three most frequent reasons why rows have no prediction, in words."""
+        return tuple(
+            f"{count:,} x {_said(None, column, reason)}; first: {self._first[column, reason].file}, row "
+            f"{self._first[column, reason].row}: {self._first[column, reason].text[:80]!r}"
+            for (column, reason), count in self._reasons.most_common(3)
+        )
+
+    def notes(self) -> list[str]:
+        """Returns what a person should know of rows without a prediction and of absent columns, line by line."""
+        lines = []
+        if self.bad:
+            kept = f"; they are in {self.quarantine}" if self.quarantine else ""
+            lines = [f"{self.bad:,} of {self.rows:,} rows have no prediction{kept}. Most frequent reasons:"]
+            lines += [f"  {reason}" for reason in self.reasons]
+        if self.absent:
+            lines.append(f"Columns that {self._path} lacks, taken as missing: {', '.join(self.absent)}")
+        return lines
+
+
+def predict_tables(model: Exported, path: str, read_as: Mapping[str, Any] = _AS_TRAINED) -> Predictions:
+    """Returns the rows of a file with their predictions, as tables.
+
+    Args:
+        model: from `load_export`.
+        path: a file, folder, glob or address.
+        read_as: keys of `data.source` that differ from those the model was trained with, such as
+            `{"format": "csv", "separator": ";"}`.
+
+    Raises:
+        UserError: There is no such file, or it cannot be read so.
+    """
+    how = input_source(model.source, path, read_as)
+    return Predictions(model, path, InputRows(input_files(how.source, path), how, model.columns))
+
+
+def predict_table(model: Exported, table: pa.Table) -> Predictions:
+    """Returns the rows of a table in memory with their predictions; its texts are read as those of training were.
+
+    Raises:
+        UserError: It has none of the columns that the model reads.
+    """
+    text = RawText(**{name: model.source[name] for name in RawText.model_fields if name in model.source})
+    return Predictions(model, TableRows.NAME, TableRows(table, text, model.columns))
+
+
+def predict_file(
+    model: Exported,
+    path: str,
+    target: str,
+    *,
+    read_as: Mapping[str, Any] = _AS_TRAINED,
+    target_format: str | None = None,
+) -> Predictions:
+    """Writes the rows of `path` with predictions to `target`, which is there only once it is whole.
+
+    Bad rows are also written to `<name>.quarantine.jsonl` beside it, with file, row, column, reason and text.
+
+    Args:
+        model: from `load_export`.
+        path: a file, folder, glob or address.
+        target: a CSV, JSON lines or Parquet file.
+        read_as: as in `predict_tables`.
+        target_format: csv, tsv, jsonl or parquet; by default what the suffix says.
+
+    Raises:
+        UserError: The input cannot be read, or has not a single row that can be used.
+    """
+    predictions = predict_tables(model, path, read_as)
+    with _Quarantine(target) as quarantine:
+        write_tables(target, format_to_write(target, target_format), quarantine.keep(predictions))
+    predictions.quarantine = quarantine.path if predictions.bad else None
+    return predictions
+
+
+class _Quarantine:
+    """The file of bad rows beside an output: there once it is whole, and only if there are bad rows."""
+
+    def __init__(self, target: str):
+        self.path = str(Path(target).with_suffix(".quarantine.jsonl"))
+        self._file: IO[str] | None = None
+
+    def __enter__(self) -> "_Quarantine":
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        pending = f"{self.path}.tmp"
+        if self._file is not None:
+            self._file.close()
+            os.unlink(pending) if kind else os.replace(pending, self.path)
+        elif kind is None and os.path.exists(self.path):
+            os.unlink(self.path)  # of an earlier output of the same name
+
+    def keep(self, predictions: Predictions) -> Iterator[pa.Table]:
+        """Yields the tables and writes their bad rows."""
+        for table, bad in predictions.with_bad_rows():
+            if bad and self._file is None:
+                self._file = open(f"{self.path}.tmp", "w", encoding="utf-8")  # noqa: SIM115
+            if self._file is not None:
+                self._file.writelines(to_json(asdict(row)) + "\n" for row in bad)
+            yield table
+
+
+def _check_names(path: str, present: Sequence[str]) -> None:
+    taken = [name for name in present if name in (PREDICTION, BAD_ROW) or name.startswith(PROBABILITY)]
+    if taken:
+        raise UserError(f"{path}: column {taken[0]!r} has the name of a prediction; rename or drop it.")
+
+
+def _with_predictions(model: Exported, batch: InputBatch) -> pa.Table:
+    answers = _answers(model, batch) if batch.good.any() else {}
+    # Rows of the answers, null for rows that have none.
+    index = pa.array(np.cumsum(batch.good) - 1, mask=~batch.good)
+    kind = pa.string() if model.classes else pa.float32()
+    nulls = pa.nulls(len(batch.good), kind)
+    table = batch.shown.append_column(PREDICTION, answers[PREDICTION].take(index) if answers else nulls)
+    for name in model.classes:
+        column = answers[name].take(index) if answers else pa.nulls(len(batch.good), pa.float32())
+        table = table.append_column(f"{PROBABILITY}{name}", column)
+    why = iter(_said(row.row, row.column, row.reason) for row in batch.bad)
+    return table.append_column(BAD_ROW, pa.array([None if good else next(why) for good in batch.good], pa.string()))
+
+
+def _answers(model: Exported, batch: InputBatch) -> dict[str, pa.Array]:
+    """Returns the prediction and, by class, the probability of every good row."""
+    inputs = {
+        model.keys[name]: tf.constant(batch.inputs.get(name, _none(column)), DTYPES[column.type])
+        for name, column in model.columns.items()
+    }
+    answers = {name: tensor.numpy() for name, tensor in model.answer(**inputs).items()}
+    predicted = answers["prediction"]
+    found = {PREDICTION: pa.array(predicted, pa.binary()).cast(pa.string()) if model.classes else pa.array(predicted)}
+    return found | {name: pa.array(answers["probabilities"][:, i]) for i, name in enumerate(model.classes)}
+
+
+def _none(column: RawColumn) -> np.ndarray:
+    """Returns a column without rows, which `serving_raw` takes as missing in every row."""
+    return np.zeros(
+        (0, column.width) if column.type == "vector" else 0, object if column.type == "string" else np.float32
+    )
+
+
+def _said(row: int | None, column: str | None, reason: str) -> str:
+    where = [f"row {row}"] if row is not None else []
+    return ": ".join([*where, *([f"column {column!r}"] if column else []), reason])

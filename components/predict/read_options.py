@@ -1,0 +1,60 @@
+"""Options of `fullpass predict` as keys of `data.source`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from fullpass.preprocessing.errors import UserError
+
+
+def read_as_of(
+    format_: str | None,
+    separator: str | None,
+    columns: str | None,
+    missing: Sequence[str] | None,
+    encoding: str | None,
+    others: Sequence[str] | None,
+    *,
+    header: bool,
+) -> dict[str, Any]:
+    r"""Returns the keys of `data.source` that options give.
+
+    Example:
+        >>> read_as_of("csv", r"\t", "fare, tips", None, None, ["quoting=false"], header=False)
+        {'format': 'csv', 'separator': '\t', 'columns': ('fare', 'tips'), 'quoting': False}
+
+    Args:
+        format_: of the input.
+        separator: one character; a backslash and t are a tab.
+        columns: names with commas between them, for a file without a header line.
+        missing: texts that mean missing.
+        encoding: by Python's name.
+        others: KEY=VALUE, the value in YAML.
+        header: whether the file has a header line; contradicts `columns`.
+
+    Raises:
+        UserError: An option cannot be understood.
+    """
+    if header and columns is not None:
+        raise UserError("--header reads the names of the columns from the file, --columns gives them; drop one.")
+    given = {
+        "format": format_,
+        "separator": "\t" if separator == r"\t" else separator,
+        "columns": None if columns is None else tuple(name.strip() for name in columns.split(",")),
+        "missing": None if missing is None else tuple(missing),
+        "encoding": encoding,
+    }
+    read_as: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    if header:
+        read_as["columns"] = None
+    for written in others or ():
+        key, equals, value = written.partition("=")
+        if not (equals and key.strip()):
+            raise UserError(f"--source {written!r}: expected KEY=VALUE, such as --source quoting=false.")
+        try:
+            read_as[key.strip()] = YAML(typ="safe", pure=True).load(value)
+        except YAMLError as error:
+            raise UserError(f"--source {written!r}: the value is not YAML: {error}") from error
+    return read_as

@@ -1,0 +1,127 @@
+"""Writes tables to CSV, JSON lines and Parquet files, batch by batch."""
+
+import csv
+import io
+import json
+import math
+import os
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from fullpass.preprocessing.errors import UserError
+
+FORMATS = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+"""Suffix -> format."""
+
+
+def format_to_write(path: str, given: str | None = None) -> str:
+    """Returns the format of a file to write: `given`, or what its suffix says.
+
+    Raises:
+        UserError: The suffix is none of FORMATS.
+    """
+    suffix = Path(path).suffix.lower()
+    if given is None and suffix not in FORMATS:
+        raise UserError(
+            f"{path}: cannot tell the format from {suffix or 'a name without a suffix'!r}. "
+            f"Name it {', '.join(FORMATS)}, or give the format."
+        )
+    return given or FORMATS[suffix]
+
+
+def write_tables(path: str, file_format: str, tables: Iterator[pa.Table]) -> None:
+    """Writes tables, one after the other, to a file that is there only once it is whole.
+
+    Args:
+        path: of the file; replaced if it exists.
+        file_format: csv, tsv, jsonl or parquet.
+        tables: the first decides the columns, and in Parquet their types.
+
+    Raises:
+        UserError: A later table does not fit the first.
+    """
+    write = {"parquet": _write_parquet, "jsonl": _write_json_lines, "tsv": _write_tsv, "csv": _write_csv}[file_format]
+    pending = f"{path}.tmp"
+    try:
+        with open(pending, "wb") as file:
+            write(file, tables)
+        os.replace(pending, path)
+    finally:
+        if os.path.exists(pending):
+            os.unlink(pending)
+
+
+def to_json(row: dict[str, Any]) -> str:
+    """Returns a row as one line of JSON; dates and bytes as text, NaN as null."""
+    return json.dumps({name: _plain(value) for name, value in row.items()}, ensure_ascii=False, default=str)
+
+
+def _write_csv(file: BinaryIO, tables: Iterator[pa.Table], separator: str = ",") -> None:
+    with io.TextIOWrapper(file, "utf-8", newline="") as text:
+        writer = csv.writer(text, delimiter=separator, lineterminator="\n")
+        names: list[str] = []
+        for table in tables:
+            if not names:
+                names = table.column_names
+                writer.writerow(names)
+            columns = [[_cell(value) for value in table[name].to_pylist()] for name in _same(names, table)]
+            writer.writerows(zip(*columns, strict=True))
+
+
+def _write_tsv(file: BinaryIO, tables: Iterator[pa.Table]) -> None:
+    _write_csv(file, tables, "\t")
+
+
+def _write_json_lines(file: BinaryIO, tables: Iterator[pa.Table]) -> None:
+    for table in tables:
+        file.write("".join(to_json(row) + "\n" for row in table.to_pylist()).encode())
+
+
+def _write_parquet(file: BinaryIO, tables: Iterator[pa.Table]) -> None:
+    first = next(tables)
+    # A column that is missing throughout has no type yet.
+    schema = pa.schema([f.with_type(pa.string()) if pa.types.is_null(f.type) else f for f in first.schema])
+    with pa.parquet.ParquetWriter(file, schema) as writer:
+        for table in chain([first], tables):
+            writer.write_table(_cast(table.select(_same(schema.names, table)), schema))
+
+
+def _same(names: list[str], table: pa.Table) -> list[str]:
+    if set(names) != set(table.column_names):
+        odd = ", ".join(sorted(set(names) ^ set(table.column_names)))
+        raise UserError(f"not every row has the columns {odd}. Write JSON lines (.jsonl), where rows may differ.")
+    return names
+
+
+def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    try:
+        return table.cast(schema)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise UserError(f"a column changes its type within the input: {error}. Write JSON lines (.jsonl).") from error
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return to_json({"": value})[5:-1] if isinstance(value, list | dict) else value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

@@ -1,0 +1,1 @@
+"""Pushes models as numbered versions with their lineage, and finds the last blessed one."""

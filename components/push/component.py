@@ -1,0 +1,87 @@
+"""The Pusher component: a blessed model becomes the newest version, whole or not at all."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tfx import types
+from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
+from tfx.dsl.component.experimental.decorators import component
+from tfx.types import standard_artifacts
+from tfx.utils import path_utils
+
+from fullpass.components.artifacts import ParityReport, ServingReport, SpanComparison
+from fullpass.components.evaluation.config import EvaluationConfig
+from fullpass.components.push.model_lineage import GATES, ModelArtifacts, RecordedArtifact, facts_in_export, lineage_of
+from fullpass.components.push.push import push
+
+
+@component
+def Pusher(
+    examples: InputArtifact[list[standard_artifacts.Examples]],
+    transform_graph: InputArtifact[standard_artifacts.TransformGraph],
+    comparison: InputArtifact[SpanComparison],
+    model: InputArtifact[standard_artifacts.Model],
+    evaluation: InputArtifact[standard_artifacts.ModelEvaluation],
+    blessing: InputArtifact[standard_artifacts.ModelBlessing],
+    parity: InputArtifact[ParityReport],
+    serving: InputArtifact[ServingReport],
+    pushed_model: OutputArtifact[standard_artifacts.PushedModel],
+    target: Parameter[str],
+    keep: Parameter[int],
+    evaluated: Parameter[str],
+) -> None:
+    """Pushes the model if it was blessed, passed Parity and answered in ServingCheck.
+
+    `pushed_model` carries `pushed` (0 or 1), `pushed_version` and `pushed_destination`. Parity and ServingCheck fail
+    the run themselves; their reports are inputs so that the push waits for them. The pushed copy holds its lineage in
+    `fullpass.json`. `evaluated` is the JSON of the section `evaluation`, which names the metrics.
+    """
+    if not blessing.get_int_custom_property("blessed"):
+        pushed_model.set_int_custom_property("pushed", 0)
+        return
+    inputs = {
+        "examples": examples,
+        "transform_graph": [transform_graph],
+        "comparison": [comparison],
+        "model": [model],
+        "evaluation": [evaluation],
+        "blessing": [blessing],
+        "parity": [parity],
+        "serving": [serving],
+    }
+    push_model(inputs, pushed_model, target, keep=keep, config=EvaluationConfig.model_validate_json(evaluated))
+
+
+def push_model(
+    inputs: Mapping[str, Sequence[types.Artifact]],
+    pushed_model: types.Artifact,
+    target: str,
+    *,
+    keep: int,
+    config: EvaluationConfig,
+) -> None:
+    """Pushes a model that was blessed, by the Evaluator or by a person, and describes `pushed_model`.
+
+    Args:
+        inputs: The input artifacts of the Pusher, by name.
+        pushed_model: The output artifact, whose properties are set.
+        target: The folder that a model server watches.
+        keep: How many versions to keep.
+        config: Section `evaluation`, which names the metrics.
+    """
+    found = {name: RecordedArtifact.of(artifacts[0].mlmd_artifact) for name, artifacts in inputs.items()}
+    origins = ModelArtifacts(
+        model=found["model"],
+        examples=[RecordedArtifact.of(span.mlmd_artifact) for span in inputs["examples"]],
+        transform_graph=found["transform_graph"],
+        evaluation=found["evaluation"],
+        blessing=found["blessing"],
+        gates={node: found[name] for name, node in GATES.items() if name in found},
+    )
+    lineage = lineage_of(origins, facts_in_export(origins.model.uri), config)
+    export = Path(path_utils.serving_model_path(origins.model.uri))
+    result = push(export, Path(target), keep=keep, origin=origins.model.address, lineage=lineage)
+    pushed_model.set_int_custom_property("pushed", 1)
+    pushed_model.set_int_custom_property("created", int(result.created))
+    pushed_model.set_string_custom_property("pushed_version", str(result.version))
+    pushed_model.set_string_custom_property("pushed_destination", str(Path(target) / str(result.version)))

@@ -1,0 +1,155 @@
+"""What made a model: spans, configuration, code, transform graph, metrics, gates and blessing, as one JSON object.
+
+The Trainer writes the run, the configuration and the code into the export; a push adds the spans, metrics and verdicts.
+So the lineage of a model can be read without the pipeline that made it.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ml_metadata import proto
+
+from fullpass.components.artifact_files import names_under, read_bytes
+from fullpass.components.data_gate.config import COMPARISON_FILE
+from fullpass.components.evaluation.config import EvaluationConfig
+from fullpass.components.evaluation.evaluation_verdict import Verdict, read_verdict
+from fullpass.components.mlmd_values import ADDRESS, properties_of
+from fullpass.components.push.model_facts import export_description
+from fullpass.components.push.push import LINEAGE
+from fullpass.preprocessing.secrets.redact import redact_tree
+
+EVALUATOR = "Evaluator"
+GATES = {"comparison": "DataGate", "parity": "Parity", "serving": "ServingCheck"}
+"""Input of the Pusher -> the gate that wrote it."""
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RecordedArtifact:
+    """An artifact. uri: where this process reads it. address: where others find it. properties: as recorded."""
+
+    uri: str
+    address: str
+    properties: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, record: proto.Artifact) -> "RecordedArtifact":
+        """Returns an artifact as ML Metadata records it."""
+        properties = properties_of(record)
+        return cls(record.uri, properties.pop(ADDRESS, record.uri), properties)
+
+
+@dataclass(frozen=True)
+class ModelArtifacts:
+    """A model, its inputs and its verdicts; None where an artifact does not exist (yet).
+
+    Attributes:
+        model: The Trainer's output.
+        examples: The raw examples, one artifact per span.
+        transform_graph: The transform graph that the model contains.
+        evaluation: The metrics of the model.
+        blessing: The verdict of the Evaluator, or of a person.
+        gates: The outputs of the other gates, by node id.
+    """
+
+    model: RecordedArtifact
+    examples: Sequence[RecordedArtifact]
+    transform_graph: RecordedArtifact | None
+    evaluation: RecordedArtifact | None = None
+    blessing: RecordedArtifact | None = None
+    gates: Mapping[str, RecordedArtifact] = field(default_factory=dict)
+
+
+def lineage_of(origins: ModelArtifacts, facts: Mapping[str, Any], config: EvaluationConfig) -> Json:
+    """Returns the lineage of a model.
+
+    Args:
+        origins: The model's artifacts, whose files are read.
+        facts: `run`, `config` and `code` of the run that trained it, as far as they are known.
+        config: Section `evaluation`, which names the metrics.
+    """
+    verdict = None
+    if origins.evaluation is not None and origins.blessing is not None:
+        blessed = bool(origins.blessing.properties.get("blessed"))
+        verdict = read_verdict(origins.evaluation.uri, config, blessed=blessed)
+    return {
+        "model": origins.model.address,
+        "run": facts.get("run"),
+        "config": redact_tree(facts.get("config")),
+        "code": facts.get("code"),
+        "spans": [_span_facts(examples) for examples in sorted(origins.examples, key=_span_number)],
+        "transform_graph": _graph_facts(origins.transform_graph),
+        **_evaluation_facts(verdict, origins.blessing),
+        "gates": {node: _gate_facts(gate) for node, gate in sorted(origins.gates.items())},
+    }
+
+
+def facts_in_export(model_uri: str) -> Json:
+    """Returns the facts about the run that the Trainer wrote into the export; empty where there are none."""
+    return (export_description(model_uri) or {}).get(LINEAGE, {})
+
+
+def _span_number(examples: RecordedArtifact) -> int:
+    return int(examples.properties.get("span", 0))
+
+
+def _span_facts(examples: RecordedArtifact) -> Json:
+    properties = examples.properties
+    splits = json.loads(str(properties.get("split_names") or "[]"))
+    return {
+        "span": properties.get("label") or None,
+        "number": _span_number(examples),
+        "version": int(properties.get("version", 0)),
+        "fingerprint": properties.get("fingerprint"),
+        "rows_read": int(properties.get("rows_read", 0)),
+        "rows_quarantined": int(properties.get("rows_quarantined", 0)),
+        "rows": {split: int(properties.get(f"rows_{split}", 0)) for split in splits},
+    }
+
+
+def _graph_facts(graph: RecordedArtifact | None) -> Json | None:
+    return None if graph is None else {"uri": graph.address, "digest": folder_digest(f"{graph.uri}/transform_fn")}
+
+
+def folder_digest(folder: str) -> str | None:
+    """Returns 16 hex digits that identify the names and the content of a folder's files; None if it is gone."""
+    digest = hashlib.sha256()
+    names = names_under(folder)
+    for name in names:
+        content = read_bytes(os.path.join(folder, name)) or b""
+        digest.update(f"{name}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()[:16] if names else None
+
+
+def _evaluation_facts(verdict: Verdict | None, blessing: RecordedArtifact | None) -> Json:
+    if verdict is None or blessing is None:
+        return {"metrics": {}, "examples_evaluated": None, "baseline": None, "blessing": None}
+    properties = blessing.properties
+    against = properties.get("baseline_model")
+    baseline = {m.metric: m.baseline for m in verdict.metrics if m.baseline is not None}
+    forced = {name: properties[name] for name in ("by", "why", "at", "refused_for") if name in properties}
+    return {
+        "metrics": {m.metric: m.value for m in verdict.metrics},
+        "examples_evaluated": verdict.examples,
+        "baseline": {"model": against, "metrics": baseline} if against else None,
+        "blessing": {"blessed": verdict.blessed, "by": EVALUATOR, **forced, "reasons": list(verdict.reasons)},
+    }
+
+
+def _gate_facts(gate: RecordedArtifact) -> Json:
+    """Returns the properties that a gate recorded, without those of TFX, and the findings of the data gate."""
+    recorded = {name: value for name, value in sorted(gate.properties.items()) if name not in _TFX_PROPERTIES}
+    comparison = read_bytes(f"{gate.uri}/{COMPARISON_FILE}")
+    if comparison is None:
+        return recorded
+    findings = json.loads(comparison)["findings"]
+    return recorded | {"found": [f"{finding['policy']}: {finding['text']}" for finding in findings]}
+
+
+_TFX_PROPERTIES = frozenset({"name", "producer_component", "pipeline_name", "state", "tfx_version", "is_external"})

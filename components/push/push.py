@@ -1,0 +1,253 @@
+"""Pushes models as numbered versions of one folder, of which the highest is served, and rolls them back.
+
+    serving/1760000000/              a version, named by the second in which it was pushed
+    serving/1760086400/              the highest, which TF Serving serves
+    serving/rolled_back-1760172800/  put aside by a rollback: without a number, so that a server does not see it
+    serving/current -> 1760086400    a link with a fixed name
+
+TF Serving's default policy is to serve the highest of the folders whose names are numbers. So a push and a rollback are
+each a rename, after which `current` is set. After a crash between the two, the next push or rollback sets it.
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fullpass.components import own_files
+from fullpass.preprocessing import state_file
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.secrets.redact import redact_tree
+
+_ROLLED_BACK = "rolled_back-"
+_PENDING = ".pending-"
+_REMOVED = ".removed-"
+_LOCK = ".lock"
+_NUMBER = re.compile("[0-9]{1,18}")
+_DAMAGED = (
+    "Put it back from a copy of the model, or remove the folder of this version: `fullpass run --fresh` trains and "
+    "pushes anew."
+)
+CURRENT = "current"
+"""Link to the served version."""
+ORIGIN = Path("assets.extra") / "origin.json"
+"""File of every pushed version that names the model artifact it is a copy of."""
+DESCRIPTION = Path("assets.extra") / "fullpass.json"
+"""File of every export that describes its inputs and outputs and, under LINEAGE, what made it."""
+LINEAGE = "lineage"
+
+
+@dataclass(frozen=True)
+class _Origin:
+    model: str
+    version: int
+
+
+@dataclass(frozen=True)
+class PushResult:
+    """The result of a push. created: False if the model had been pushed before. removed: the versions dropped."""
+
+    version: int
+    created: bool
+    removed: tuple[int, ...]
+
+
+def versions(target: Path) -> list[int]:
+    """Returns the versions a model server sees, oldest first."""
+    if not target.is_dir():
+        return []
+    return sorted(int(entry.name) for entry in target.iterdir() if _NUMBER.fullmatch(entry.name) and entry.is_dir())
+
+
+def rolled_back(target: Path) -> list[int]:
+    """Returns the versions taken out of service by `rollback`, oldest first."""
+    if not target.is_dir():
+        return []
+    named = (entry.name.removeprefix(_ROLLED_BACK) for entry in target.iterdir() if entry.name.startswith(_ROLLED_BACK))
+    return sorted(int(name) for name in named if _NUMBER.fullmatch(name))
+
+
+def rolled_back_origins(target: Path) -> set[str]:
+    """Returns the addresses of the models whose versions were taken out of service by `rollback`."""
+    origins = (origin_of(folder_of(target, version)) for version in rolled_back(target))
+    return {origin for origin in origins if origin is not None}
+
+
+def served_version(target: Path) -> int | None:
+    """Returns the version that a model server watching `target` serves: the highest."""
+    present = versions(target)
+    return present[-1] if present else None
+
+
+def push(model: Path, target: Path, *, keep: int, origin: str, lineage: Mapping[str, Any] | None = None) -> PushResult:
+    """Copies a SavedModel into `target` as a new version, by its time in seconds, and drops old versions.
+
+    A reader never sees half a model: it is copied under a hidden name and renamed. A model that was pushed before
+    (same `origin`), even if it has been rolled back since, is not pushed again.
+
+    Args:
+        model: The folder of the SavedModel.
+        target: The folder that a model server watches.
+        keep: How many versions to keep, the new one included.
+        origin: The address of the model's artifact, which identifies it.
+        lineage: The lineage to write into `fullpass.json` (components/push/model_lineage.py).
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    with _locked(target):
+        for version in versions(target) + rolled_back(target):
+            if origin_of(folder_of(target, version)) == origin:
+                return PushResult(version, created=False, removed=())
+        version = max(int(time.time()), *(v + 1 for v in versions(target) + rolled_back(target)), 1)
+        pending = target / f"{_PENDING}{version}"
+        shutil.copytree(model, pending)
+        (pending / ORIGIN).parent.mkdir(exist_ok=True)
+        state_file.write(pending / ORIGIN, {"model": origin, "version": version})
+        if lineage is not None:
+            described = description(pending) | {LINEAGE: dict(lineage)}
+            state_file.write(pending / DESCRIPTION, redact_tree(described), indent=2)
+        pending.rename(target / str(version))
+        return PushResult(version, created=True, removed=_drop_old(target, keep))
+
+
+def _drop_old(target: Path, keep: int) -> tuple[int, ...]:
+    """Removes all but the newest versions, and older ones that were put aside; returns the versions removed."""
+    present = versions(target)
+    oldest = present[-keep:][0]
+    old = [version for version in [*present, *rolled_back(target)] if version < oldest]
+    for version in old:
+        hidden = target / f"{_REMOVED}{version}"
+        folder_of(target, version).rename(hidden)
+        shutil.rmtree(hidden)
+    return tuple(sorted(old))
+
+
+def folder_of(target: Path, version: int) -> Path:
+    """Returns the folder of a version, served or put aside."""
+    served = target / str(version)
+    return served if served.is_dir() else target / f"{_ROLLED_BACK}{version}"
+
+
+def description(export: Path) -> dict[str, Any]:
+    """Returns the `fullpass.json` of an export; empty where there is none.
+
+    Raises:
+        DamagedState: It is damaged.
+    """
+    try:
+        return state_file.read(export / DESCRIPTION, _DAMAGED)
+    except FileNotFoundError:
+        return {}
+
+
+def origin_of(version: Path) -> str | None:
+    """Returns the address of the model that a version is a copy of; None if its folder does not name it.
+
+    Where `origin.json` is gone or damaged, the lineage of the model says it too.
+
+    Raises:
+        DamagedState: Both are damaged.
+    """
+    try:
+        return recorded_origin(version) or (description(version).get(LINEAGE) or {}).get("model")
+    except state_file.DamagedState:
+        origin = (description(version).get(LINEAGE) or {}).get("model")
+        if origin is None:
+            raise
+        return origin
+
+
+def recorded_origin(version: Path) -> str | None:
+    """Returns the address that `origin.json` of a version holds; None if there is no such file.
+
+    Raises:
+        DamagedState: It is damaged.
+    """
+    try:
+        return state_file.read_as(_Origin, version / ORIGIN, _DAMAGED).model
+    except FileNotFoundError:
+        return None
+
+
+@contextlib.contextmanager
+def _locked(target: Path) -> Iterator[None]:
+    """Locks out other pushes and rollbacks, removes what killed ones left, and sets `current` at the end."""
+    lock = own_files.open_lock(target / _LOCK)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _refuse_strays(target)
+        for name in (_PENDING, _REMOVED):
+            for left in own_files.entries(target.resolve(), f"{name}*"):
+                own_files.remove(left)
+        try:
+            yield
+        finally:
+            _update_current(target)
+    finally:
+        os.close(lock)
+
+
+def _refuse_strays(target: Path) -> None:
+    """Refuses a folder with a folder that a model server takes for a version and that holds no model."""
+    for version in versions(target):
+        folder = target / str(version)
+        if not any((folder / file).is_file() for file in ("saved_model.pb", ORIGIN)):
+            raise UserError(
+                f"{folder} holds no model (saved_model.pb), but a model server takes it for version {version}. Remove "
+                "it, or give it a name that is no number."
+            )
+
+
+def _update_current(target: Path) -> None:
+    """Lets `current` link to the served version, except on file systems without links."""
+    served = served_version(target)
+    link, pending = target / CURRENT, target / f".{CURRENT}"
+    if served is None:
+        link.unlink(missing_ok=True)
+        return
+    with contextlib.suppress(OSError):
+        pending.unlink(missing_ok=True)
+        pending.symlink_to(str(served))
+        os.replace(pending, link)
+
+
+def rollback(target: Path, to: int | None = None) -> int:
+    """Makes an earlier version the served one; returns it.
+
+    Newer versions are renamed, not deleted, so `to` can also bring one of them back.
+
+    Args:
+        target: The folder that a model server watches.
+        to: The version to serve; None is the one before the served one.
+
+    Raises:
+        UserError: There is no such version.
+    """
+    if not target.is_dir():
+        raise UserError(f"{target}: no such folder; nothing has been pushed there.")
+    with _locked(target):
+        present, put_aside = versions(target), rolled_back(target)
+        if to is None:
+            if len(present) < 2:
+                raise UserError(
+                    f"{target}: no earlier version to go back to. Versions: {_version_list(present, put_aside)}."
+                )
+            to = present[-2]
+        if to not in present and to not in put_aside:
+            raise UserError(f"{target}: no version {to}. Versions: {_version_list(present, put_aside)}.")
+        if to in put_aside:
+            (target / f"{_ROLLED_BACK}{to}").rename(target / str(to))
+        # In ascending order: a server that looks meanwhile sees the old version or the wanted one, and no other.
+        for newer in (v for v in present if v > to):
+            (target / str(newer)).rename(target / f"{_ROLLED_BACK}{newer}")
+        return to
+
+
+def _version_list(present: list[int], put_aside: list[int]) -> str:
+    listed = [str(v) for v in present] + [f"{v} (rolled back)" for v in put_aside]
+    return ", ".join(listed) or "none"

@@ -1,0 +1,51 @@
+"""The facts of each raw column that the report shows, from TFDV's statistics."""
+
+from dataclasses import dataclass
+
+from tensorflow_metadata.proto.v0 import statistics_pb2
+
+_TOP = 3
+_KINDS = statistics_pb2.FeatureNameStatistics.Type
+
+
+@dataclass(frozen=True)
+class Column:
+    """A raw column. missing: share of rows without a value. bars: counts of buckets, or of the most common values."""
+
+    name: str
+    kind: str
+    missing: float
+    text: str
+    bars: tuple[float, ...]
+
+
+def read_columns(statistics: statistics_pb2.DatasetFeatureStatisticsList) -> tuple[Column, ...]:
+    """Returns the columns of the first dataset, sorted by name."""
+    data = statistics.datasets[0]
+    columns = [_column(feature, int(data.num_examples)) for feature in data.features]
+    return tuple(sorted(columns, key=lambda column: column.name))
+
+
+def _column(feature: statistics_pb2.FeatureNameStatistics, rows: int) -> Column:
+    name = ".".join(feature.path.step) or feature.name
+    is_number = feature.WhichOneof("stats") == "num_stats"
+    common = (feature.num_stats if is_number else feature.string_stats).common_stats
+    missing = 1 - common.num_non_missing / rows if rows else 0.0
+    if not common.num_non_missing:
+        return Column(name, _KINDS.Name(feature.type).lower(), missing, "no value", ())
+    if is_number:
+        return Column(name, "number", missing, *_numbers(feature.num_stats))
+    return Column(name, "text", missing, *_texts(feature.string_stats))
+
+
+def _numbers(stats: statistics_pb2.NumericStatistics) -> tuple[str, tuple[float, ...]]:
+    text = f"{stats.min:g} to {stats.max:g}, mean {stats.mean:.4g}, median {stats.median:.4g}"
+    standard = next((h for h in stats.histograms if h.type == statistics_pb2.Histogram.STANDARD), None)
+    return text, tuple(bucket.sample_count for bucket in standard.buckets) if standard else ()
+
+
+def _texts(stats: statistics_pb2.StringStatistics) -> tuple[str, tuple[float, ...]]:
+    total = stats.common_stats.tot_num_values or stats.common_stats.num_non_missing
+    top = ", ".join(f"{value.value} ({value.frequency / total:.0%})" for value in stats.top_values[:_TOP])
+    text = f"{stats.unique:,} values" + (f": {top}" if top else "")
+    return text, tuple(bucket.sample_count for bucket in stats.rank_histogram.buckets[:20])

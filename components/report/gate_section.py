@@ -1,0 +1,67 @@
+"""The section of the data gate: what was compared, the findings, and the series that changed most."""
+
+import math
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from fullpass.components.data_gate.divergence import MISSING
+from fullpass.components.data_gate.gate_verdict import Compared, Verdict
+from fullpass.components.report.charts import paired_bars
+
+_SHOWN_BINS = 12
+
+
+@dataclass(frozen=True)
+class Moved:
+    """One of the series that changed most. text: its divergences and their limits."""
+
+    series: str
+    against: str
+    text: str
+    chart: Markup
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The facts of the section. compared: names both sides. moved: the series that changed most, the worst first."""
+
+    verdict: Verdict
+    compared: str
+    moved: tuple[Moved, ...]
+
+
+def gate_section(verdict: Verdict) -> Gate:
+    """Returns the facts that the page shows of a verdict."""
+    against = " and ".join(filter(None, (verdict.previous, verdict.window)))
+    compared = f"{verdict.span}, {verdict.rows:,} rows" + (f", compared with {against}." if against else ".")
+    return Gate(verdict, compared, tuple(_moved(one) for one in verdict.worst))
+
+
+def _moved(one: Compared) -> Moved:
+    d = one.divergence
+    text = (
+        f"Jensen-Shannon {d.js:.3f} (limit {one.js_limit:g}, chance {d.js_chance:.3f}), "
+        f"L-infinity {d.linf:.3f} (limit {one.linf_limit:g}, chance {d.linf_chance:.3f})"
+    )
+    if d.unseen:
+        text += f"; {d.unseen:.1%} of rows have values that were not there before"
+    names, before, now = _bins(one)
+    label = f"{one.series}: shares before and now"
+    return Moved(one.series, one.against, text, paired_bars(names, before, now, label=label))
+
+
+def _bins(one: Compared) -> tuple[list[str], list[float], list[float]]:
+    """Returns the bins that changed most, in their order, and one bin for all others."""
+    d = one.divergence
+    every = range(len(d.bins))
+    moved = sorted(every, key=lambda i: (d.bins[i] != MISSING, -abs(d.now[i] - d.before[i])))
+    shown = sorted(moved[:_SHOWN_BINS], key=lambda i: (float(d.bins[i]) if d.bins[i].isdigit() else math.inf, i))
+    names = [d.bins[i] for i in shown]
+    before, now = [d.before[i] for i in shown], [d.now[i] for i in shown]
+    rest = [i for i in every if i not in shown]
+    if rest:
+        names.append(f"{len(rest)} others")
+        before.append(sum(d.before[i] for i in rest))
+        now.append(sum(d.now[i] for i in rest))
+    return names, before, now

@@ -1,0 +1,181 @@
+"""The facts of the report, read from the artifacts of a run."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+from tfx import types
+from tfx.dsl.io import fileio
+from tfx.types import artifact_utils
+
+from fullpass.components.artifact_files import read_json
+from fullpass.components.data_gate.gate_verdict import read_verdict as read_verdict_of_data
+from fullpass.components.evaluation.config import EvaluationConfig
+from fullpass.components.evaluation.evaluation_verdict import Verdict, read_verdict
+from fullpass.components.ingest.writing.manifest import QUARANTINE, read_manifest
+from fullpass.components.push.model_lineage import RecordedArtifact
+from fullpass.components.report.charts import bar_chart, histogram, line_chart
+from fullpass.components.report.column_statistics import Column, read_columns
+from fullpass.components.report.gate_section import Gate, gate_section
+from fullpass.trainer.export.run_provenance import TRAINING_FILE
+
+Facts = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class ShownColumn:
+    """A raw column and its distribution in train."""
+
+    column: Column
+    chart: Markup
+
+
+@dataclass(frozen=True)
+class Data:
+    """The data that was read. facts: name and figure. notes: need attention. schema: text of SchemaComparison."""
+
+    facts: Facts
+    notes: tuple[str, ...]
+    columns: tuple[ShownColumn, ...]
+    schema: str
+
+
+@dataclass(frozen=True)
+class Training:
+    """The training. facts: name and figure. curves, step, seconds: charts."""
+
+    facts: Facts
+    curves: Markup
+    step: Markup
+    seconds: Markup
+
+
+@dataclass(frozen=True)
+class Parity:
+    """The result of Parity. rows: rows compared. compared: number of comparisons. mismatches: rows that differ."""
+
+    rows: int
+    compared: int
+    mismatches: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """The facts of the whole page. pushed_to: path of the pushed model; empty if it was not pushed."""
+
+    name: str
+    verdict: Verdict
+    training: Training
+    parity: Parity
+    serving: str
+    gate: Gate
+    data: Data
+    pushed_to: str
+
+
+def read_run(
+    *,
+    name: str,
+    examples: Sequence[types.Artifact],
+    statistics: types.Artifact,
+    comparison: types.Artifact,
+    spans: types.Artifact,
+    model_run: types.Artifact,
+    parity: types.Artifact,
+    evaluation: types.Artifact,
+    blessing: types.Artifact,
+    serving: types.Artifact,
+    pushed: types.Artifact,
+    config: EvaluationConfig,
+) -> Run:
+    """Returns the facts of a run, each read from the artifact that holds it."""
+    blessed = bool(blessing.get_int_custom_property("blessed"))
+    return Run(
+        name=name,
+        verdict=read_verdict(evaluation.uri, config, blessed=blessed),
+        training=training(read_json(f"{model_run.uri}/{TRAINING_FILE}")),
+        parity=_parity(read_json(f"{parity.uri}/parity.json")),
+        serving=_serving(read_json(f"{serving.uri}/serving.json")),
+        gate=gate_section(read_verdict_of_data(read_json(f"{spans.uri}/{spans.FILE}"))),
+        data=_data(examples, statistics, comparison),
+        pushed_to=pushed.get_string_custom_property("pushed_destination")
+        if pushed.get_int_custom_property("pushed")
+        else "",
+    )
+
+
+def training(record: Mapping[str, Any]) -> Training:
+    """Returns the facts and charts of `training.json`."""
+    counts = {split: f"{rows:,}" for split, rows in record["rows"].items()}
+    facts = [
+        ("examples", ", ".join(f"{split} {rows}" for split, rows in counts.items())),
+        ("epochs", f"{record['epochs']}, the best {record['best_epoch']}"),
+        ("batch size", f"{record['batch_size']:,}, {record['steps_per_epoch']:,} steps an epoch"),
+        ("parameters", f"{record['parameters']:,}"),
+        ("speed", f"{record['examples_per_second']:,} examples/s on {record['devices']}, {record['precision']}"),
+        ("input", f"awaited in {record['input_wait']:.0%} of the time; the train split is {record['input']['train']}"),
+    ]
+    waited = record["step_ms"] * record["input_wait"]
+    step = {"waiting for input": waited, "the update itself": record["step_ms"] - waited}
+    if record["classes"]:
+        facts.append(("classes", "; ".join(f"{name}: {rows:,}" for name, rows in record["classes"].items())))
+    losses = {name: record["history"][name] for name in ("loss", "val_loss") if record["history"].get(name)}
+    return Training(
+        facts=tuple(facts),
+        curves=line_chart(losses, label="loss per epoch"),
+        step=bar_chart(step, unit="ms", label="milliseconds of a training step"),
+        seconds=bar_chart(record["seconds"], unit="s", label="seconds spent in training"),
+    )
+
+
+def _parity(compared: Sequence[Mapping[str, Any]]) -> Parity:
+    return Parity(
+        rows=max(int(one["rows"]) for one in compared),
+        compared=len(compared),
+        mismatches=sum(int(one["mismatches"]) for one in compared),
+    )
+
+
+def _serving(facts: Mapping[str, Any]) -> str:
+    one, slow, batch = facts["latency_ms"], facts["latency_p99_ms"], facts["batch_ms"]
+    return (
+        f"The export answered in a fresh process that has TensorFlow {facts['tensorflow']} alone: {one:.2f} ms for one "
+        f"row (99 of 100 within {slow:.2f} ms), {batch:.1f} ms for {facts['batch_rows']:,} rows, "
+        f"{facts['load_seconds']:.1f} s to load."
+    )
+
+
+def _data(examples: Sequence[types.Artifact], statistics: types.Artifact, comparison: types.Artifact) -> Data:
+    manifests = [read_manifest(artifact.uri) for artifact in examples]
+    written: dict[str, int] = {}
+    reasons: dict[str, int] = {}
+    for manifest in manifests:
+        for counts, more in ((written, manifest.written), (reasons, manifest.quarantined)):
+            for key, rows in more.items():
+                counts[key] = counts.get(key, 0) + rows
+    facts = (
+        ("files", f"{sum(len(manifest.files) for manifest in manifests):,}"),
+        ("rows read", f"{sum(manifest.read for manifest in manifests):,}"),
+        ("written", ", ".join(f"{split} {rows:,}" for split, rows in written.items())),
+        ("quarantined", f"{sum(reasons.values()):,}"),
+    )
+    notes = [f"{rows:,} rows quarantined: {reason}" for reason, rows in sorted(reasons.items(), key=lambda r: -r[1])]
+    quarantined = [artifact for artifact, m in zip(examples, manifests, strict=True) if m.quarantined]
+    notes += [f"their text: {path}" for path in quarantines(quarantined)]
+    notes += [f"{overlap.words}." for manifest in manifests for overlap in manifest.overlaps if overlap.rows]
+    with fileio.open(f"{comparison.uri}/comparison.txt") as file:
+        return Data(facts, tuple(notes), _columns(statistics), file.read())
+
+
+def _columns(statistics: types.Artifact) -> tuple[ShownColumn, ...]:
+    import tensorflow_data_validation as tfdv
+
+    folder = artifact_utils.get_split_uri([statistics], "train")
+    columns = read_columns(tfdv.load_stats_binary(f"{folder}/FeatureStats.pb"))
+    return tuple(ShownColumn(c, histogram(c.bars, label=f"distribution of {c.name}")) for c in columns)
+
+
+def quarantines(examples: Sequence[types.Artifact]) -> list[str]:
+    """Returns the paths of the quarantined rows; of examples in an object store, their address there."""
+    return [f"{RecordedArtifact.of(artifact.mlmd_artifact).address}/{QUARANTINE}" for artifact in examples]

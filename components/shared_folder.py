@@ -1,0 +1,69 @@
+"""A folder of small files shared between runs, on this machine or at any address that fsspec supports."""
+
+import os
+from pathlib import Path, PurePosixPath
+
+from fullpass.components.ingest.sources.storage import is_address, local_path
+from fullpass.preprocessing.errors import UserError, blame
+
+_PENDING = ".part"
+
+
+class Folder:
+    """Files by name, with `/` between subfolders. Writes are atomic."""
+
+    def __init__(self, path: str) -> None:
+        """Takes a path, or an address such as s3://bucket/folder.
+
+        Raises:
+            UserError: The driver of the address is not installed.
+        """
+        import fsspec.core  # takes 50 ms
+
+        self.path = local_path(path)
+        self._local = not is_address(self.path)
+        with blame(path):
+            try:
+                self._files, self._root = fsspec.core.url_to_fs(self.path)
+            except ImportError as error:
+                raise UserError(f"its driver is not installed: {error}.") from error
+
+    def names(self, inside: str = "") -> list[str]:
+        """Returns the sorted names of the files in a subfolder, not below it; empty if it does not exist."""
+        folder = f"{self._root}/{inside}".rstrip("/")
+        with blame(self.path):
+            if not self._files.isdir(folder):
+                return []
+            self._files.invalidate_cache(folder)
+            found = self._files.ls(folder, detail=True)
+        names = (PurePosixPath(entry["name"]).name for entry in found if entry["type"] == "file")
+        return sorted(name for name in names if not name.startswith(".") and not name.endswith(_PENDING))
+
+    def read(self, name: str) -> bytes | None:
+        """Returns the content of a file, or None if it does not exist."""
+        with blame(f"{self.path}/{name}"):
+            try:
+                return self._files.cat_file(f"{self._root}/{name}")
+            except FileNotFoundError:
+                return None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Writes a file, replacing an earlier one."""
+        path = f"{self._root}/{name}"
+        with blame(f"{self.path}/{name}"):
+            if not self._local:
+                self._files.pipe_file(path, content)  # one request: an object appears whole
+                return
+            target = Path(path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            temporary = target.with_name(f".{target.name}.{os.getpid()}{_PENDING}")
+            temporary.write_bytes(content)
+            os.replace(temporary, target)
+
+    def remove(self, name: str) -> None:
+        """Removes a file if it exists; another run may have removed it."""
+        with blame(f"{self.path}/{name}"):
+            try:
+                self._files.rm_file(f"{self._root}/{name}")
+            except FileNotFoundError:
+                return

@@ -1,0 +1,1 @@
+"""Statistics of the raw examples, one read for every use."""

@@ -1,0 +1,238 @@
+"""The analysis of the train split, span by span, where states of known spans come from the cache.
+
+A file of a span is one Beam element, and its encoded states are another, whatever the number of analyzers: so a window
+costs what reading its new spans does, and starting Beam's steps costs nothing to speak of.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+
+from fullpass.components.transform.analysis_plan import Analysis
+from fullpass.components.transform.analyzer_cache import AnalyzerCache
+from fullpass.components.transform.read_records import ReadExamples, RecordReader
+from fullpass.preprocessing.analysis.accumulators import Accumulator, EncodedStates
+from fullpass.preprocessing.analysis.analyze import BatchAccumulator, analyze_on_beam, merge_states, write_graph
+from fullpass.preprocessing.analysis.traced_preprocessing import Function, trace
+from fullpass.preprocessing.errors import UserError
+
+_Part = tuple[int, EncodedStates]
+"""Index of a file or a span, and its encoded accumulator states."""
+
+
+@dataclass(frozen=True)
+class TrainSpan:
+    """The train split of one span. label: how people write it. fingerprint: of its records. files: TFRecords."""
+
+    label: str
+    fingerprint: str
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What one phase has to compute.
+
+    known: keys of the states of each span that the cache has. absent: keys of the states that are accumulated, for the
+    spans whose indices are in `missed`. The states themselves stay in the cache until a step needs them: Beam pickles
+    the fields of a step several times. damaged: indices of spans whose file in the cache was damaged.
+    """
+
+    spans: tuple[TrainSpan, ...]
+    cache: AnalyzerCache | None
+    known: tuple[frozenset[bytes], ...]
+    missed: tuple[int, ...]
+    absent: frozenset[bytes]
+    damaged: frozenset[int]
+
+    def read(self, index: int) -> EncodedStates:
+        """Returns the cached states of a span.
+
+        Raises:
+            UserError: The cache has lost them since the plan was made.
+        """
+        keys = self.known[index]
+        if self.cache is None or not keys:
+            return {}
+        states = self.cache.read(self.spans[index].fingerprint)
+        if not keys <= states.keys():
+            raise UserError(
+                f"{self.cache.folder}: the cached statistics of {self.spans[index].label} are gone since this run "
+                "began. Something else removes files there; run again, and the span is analysed anew."
+            )
+        return {key: values for key, values in states.items() if key in keys}
+
+
+def analyze(
+    pipeline: beam.Pipeline,
+    function: Function,
+    spans: Sequence[TrainSpan],
+    cache: AnalyzerCache | None,
+    graph: str,
+    rows: int,
+) -> tuple[beam.PCollection, Analysis]:
+    """Writes the transform graph of the rows of all spans, and fills the cache.
+
+    Args:
+        pipeline: runs it.
+        function: the preprocessing function.
+        spans: the window; a source without spans has the whole train split as its only one.
+        cache: of the pipeline; None analyses every span anew and keeps nothing.
+        graph: folder that the graph is written to.
+        rows: of all spans.
+
+    Returns:
+        The folder, once the graph is in it, and where the statistics come from.
+    """
+    phases = trace(function).phases
+    if phases is None:
+        files = [file for span in spans for file in span.files]
+        train = pipeline | "Train" >> ReadExamples(files, function.schema, "train analysed", rows)
+        analysis = Analysis((), {span.label: "an analyzer needs all of the rows" for span in spans})
+        return analyze_on_beam(train, function, graph), analysis
+    keys = [frozenset(one.key for one in phase) for phase in phases] or [frozenset()]
+    # The states of a later phase depend on constants of the whole window, so none of them is cached.
+    plans = [_plan(spans, None if index else cache, wanted) for index, wanted in enumerate(keys)]
+    merged: list[beam.PCollection] = []
+    for index, plan in enumerate(plans):
+        files_of_spans = [(span, file, path) for span in plan.missed for file, path in enumerate(spans[span].files)]
+        total = rows if len(plan.missed) == len(spans) else None
+        constants = _constants(pipeline, function, plans[:index], merged)
+        merged.append(
+            pipeline
+            | f"Files{index}" >> beam.Create(files_of_spans, reshuffle=False)
+            | f"Accumulate{index}" >> beam.ParDo(_Accumulate(function, plan.absent, total), *constants)
+            | f"BySpan{index}" >> beam.GroupByKey()
+            | f"MergeFiles{index}" >> beam.ParDo(_MergeFiles(function, plan))
+        )
+    written = (
+        pipeline
+        | "Once" >> beam.Create([graph], reshuffle=False)
+        | "WriteGraph" >> beam.ParDo(_WriteGraph(function, plans), *map(beam.pvalue.AsList, merged))
+    )
+    return written, _analysis(plans, keys)
+
+
+def _constants(
+    pipeline: beam.Pipeline, function: Function, plans: Sequence[_Plan], merged: Sequence[beam.PCollection]
+) -> list[beam.pvalue.AsSideInput]:
+    """Returns the constants of all phases before the next one as a side input; the first phase has none."""
+    if not plans:
+        return []
+    once = pipeline | f"Phase{len(plans)}" >> beam.Create([len(plans)], reshuffle=False)
+    made = once | f"Constants{len(plans)}" >> beam.ParDo(_Constants(function, plans), *map(beam.pvalue.AsList, merged))
+    return [beam.pvalue.AsSingleton(made)]
+
+
+def _analysis(plans: Sequence[_Plan], keys: Sequence[frozenset[bytes]]) -> Analysis:
+    """Returns where the statistics come from. plans: one per phase. keys: of the accumulators of each phase."""
+    first, later = plans[0], sum(map(len, keys[1:]))
+    whys = {
+        first.spans[n].label: _why(len(first.known[n]), len(keys[0]), damaged=n in first.damaged) for n in first.missed
+    }
+    for span in first.spans if later else ():
+        whys.setdefault(span.label, f"{later} of {later + len(keys[0])} analyzers use the statistics of others")
+    hit = tuple(span.label for span in first.spans if span.label not in whys) if keys[0] else ()
+    return Analysis(hit, whys)
+
+
+def _plan(spans: Sequence[TrainSpan], cache: AnalyzerCache | None, wanted: frozenset[bytes]) -> _Plan:
+    cached = [cache.read_whether_whole(span.fingerprint) if cache else ({}, True) for span in spans]
+    known = tuple(wanted & states.keys() for states, _ in cached)
+    missed = tuple(n for n, keys in enumerate(known) if keys < wanted)
+    absent = frozenset(key for n in missed for key in wanted - known[n])
+    damaged = frozenset(n for n, (_, whole) in enumerate(cached) if not whole)
+    return _Plan(tuple(spans), cache, known, missed, absent, damaged)
+
+
+def _why(found: int, wanted: int, *, damaged: bool) -> str:
+    if damaged:
+        return f"the cached statistics of {wanted - found} of {wanted} analyzers were damaged"
+    return f"{wanted - found} of {wanted} analyzers are new or changed" if found else "not analysed before"
+
+
+class _Accumulate(beam.DoFn):
+    """(index of the span, index of the file, file) -> index of the span, encoded states of the file."""
+
+    def __init__(self, function: Function, keys: frozenset[bytes], rows: int | None):
+        self._function = function
+        self._keys = keys
+        self._rows = rows
+
+    def setup(self) -> None:
+        self._accumulator: BatchAccumulator | None = None
+        self._reader = RecordReader(self._function.schema, "train analysed", self._rows)
+
+    def process(
+        self,
+        element: tuple[int, int, str],
+        constants: Any = None,  # Beam's own check of types knows no union here
+    ) -> Iterator[tuple[int, _Part]]:
+        span, index, path = element
+        if self._accumulator is None:
+            accumulators = _of(self._function, self._keys)
+            self._accumulator = BatchAccumulator(self._function, accumulators, constants or {})
+        encoded = self._accumulator.accumulate(self._reader.batches(path))
+        if encoded:
+            yield span, (index, encoded)
+
+
+class _MergeFiles(beam.DoFn):
+    """Merges the states of a span's files into one per span, and keeps it in the cache."""
+
+    def __init__(self, function: Function, plan: _Plan):
+        self._function = function
+        self._plan = plan
+
+    def process(self, element: tuple[int, Iterable[_Part]]) -> Iterator[_Part]:
+        span, parts = element
+        of_files = [encoded for _, encoded in sorted(parts, key=lambda part: part[0])]
+        merged = of_files[0]
+        if len(of_files) > 1:
+            accumulators = _of(self._function, self._plan.absent)
+            states = merge_states(accumulators, of_files)
+            merged = {one.key: one.encode(states[one.key]) for one in accumulators}
+        if self._plan.cache is not None:
+            self._plan.cache.write(self._plan.spans[span].fingerprint, {**self._plan.read(span), **merged})
+        yield span, merged
+
+
+class _Constants(beam.DoFn):
+    """Index of a phase -> the constants of the phases before it."""
+
+    def __init__(self, function: Function, plans: Sequence[_Plan]):
+        self._function = function
+        self._plans = tuple(plans)
+
+    def process(self, phase: int, *merged: Any) -> Iterator[dict[str, np.ndarray]]:
+        yield trace(self._function).constants(_states(self._function, self._plans, merged), phase)
+
+
+class _WriteGraph(beam.DoFn):
+    """Folder -> the same, once the graph is in it."""
+
+    def __init__(self, function: Function, plans: Sequence[_Plan]):
+        self._function = function
+        self._plans = tuple(plans)
+
+    def process(self, graph: str, *merged: Any) -> Iterator[str]:
+        write_graph(self._function, _states(self._function, self._plans, merged), graph)
+        yield graph
+
+
+def _states(function: Function, plans: Sequence[_Plan], merged: Sequence[Sequence[_Part]]) -> dict[bytes, Any]:
+    """Returns the states of phases over all rows, from the cached and the newly accumulated states of each span."""
+    states: dict[bytes, Any] = {}
+    for phase, plan, parts in zip(trace(function).phases or (), plans, merged, strict=False):
+        of_spans = [plan.read(index) for index in range(len(plan.spans))]
+        for span, encoded in parts:
+            of_spans[span] |= encoded
+        states |= merge_states(phase, [encoded for encoded in of_spans if encoded])
+    return states
+
+
+def _of(function: Function, keys: frozenset[bytes]) -> list[Accumulator]:
+    return [one for phase in trace(function).phases or () for one in phase if one.key in keys]

@@ -1,0 +1,80 @@
+"""One YAML, from raw data to a gated, pushed model that carries its own preprocessing.
+
+What stands in `__all__` is for notebooks and tests (docs/api.md); each name is imported when it is first used, so that
+`import fullpass` loads neither TensorFlow nor TFX nor Beam.
+
+Example:
+    >>> import fullpass
+    >>> outcome = fullpass.run("pipeline.yaml")  # doctest: +SKIP
+    >>> fullpass.predict(outcome.pushed_to, dataframe)  # doctest: +SKIP
+
+The subpackages are the folders at the top of the repository, linked here so that `fullpass` is the only name that is
+imported and installed.
+"""
+
+TYPE_CHECKING = False  # a type checker takes it for True; `typing` is not imported for it
+if TYPE_CHECKING:
+    from fullpass.components.predict.predict import Exported
+    from fullpass.pipeline.api import (
+        Outcome,
+        Pipeline,
+        Transform,
+        analyze,
+        check,
+        load,
+        metrics,
+        open_model,
+        open_report,
+        predict,
+        rollback,
+        run,
+        runs,
+        versions,
+    )
+    from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem
+    from fullpass.pipeline.registry.list_versions import Version
+    from fullpass.preprocessing.errors import UserError
+
+__all__ = [
+    "ConfigError",
+    "Exported",
+    "Outcome",
+    "Pipeline",
+    "Problem",
+    "Transform",
+    "UserError",
+    "Version",
+    "analyze",
+    "check",
+    "load",
+    "metrics",
+    "open_model",
+    "open_report",
+    "predict",
+    "rollback",
+    "run",
+    "runs",
+    "versions",
+]
+
+_API = "fullpass.pipeline.api"
+_MODULES = dict.fromkeys(__all__, _API) | {
+    "ConfigError": "fullpass.pipeline.authoring.loading.problems",
+    "Exported": "fullpass.components.predict.predict",
+    "Problem": "fullpass.pipeline.authoring.loading.problems",
+    "UserError": "fullpass.preprocessing.errors",
+    "Version": "fullpass.pipeline.registry.list_versions",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'fullpass' has no attribute {name!r}. Its names: {', '.join(__all__)}.")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

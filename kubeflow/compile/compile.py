@@ -1,0 +1,339 @@
+"""`fullpass compile`: the pipeline of a config as a package for open-source Kubeflow Pipelines v2."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tfx.components import Trainer
+from tfx.dsl.components.base import base_node
+from tfx.dsl.components.common.resolver import RESOLVER_CONFIG, Resolver
+from tfx.orchestration.pipeline import Pipeline
+from tfx.types import standard_artifacts
+
+from fullpass.components.artifacts import Report
+from fullpass.components.data_gate.component import SpanComparison
+from fullpass.components.ingest.component import Ingest, SpansOfWindow
+from fullpass.components.ingest.spans.spans import LATEST
+from fullpass.components.push.last_blessed import LastBlessedModel
+from fullpass.components.transform.component import Transform
+from fullpass.kubeflow.beam_engines import beam_config
+from fullpass.kubeflow.compile import lint, lookup_tasks, notify_tasks
+from fullpass.kubeflow.compile.node_tasks import ENTRYPOINT, Sources, executor_args, node_task, title
+from fullpass.kubeflow.compile.package import Package
+from fullpass.kubeflow.compile.package_paths import check_engines, cluster_paths, widest_window
+from fullpass.kubeflow.compile.parts import Json, Output, Task, task_name
+from fullpass.kubeflow.compile.pod import container, kubernetes, retry_policy
+from fullpass.kubeflow.compile.redacted_inputs import redacted_environment, redacted_pipeline
+from fullpass.kubeflow.config import Cpu, EnvironmentConfig, Memory, NodeConfig, Volume
+from fullpass.kubeflow.environment import Environment, require
+from fullpass.kubeflow.runtime import pod_provenance
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.authoring.loading.problems import Problem
+from fullpass.pipeline.build import build_nodes
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.user_modules import use_modules_of
+
+SCHEMA_VERSION = "2.1.0"
+WORKER_LAUNCHER = ("python", "-P", "-m", "fullpass.kubeflow.deploy.worker_launcher")
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """package: for Kubeflow. remarks: sentences about nodes that run otherwise there. warnings: about the environment
+    file."""
+
+    package: Package
+    remarks: tuple[str, ...]
+    warnings: tuple[Problem, ...]
+
+
+def compile_package(loaded: Loaded, environment: Environment) -> Compiled:
+    """Returns the package of a config: the same nodes as `fullpass run`, in containers.
+
+    What asks TFX's metadata store is replaced: Ingest's files are found when a run begins, and the last blessed model
+    comes from the registry of the environment. Equal inputs give equal packages.
+
+    Args:
+        loaded: a file that passes `checks.require`.
+        environment: the environment file.
+
+    Raises:
+        UserError: A node cannot run on Kubeflow, the environment does not go with the pipeline, or the release of the
+            environment would refuse the package.
+    """
+    use_modules_of(loaded.folder)
+    loaded, blanked = redacted_pipeline(loaded)
+    config, others = redacted_environment(environment.config, environment.file.name)
+    paths = cluster_paths(loaded, config)
+    nodes = Pipeline(
+        pipeline_name=loaded.config.name, pipeline_root="unused", components=build_nodes(loaded, paths)
+    ).components
+    check_engines(loaded, config, [node.id for node in nodes])
+    names = [node.id for node in nodes]
+    registry_nodes = _registry_nodes(nodes, config, spans=paths.window.unit is not None)
+    if loaded.config.notify:
+        notify_tasks.check(loaded.config.notify, config)
+        names = registry_nodes = [*names, notify_tasks.NODE]  # whatever fails says so in the registry
+    warnings = require(environment, names, push_to=paths.push_to, registry_nodes=registry_nodes)
+    builder = _PackageBuilder(loaded, config, widest_window(loaded, paths.window))
+    for node in nodes:
+        builder.add_node(node)
+    package = builder.package()
+    lint.check_package(package, config.kubeflow)
+    return Compiled(package, (*blanked, *others, *builder.remarks), tuple(warnings))
+
+
+@dataclass
+class _PackageBuilder:
+    """Builds a package node by node, in the order of the DAG.
+
+    spans: widest window, 0 for a source without spans. found_window: the look-up that finds the window.
+    """
+
+    loaded: Loaded
+    environment: EnvironmentConfig
+    spans: int
+    sources: Sources = field(default_factory=dict)
+    components: Json = field(default_factory=dict)
+    executors: Json = field(default_factory=dict)
+    kubernetes: Json = field(default_factory=dict)
+    tasks: Json = field(default_factory=dict)
+    resolvers: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    request: Output | None = None
+    made_from: dict[str, str | Output] = field(default_factory=dict)
+    found_window: Task | None = None
+
+    def add_node(self, node: base_node.BaseNode) -> None:
+        """Adds the tasks that stand for a node."""
+        if isinstance(node, Resolver):
+            self._add_resolver(node)
+            return
+        task = node_task(node, self.sources, self.environment)
+        tasks = self._ingest_tasks(node, task) if isinstance(node, Ingest) else [task]
+        settings = self.environment.node(node.id)
+        beam = beam_config(settings.beam, self.loaded.config.beam, self.environment.pipeline_root)
+        args = executor_args(node, beam, self.environment, self.sources)
+        command: Sequence[str] = ENTRYPOINT
+        if settings.workers:
+            command, args = WORKER_LAUNCHER, self._job_args(node, settings, settings.workers.count, args)
+            settings = _without_resources(settings)  # its pod only waits
+        if isinstance(node, Trainer):
+            facts = {pod_provenance.VARIABLE: pod_provenance.package_facts(self.loaded)}
+            settings = settings.model_copy(update={"env": settings.env | facts})
+        for task in tasks:
+            self._add_container(task, command, args, settings)
+        self.sources |= {(node.id, key): tuple(Output(task.name, key) for task in tasks) for key in node.outputs}
+        self._record_blessings(node, task)
+        self._record_window(node)
+
+    def _job_args(self, node: base_node.BaseNode, settings: NodeConfig, count: int, args: list[str]) -> list[str]:
+        """Returns the arguments of a container that runs the node as a Job."""
+        asked = {
+            "pipeline": self.loaded.config.name,
+            "node_id": node.id,
+            "node": settings.model_dump(mode="json"),
+            "pull_secrets": self.environment.image_pull_secrets,
+            "pull_policy": self.environment.image_pull_policy,
+        }
+        self.remarks.append(f"{node.id}: {count} pods of a Job of its own do the work; its task waits for them.")
+        return ["--workers", json.dumps(asked, sort_keys=True), *args]
+
+    def package(self) -> Package:
+        """Returns the package of all nodes added."""
+        pipeline: Json = {
+            "pipelineInfo": {"name": self.loaded.config.name},
+            "schemaVersion": SCHEMA_VERSION,
+            "sdkVersion": "fullpass",
+            "deploymentSpec": {"executors": self.executors},
+            "components": self.components,
+            "root": {"dag": {"tasks": self.tasks}},
+        }
+        if self._run_parameters():
+            pipeline["root"]["inputDefinitions"] = {"parameters": self._run_parameters()}
+        if self.loaded.config.notify:
+            pipeline = self._with_notify(pipeline)
+        if self.environment.pipeline_root:
+            pipeline["defaultPipelineRoot"] = self.environment.pipeline_root
+        return Package(pipeline, {"platforms": {"kubernetes": {"deploymentSpec": {"executors": self.kubernetes}}}})
+
+    def _with_notify(self, pipeline: Json) -> Json:
+        """Returns the pipeline with a task that records how a run ended, and one that notifies receivers."""
+        config = self.loaded.config
+        made = {
+            "evaluation": ("Evaluator", standard_artifacts.ModelEvaluation),
+            "blessing": ("Evaluator", standard_artifacts.ModelBlessing),
+            "pushed_model": ("Pusher", standard_artifacts.PushedModel),
+            "report": ("Report", Report),
+        }
+        artifacts = {key: (self.sources[node, key][0], title(kind)) for key, (node, kind) in made.items()}
+        records = [name for name in self.tasks if name.startswith("record-")]
+        outcome = notify_tasks.outcome_task(config.evaluation.model_dump_json(), artifacts, records)
+        self._add_lookup("outcome", outcome, notify_tasks.NODE)
+        folder, file = self.environment.folder, self.loaded.file.name
+        exit_task = notify_tasks.notify_task(config.name, f"{folder}/{file}", config.notify, folder)
+        self._add_lookup("tell", exit_task, notify_tasks.NODE)
+        del self.tasks[exit_task.name]
+        self.remarks.append(f"notify: {exit_task.name} runs when all else has ended, and tells receivers.")
+        return notify_tasks.with_exit_task(pipeline, exit_task)
+
+    def _run_parameters(self) -> Json:
+        declared: Json = {}
+        if self._has_path:
+            text = "Files to read instead of data.source.path: a path, or JSON as it stands in the YAML."
+            declared[lookup_tasks.DATA_PATH] = _text_parameter("", text)
+        if self.spans:
+            text = (
+                "The newest span to train on, as a date or number, or A:B; latest; or new, the newest, which must not "
+                "have been trained on before."
+            )
+            declared[lookup_tasks.SPAN] = _text_parameter(LATEST, text)
+        return declared
+
+    @property
+    def _has_path(self) -> bool:
+        return hasattr(self.loaded.config.data.source, "path")
+
+    def _ingest_tasks(self, node: Ingest, task: Task) -> list[Task]:
+        """Returns the tasks that ingest: one, or one per place of the window, so that Kubeflow's cache knows spans."""
+        found = lookup_tasks.find_inputs_task(
+            node.id,
+            self.loaded.config.name,
+            node.exec_properties["request"],
+            self.environment,
+            by_path=self._has_path,
+            spans=self.spans,
+        )
+        self._add_lookup("inputs", found, node.id)
+        self.remarks.append(f"{node.id}: its files and their fingerprint are found by {found.name} when a run begins.")
+        if not self.spans:
+            self.request = Output(found.name, "request")
+            return [replace(task, parameters={**task.parameters, "request": self.request})]
+        self.found_window, self.request = found, Output(found.name, lookup_tasks.WINDOW)
+        if self.spans > 1:
+            self.remarks.append(f"{node.id}: {self.spans} tasks of one span each; the cache has those of earlier runs.")
+        return [
+            replace(
+                task,
+                name=f"{task.name}-{place:03d}" if self.spans > 1 else task.name,
+                component=task.name,
+                parameters={**task.parameters, "request": Output(found.name, request)},
+            )
+            for place, request in enumerate(lookup_tasks.request_names(self.spans), 1)
+        ]
+
+    def _record_window(self, node: base_node.BaseNode) -> None:
+        if self.found_window is None or not isinstance(node, Trainer):
+            return
+        task = lookup_tasks.record_window_task(self.loaded.config.name, self.found_window, node.id, self.environment)
+        self._add_lookup("record-window", task, node.id)
+        self.remarks.append(f"{node.id}: {task.name} remembers the window for runs that take only what is new.")
+
+    def _add_resolver(self, node: Resolver) -> None:
+        strategy = node.exec_properties.get("resolver_class")
+        if strategy is SpansOfWindow:
+            # The tasks that ingest are the window.
+            examples: Any = node.raw_inputs["examples"]
+            self.sources[node.id, "examples"] = self.sources[examples.producer_component_id, examples.output_key]
+            return
+        if strategy is not LastBlessedModel:
+            name = getattr(strategy, "__name__", strategy)
+            raise UserError(
+                f"{node.id}: Kubeflow runs no resolvers, and nothing stands in for {name}. Run the pipeline with "
+                "`fullpass run`."
+            )
+        self.made_from = self._made_from(node)
+        nothing = lookup_tasks.empty_artifact_task(node.id, self.environment)
+        self._add_lookup("nothing", nothing, node.id)
+        push_to = node.exec_properties[RESOLVER_CONFIG]["target"]
+        found = lookup_tasks.find_blessed_model_task(
+            node.id, self.loaded.config.name, push_to, self.made_from, nothing, self.environment
+        )
+        by_metadata = self.environment.blessed_models == "mlmd"
+        kind = "blessed-model-of-metadata" if by_metadata else "blessed-model"
+        self._add_lookup(kind, found, node.id, self._push_volume(node.id, push_to))
+        name = task_name(node.id)
+        importer = lookup_tasks.import_model(name, found)
+        self.tasks[name] = importer.dag_task
+        self.components |= {f"comp-{name}": importer.dag, f"comp-{importer.name}": importer.component}
+        self.executors[f"exec-{importer.name}"] = importer.executor
+        self.sources[node.id, "model"] = (Output(name, "model"),)
+        if not by_metadata:
+            self.resolvers.append(node.id)
+        asked = "Kubeflow's metadata" if by_metadata else f"the registry {self.environment.registry}"
+        self.remarks.append(f"{node.id}: {found.name} asks {asked}, {importer.name} imports the model.")
+
+    def _made_from(self, node: Resolver) -> dict[str, str | Output]:
+        """Returns the inputs of a look-up that identify a model's parameters and data."""
+        if self.request is None:
+            raise ValueError(f"{node.id} stands before Ingest, which says what a model follows from")
+        return {"made_from": node.exec_properties[RESOLVER_CONFIG]["made_from"], "request": self.request}
+
+    def _record_blessings(self, node: base_node.BaseNode, task: Task) -> None:
+        for key, channel in node.outputs.items():
+            if channel.type is standard_artifacts.ModelBlessing:
+                for resolver in self.resolvers:
+                    record = lookup_tasks.record_blessed_model_task(
+                        resolver, self.loaded.config.name, Output(task.name, key), self.made_from, self.environment
+                    )
+                    self._add_lookup("record", record, resolver)
+                    self.remarks.append(f"{node.id}: {record.name} remembers a blessed model for later runs.")
+
+    def _push_volume(self, node: str, push_to: str) -> tuple[Volume, ...]:
+        """Returns the volume a look-up also mounts to see which models were rolled back."""
+        pushed, own = self.environment.node("Pusher").volume_of(push_to), self.environment.node(node).volumes
+        if pushed is None or pushed in own:
+            return ()
+        for volume in own:
+            if volume.mount == pushed.mount:
+                raise UserError(
+                    f"nodes.{node}.volumes: claim {volume.claim} is mounted at {volume.mount}, where claim "
+                    f"{pushed.claim} of Pusher is needed to see which models in {push_to} were rolled back. Mount "
+                    f"{volume.claim} at another folder."
+                )
+        return (pushed,)
+
+    def _add_lookup(self, kind: str, task: Task, node: str, volumes: tuple[Volume, ...] = ()) -> None:
+        # It reads the same volumes as the node, but needs no accelerator and little memory.
+        settings = _without_resources(self.environment.node(node))
+        settings = settings.model_copy(update={"volumes": settings.volumes + volumes})
+        self._add_container(task, lookup_tasks.COMMAND, lookup_tasks.lookup_args(kind, task), settings)
+
+    def _add_container(self, task: Task, command: Sequence[str], args: Sequence[str], settings: NodeConfig) -> None:
+        if task.name in self.tasks:
+            raise UserError(f"{task.label}: two nodes are called {task.name} on Kubeflow. Rename one of them.")
+        if self.loaded.config.notify:
+            variables = notify_tasks.variables(self.loaded.config.name, self.environment)
+            settings = settings.model_copy(update={"env": settings.env | variables})
+        if settings.retries:
+            task.retry = retry_policy(settings.retries)
+        component: Json = {"executorLabel": f"exec-{task.kind}"}
+        definitions = {"inputDefinitions": task.input_definitions(), "outputDefinitions": task.output_definitions()}
+        self.components[f"comp-{task.kind}"] = component | {key: value for key, value in definitions.items() if value}
+        self.executors[f"exec-{task.kind}"] = {"container": container(settings, command, args)}
+        asked = kubernetes(settings, self.environment)
+        if asked:
+            self.kubernetes[f"exec-{task.kind}"] = asked
+        self.tasks[task.name] = task.task_spec()
+
+
+def _registry_nodes(nodes: Sequence[base_node.BaseNode], environment: EnvironmentConfig, *, spans: bool) -> list[str]:
+    """Returns the nodes whose containers, or those of their look-ups, open the registry."""
+    resolvers = [
+        node.id
+        for node in nodes
+        if isinstance(node, Resolver) and node.exec_properties.get("resolver_class") is LastBlessedModel
+    ]
+    ids = resolvers if environment.blessed_models == "registry" else []
+    keeping = (SpanComparison, Ingest, Transform, Trainer) if spans else (SpanComparison,)
+    return ids + [node.id for node in nodes if isinstance(node, keeping)]
+
+
+def _text_parameter(default: str, description: str) -> Json:
+    return {"parameterType": "STRING", "defaultValue": default, "isOptional": True, "description": description}
+
+
+def _without_resources(settings: NodeConfig) -> NodeConfig:
+    """Returns a node's settings without its share of cores, memory and devices."""
+    return settings.model_copy(update={"cpu": Cpu(), "memory": Memory(), "accelerator": None, "timeout": None})

@@ -1,0 +1,191 @@
+"""Look-up tasks and importers, in place of the parts of TFX that query the metadata store.
+
+The open-source backend runs no resolvers and calls no drivers. A small container, never cached, finds the inputs and
+returns them as parameters. An importer turns an address into an artifact again; it takes the address only from the
+inputs of the DAG around it, so it has a DAG of its own.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fullpass.kubeflow.compile.parts import Json, Output, Task, artifact_type, task_name
+from fullpass.kubeflow.config import EnvironmentConfig
+
+COMMAND = ("python", "-P", "-m", "fullpass.kubeflow.runtime.lookup")
+DATA_PATH = "data_path"
+"""Parameter of a pipeline: other files than those of the YAML."""
+SPAN = "span"
+"""Parameter of a pipeline: the spans that a run takes, as `fullpass run --span` does, or NEW."""
+NEW = "new"
+"""The newest span, which must not have been trained on before."""
+WINDOW = "window"
+MODEL_URI = "model_uri"
+NOTHING = "nothing"
+"""An empty artifact, whose address is imported where a look-up found nothing."""
+PUSH_TO = "push_to"
+"""The folder of pushed models, which records rollbacks."""
+MODEL_TITLE = "tfx.Model"
+_URI, _ARTIFACT = "uri", "artifact"
+"""Names of an importer's input and output as the SDK of Kubeflow gives them; its local runner knows no others."""
+
+
+def find_inputs_task(
+    ingest: str, pipeline: str, request: str, environment: EnvironmentConfig, *, by_path: bool, spans: int
+) -> Task:
+    """Returns the task that finds the files Ingest reads, and their fingerprints, when a run begins.
+
+    Args:
+        ingest: the node.
+        pipeline: name of the pipeline.
+        request: what it is asked for, without files.
+        environment: the environment file.
+        by_path: whether the source has paths that a run may replace.
+        spans: widest window, 0 for a source without spans.
+    """
+    given: dict[str, str | int | float | bool | Output] = {"request": request, "folder": environment.folder}
+    outputs = {"request": "STRING"}
+    if spans:
+        given |= {"spans": spans, "pipeline": pipeline, "registry": environment.registry}
+        outputs = {name: "STRING" for name in (*request_names(spans), WINDOW)}
+    return Task(
+        name=f"find-{task_name(ingest)}-inputs",
+        label=ingest,
+        parameters=given,
+        component_inputs=({DATA_PATH: "STRING"} if by_path else {}) | ({SPAN: "STRING"} if spans else {}),
+        output_parameters=outputs,
+        cache=False,
+    )
+
+
+def request_names(spans: int) -> list[str]:
+    """Returns the outputs of `find_inputs` for a source with spans: one request per span of the window."""
+    return [f"request_{place:03d}" for place in range(1, spans + 1)]
+
+
+def record_window_task(pipeline: str, found: Task, trainer: str, environment: EnvironmentConfig) -> Task:
+    """Returns the task that records the window of a model after training."""
+    return Task(
+        name="record-window",
+        label=trainer,
+        parameters={"registry": environment.registry, "pipeline": pipeline, WINDOW: Output(found.name, WINDOW)},
+        after=(task_name(trainer),),
+        cache=False,
+    )
+
+
+MadeFrom = Mapping[str, str | Output]
+"""What a model is made from: `made_from`, a digest of the parameters, and `request`, the data found by a look-up."""
+
+
+def empty_artifact_task(resolver: str, environment: EnvironmentConfig) -> Task:
+    """Returns the task that makes an empty artifact, since the backend has no empty inputs.
+
+    Kubeflow's cache gives every later run the same artifact, so that nodes that read it are not repeated. A look-up,
+    which is never cached, would make it at another address each time.
+    """
+    return Task(
+        name=f"no-{task_name(resolver)}",
+        label=resolver,
+        outputs={NOTHING: "system.Artifact"},
+        cache=environment.node(resolver).cache is not False,
+    )
+
+
+def find_blessed_model_task(
+    resolver: str, pipeline: str, push_to: str, made_from: MadeFrom, nothing: Task, environment: EnvironmentConfig
+) -> Task:
+    """Returns the task that finds the newest blessed model that was made from something else, or `nothing`."""
+    name = f"find-{task_name(resolver)}"
+    of_registry = {"registry": environment.registry, "pipeline": pipeline}
+    where = {"task": name} if environment.blessed_models == "mlmd" else of_registry
+    return Task(
+        name=name,
+        label=resolver,
+        parameters={**where, PUSH_TO: push_to, **made_from},
+        artifacts={NOTHING: (Output(nothing.name, NOTHING), "system.Artifact")},
+        output_parameters={MODEL_URI: "STRING"},
+        cache=False,
+    )
+
+
+def record_blessed_model_task(
+    resolver: str, pipeline: str, blessing: Output, made_from: MadeFrom, environment: EnvironmentConfig
+) -> Task:
+    """Returns the task that records a blessed model for later runs; it reads only the blessing, which is small."""
+    return Task(
+        name=f"record-{task_name(resolver)}",
+        label=resolver,
+        parameters={"registry": environment.registry, "pipeline": pipeline, **made_from},
+        artifacts={"blessing": (blessing, "tfx.ModelBlessing")},
+        cache=False,
+    )
+
+
+def lookup_args(kind: str, task: Task) -> list[str]:
+    """Returns the arguments of the container of a look-up."""
+    args = ["--kind", kind, "--executor-input", "{{$}}"]
+    args += [f"--input={name}={{{{$.inputs.artifacts['{name}'].path}}}}" for name in task.artifacts]
+    return args + [f"--output={name}={{{{$.outputs.artifacts['{name}'].path}}}}" for name in task.outputs]
+
+
+@dataclass(frozen=True)
+class ModelImport:
+    """A DAG that turns an address into a model.
+
+    name: of the importer in it. dag_task, dag: the task and the component of the DAG. component, executor: of the
+    importer.
+    """
+
+    name: str
+    dag_task: Json
+    dag: Json
+    component: Json
+    executor: Json
+
+
+def import_model(task: str, found: Task) -> ModelImport:
+    """Returns the DAG that turns a found address into a model.
+
+    Args:
+        task: name of the task that stands for the resolver.
+        found: the look-up.
+    """
+    importer = f"import-{task}"
+    uri = {"parameters": {MODEL_URI: {"parameterType": "STRING"}}}
+    model = {"artifacts": {"model": {"artifactType": artifact_type(MODEL_TITLE)}}}
+    dag_task = {
+        "taskInfo": {"name": task},
+        "componentRef": {"name": f"comp-{task}"},
+        "inputs": {
+            "parameters": {
+                MODEL_URI: {"taskOutputParameter": {"producerTask": found.name, "outputParameterKey": MODEL_URI}}
+            }
+        },
+        "dependentTasks": [found.name],
+        "cachingOptions": {"enableCache": False},
+    }
+    inner = {
+        "taskInfo": {"name": importer},
+        "componentRef": {"name": f"comp-{importer}"},
+        "inputs": {"parameters": {_URI: {"componentInputParameter": MODEL_URI}}},
+        "cachingOptions": {"enableCache": False},
+    }
+    dag = {
+        "inputDefinitions": uri,
+        "outputDefinitions": model,
+        "dag": {
+            "tasks": {importer: inner},
+            "outputs": {
+                "artifacts": {
+                    "model": {"artifactSelectors": [{"producerSubtask": importer, "outputArtifactKey": _ARTIFACT}]}
+                }
+            },
+        },
+    }
+    component = {
+        "executorLabel": f"exec-{importer}",
+        "inputDefinitions": {"parameters": {_URI: {"parameterType": "STRING"}}},
+        "outputDefinitions": {"artifacts": {_ARTIFACT: {"artifactType": artifact_type(MODEL_TITLE)}}},
+    }
+    spec = {"importer": {"artifactUri": {"runtimeParameter": _URI}, "typeSchema": artifact_type(MODEL_TITLE)}}
+    return ModelImport(importer, dag_task, dag, component, spec)

@@ -1,0 +1,146 @@
+"""From a node of the TFX pipeline to a task whose container runs the node's executor."""
+
+import json
+from typing import Any
+
+from tfx import types
+from tfx.dsl.component.experimental import executor_specs
+from tfx.dsl.components.base import base_component, base_driver, base_node, executor_spec
+from tfx.types.channel import OutputChannel
+
+from fullpass.kubeflow.compile.parts import Output, Task, task_name
+from fullpass.kubeflow.config import EnvironmentConfig
+from fullpass.pipeline.config import BeamConfig
+from fullpass.preprocessing.errors import UserError
+
+ENTRYPOINT = ("python", "-P", "-m", "fullpass.kubeflow.runtime.entrypoint")
+_TYPE_NAMES = {str: "str", int: "int", float: "float", bool: "bool"}
+
+Sources = dict[tuple[str, str], tuple[Output, ...]]
+"""Node and output, as TFX names them -> the outputs that stand for them in the package: one, or one per span."""
+
+
+def node_task(node: base_node.BaseNode, sources: Sources, environment: EnvironmentConfig) -> Task:
+    """Returns the task of a component.
+
+    Args:
+        node: a component whose inputs are all in `sources`.
+        sources: where inputs come from.
+        environment: the environment file.
+
+    Raises:
+        UserError: The node is of a kind that cannot run on Kubeflow.
+    """
+    _check_kind(node)
+    settings = environment.node(node.id)
+    properties = {name: value for name, value in node.exec_properties.items() if value is not None}
+    return Task(
+        name=task_name(node.id),
+        label=node.id,
+        parameters={name: _constant(node, name, value) for name, value in properties.items()},
+        artifacts={
+            part: (output, title(channel.type))
+            for name, channel in node.inputs.items()
+            for part, output in parts(name, _source(node, name, channel, sources)).items()
+        },
+        outputs={name: title(channel.type) for name, channel in node.outputs.items()},
+        after=_waits_for(node),
+        cache=settings.cache is not False,
+    )
+
+
+def parts(name: str, outputs: tuple[Output, ...]) -> dict[str, Output]:
+    """Returns the inputs of a task that stand for one input of a node: the backend gives one artifact to each.
+
+    Example:
+        >>> list(parts("model", (Output("trainer", "model"),)))
+        ['model']
+        >>> list(parts("examples", (Output("ingest-1", "examples"), Output("ingest-2", "examples"))))
+        ['examples_001', 'examples_002']
+    """
+    if len(outputs) == 1:
+        return {name: outputs[0]}
+    return {f"{name}_{i:03d}": output for i, output in enumerate(outputs, 1)}
+
+
+def executor_args(
+    node: base_node.BaseNode, beam: BeamConfig, environment: EnvironmentConfig, sources: Sources
+) -> list[str]:
+    """Returns the arguments of the container that runs a component.
+
+    Kubeflow fills in the placeholders: `{{$}}` is all of the task's inputs and outputs, `.path` the local copy of an
+    artifact. Types stand here because the backend hands artifacts over without.
+
+    Args:
+        node: a component.
+        beam: the section of the pipeline YAML.
+        environment: the environment file.
+        sources: where inputs come from.
+    """
+    joined = {name: list(parts(name, _source(node, name, c, sources))) for name, c in node.inputs.items()}
+    plan = {
+        "node": node.id,
+        "executor": node.executor_spec.class_path,
+        "parameters": {n: _TYPE_NAMES[type(v)] for n, v in node.exec_properties.items() if v is not None},
+        "inputs": {name: class_path(channel.type) for name, channel in node.inputs.items()},
+        "joined": joined,
+        "outputs": {name: class_path(channel.type) for name, channel in node.outputs.items()},
+        "beam": beam.model_dump(mode="json")
+        if isinstance(node.executor_spec, executor_spec.BeamExecutorSpec)
+        else None,
+        "folder": environment.folder,
+        "artifacts": environment.artifacts,
+    }
+    args = ["--plan", json.dumps(plan, sort_keys=True), "--executor-input", "{{$}}"]
+    for name in (part for parted in joined.values() for part in parted):
+        args.append(f"--input={name}={{{{$.inputs.artifacts['{name}'].path}}}}")
+    for name in node.outputs:
+        args.append(f"--output={name}={{{{$.outputs.artifacts['{name}'].path}}}}")
+    return args
+
+
+def class_path(artifact: type[types.Artifact]) -> str:
+    """Returns where an artifact class is imported from."""
+    return f"{artifact.__module__}.{artifact.__qualname__}"
+
+
+def title(artifact: type[types.Artifact]) -> str:
+    """Returns the name of an artifact class as Kubeflow shows it, such as tfx.Examples."""
+    ours = not artifact.__module__.startswith("tfx.")
+    return f"{'fullpass' if ours else 'tfx'}.{artifact.__name__}"
+
+
+def _check_kind(node: base_node.BaseNode) -> None:
+    instead = "Leave it out of the pipeline, or run the pipeline with `fullpass run`."
+    if not isinstance(node, base_component.BaseComponent):
+        raise UserError(f"{node.id}: a {type(node).__name__} has no container on Kubeflow. {instead}")
+    if isinstance(node.executor_spec, executor_specs.TemplatedExecutorContainerSpec):
+        raise UserError(f"{node.id}: runs a container of its own, whose inputs Kubeflow cannot fill in. {instead}")
+    if not isinstance(node.executor_spec, executor_spec.ExecutorClassSpec):
+        raise UserError(f"{node.id}: its executor is no Python class. {instead}")
+    if node.driver_class is not base_driver.BaseDriver:
+        raise UserError(
+            f"{node.id}: has a driver of its own ({node.driver_class.__name__}), which Kubeflow never calls. {instead}"
+        )
+
+
+def _waits_for(node: base_node.BaseNode) -> tuple[str, ...]:
+    """Returns the tasks of nodes that must have ended well before, though nothing of theirs is read."""
+    read = {channel.producer_component_id for channel in node.inputs.values() if isinstance(channel, OutputChannel)}
+    upstream = (other for other in node.upstream_nodes if isinstance(other, base_component.BaseComponent))
+    return tuple(sorted(task_name(other.id) for other in upstream if other.id not in read))
+
+
+def _constant(node: base_node.BaseNode, name: str, value: Any) -> str | int | float | bool:
+    if type(value) not in _TYPE_NAMES:
+        raise UserError(f"{node.id}.{name}: a parameter must be text or a number. Received: {type(value).__name__}.")
+    return value
+
+
+def _source(node: base_node.BaseNode, name: str, channel: types.BaseChannel, sources: Sources) -> tuple[Output, ...]:
+    if not isinstance(channel, OutputChannel):
+        raise UserError(
+            f"{node.id}.{name}: comes from a {type(channel).__name__}; Kubeflow joins one output to one input. Give "
+            "the output of one node."
+        )
+    return sources[channel.producer_component_id, channel.output_key]

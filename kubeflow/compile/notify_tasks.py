@@ -1,0 +1,105 @@
+"""`notify:` in a package: a task that records how a run ended, and an exit task that notifies receivers.
+
+The backend runs an exit task after the one task that it waits for, however that ended
+(v2/compiler/argocompiler/dag.go:65 at 2.5.0, a lifecycle hook of Argo). So all others go into a DAG of their own.
+"""
+
+import json
+from collections.abc import Sequence
+
+from fullpass.kubeflow.compile.parts import Json, Output, Task
+from fullpass.kubeflow.config import EnvironmentConfig
+from fullpass.kubeflow.runtime.notify_container import SENT
+from fullpass.kubeflow.runtime.pod_outcomes import VARIABLE
+from fullpass.pipeline.running.notify.config import Hook
+from fullpass.preprocessing.errors import UserError
+
+NODE = "Notify"
+"""Name in the environment file of the tasks that record outcomes and notify receivers."""
+RUN = "pipeline"
+EXIT = {"strategy": "ALL_UPSTREAM_TASKS_COMPLETED"}
+
+
+def check(hooks: Sequence[Hook], environment: EnvironmentConfig) -> None:
+    """Checks that receivers can be notified.
+
+    Raises:
+        UserError: The release cannot, or nothing gives a variable to the container that tells.
+    """
+    if environment.kubeflow == "2.4":
+        raise UserError(
+            "notify: needs Kubeflow Pipelines 2.5 or later: in 2.4 a task without outputs does not know its run, and "
+            "cannot say why that failed. Remove it, or set kubeflow in the environment file."
+        )
+    node = environment.node(NODE)
+    given = {*node.env, *(name for secret in node.secrets for name in secret.env)}
+    for number, hook in enumerate(hooks):
+        for key, name in (("url_env", hook.url_env), ("token_env", hook.token_env)):
+            if name is not None and name not in given:
+                raise UserError(
+                    f"notify[{number}].{key}: nothing gives {name} to the container that tells receivers. Add to the "
+                    f"environment file nodes.{NODE}: {{secrets: [{{name: SECRET, env: {{{name}: KEY}}}}]}}."
+                )
+
+
+def variables(pipeline: str, environment: EnvironmentConfig) -> dict[str, str]:
+    """Returns the environment variables of every container of a pipeline with `notify:`."""
+    return {VARIABLE: f"{environment.registry}/{pipeline}/outcomes"}
+
+
+def outcome_task(evaluated: str, artifacts: dict[str, tuple[Output, str]], after: Sequence[str]) -> Task:
+    """Returns the task that records how a run ended, after all other tasks.
+
+    Args:
+        evaluated: JSON of the config's section `evaluation`.
+        artifacts: `evaluation`, `blessing`, `pushed_model` and `report`, with their types.
+        after: tasks that end later than those.
+    """
+    return Task(
+        name="record-outcome",
+        label=NODE,
+        parameters={"evaluated": evaluated},
+        artifacts=artifacts,
+        after=tuple(after),
+        cache=False,
+    )
+
+
+def notify_task(pipeline: str, file: str, hooks: Sequence[Hook], folder: str) -> Task:
+    """Returns the exit task."""
+    listed = json.dumps([hook.model_dump(mode="json", exclude_none=True) for hook in hooks])
+    return Task(
+        name="notify",
+        label=NODE,
+        parameters={"pipeline": pipeline, "file": file, "hooks": listed, "folder": folder},
+        outputs={SENT: "system.Artifact"},
+        after=(RUN,),
+        cache=False,
+    )
+
+
+def with_exit_task(pipeline: Json, task: Task) -> Json:
+    """Returns a pipeline whose tasks are in a DAG of their own, and `task` beside it, which runs when that has ended.
+
+    Args:
+        pipeline: a specification that has the component and executor of `task`, and not yet the task.
+        task: waits for RUN.
+    """
+    root = pipeline["root"]
+    parameters = root.get("inputDefinitions", {}).get("parameters", {})
+    component: Json = {"dag": root["dag"]}
+    run: Json = {
+        "taskInfo": {"name": RUN},
+        "componentRef": {"name": f"comp-{RUN}"},
+        "cachingOptions": {"enableCache": False},
+    }
+    if parameters:
+        types = {name: {"parameterType": entry["parameterType"]} for name, entry in parameters.items()}
+        component["inputDefinitions"] = {"parameters": types}
+        run["inputs"] = {"parameters": {name: {"componentInputParameter": name} for name in parameters}}
+    tasks = {RUN: run, task.name: {**task.task_spec(), "triggerPolicy": EXIT}}
+    return {
+        **pipeline,
+        "components": {**pipeline["components"], f"comp-{RUN}": component},
+        "root": {**root, "dag": {"tasks": tasks}},
+    }

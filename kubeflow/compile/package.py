@@ -1,0 +1,77 @@
+"""A package: the pipeline specification and its Kubernetes part, two YAML documents in one file."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from fullpass.kubeflow.compile.parts import Json
+from fullpass.preprocessing.errors import UserError
+
+
+@dataclass(frozen=True)
+class Package:
+    """pipeline: a PipelineSpec of schema 2.1.0. platform: the PlatformSpec beside it, without executors if none needs
+    any."""
+
+    pipeline: Json
+    platform: Json
+
+    @property
+    def name(self) -> str:
+        """Name of the pipeline."""
+        return self.pipeline["pipelineInfo"]["name"]
+
+    @property
+    def tasks(self) -> Json:
+        """Name -> task, of all DAGs; the backend knows tasks by name alone."""
+        dags = [self.pipeline["root"], *self.pipeline["components"].values()]
+        return {name: task for dag in dags if "dag" in dag for name, task in dag["dag"]["tasks"].items()}
+
+    @property
+    def executors(self) -> Json:
+        """Label -> executor."""
+        return self.pipeline["deploymentSpec"]["executors"]
+
+    @property
+    def kubernetes(self) -> Json:
+        """Label of an executor -> its Kubernetes part."""
+        return self.platform.get("platforms", {}).get("kubernetes", {}).get("deploymentSpec", {}).get("executors", {})
+
+
+class _Plain(yaml.SafeDumper):
+    """Writes no aliases, which readers of other languages may not know."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def to_yaml(package: Package) -> str:
+    """Returns a package as text, the same for the same package."""
+    documents = [package.pipeline, package.platform] if package.kubernetes else [package.pipeline]
+    return yaml.dump_all(
+        documents, Dumper=_Plain, sort_keys=True, default_flow_style=False, width=1_000_000, allow_unicode=True
+    )
+
+
+def from_yaml(text: str) -> Package:
+    """Returns the package that `text` holds.
+
+    Raises:
+        UserError: It is no YAML of one or two documents, the first a pipeline specification.
+    """
+    try:
+        documents = [document for document in yaml.safe_load_all(text) if document is not None]
+    except yaml.YAMLError as error:
+        raise UserError(f"the package is no YAML: {error}") from error
+    if not documents or len(documents) > 2 or not all(isinstance(document, dict) for document in documents):
+        raise UserError(f"a package holds one or two YAML documents, each a mapping. Received: {len(documents)}.")
+    return Package(documents[0], documents[1] if len(documents) == 2 else {})
+
+
+def write(package: Package, target: Path) -> None:
+    """Writes a package; a reader finds the old file or the new one, whole."""
+    temporary = target.with_name(f".{target.name}.part")
+    temporary.write_text(to_yaml(package), encoding="utf-8")
+    os.replace(temporary, target)

@@ -1,0 +1,87 @@
+"""The paths of a package that are not of artifacts, and checks of what a package cannot run."""
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from fullpass.components.ingest.sources.storage import is_address
+from fullpass.components.ingest.spans.spans import Window, span_unit
+from fullpass.kubeflow.config import EnvironmentConfig
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.build import RunPaths
+from fullpass.pipeline.root_layout import ANALYZER_CACHE, SPAN_STATISTICS, WORK
+from fullpass.preprocessing.errors import UserError
+
+
+def cluster_paths(loaded: Loaded, environment: EnvironmentConfig) -> RunPaths:
+    """Returns the paths that the containers of a package use.
+
+    Raises:
+        UserError: A file of an installed package is named.
+    """
+
+    def resolve(path: str) -> str:
+        if is_address(path):
+            return path
+        if path.startswith("package:"):
+            raise UserError(f"{path}: where a package lies in the image is not known. Copy the file beside the YAML.")
+        return str(PurePosixPath(environment.folder) / path)
+
+    push_to = environment.push_to or resolve(loaded.config.push.to)
+    return RunPaths(
+        resolve=resolve,
+        # Which files there are is found when a run begins.
+        window=Window(span_unit(loaded.config.data), ()),
+        known=(),
+        # No artifact: an input of Transform is part of what Kubeflow's cache goes by.
+        analyzer_cache=f"{environment.registry}/{loaded.config.name}/{ANALYZER_CACHE}",
+        span_statistics=f"{environment.registry}/{loaded.config.name}/{SPAN_STATISTICS}",
+        compress=True,
+        push_to=push_to,
+        work=_lasting_work(loaded, environment),
+    )
+
+
+def _lasting_work(loaded: Loaded, environment: EnvironmentConfig) -> str | None:
+    """Returns where checkpoints of unfinished training lie, so that a retry goes on; None where nothing lasts."""
+    registry = environment.registry
+    on_volume = environment.node("Trainer").volume_of(registry) is not None
+    return f"{registry}/{loaded.config.name}/{WORK}" if on_volume or registry.startswith("gs://") else None
+
+
+def check_engines(loaded: Loaded, environment: EnvironmentConfig, nodes: Sequence[str]) -> None:
+    """Checks that what runs outside a node's own pod can read and write the store.
+
+    Raises:
+        UserError: It cannot, or a node takes no workers.
+    """
+    runner = loaded.config.beam.runner
+    if environment.artifacts == "copied" and runner not in ("direct", "DirectRunner"):
+        raise UserError(
+            f"beam.runner: {runner}: its workers cannot see a pod's copies of artifacts. Give artifacts: direct in the "
+            "environment file, or beam.runner: direct."
+        )
+    others = [name for name in nodes if name != "Trainer" and environment.node(name).workers]
+    if others:
+        raise UserError(f"nodes.{others[0]}.workers: only Trainer works in several pods. Remove it.")
+    asked = loaded.config.training.distribution
+    if environment.node("Trainer").workers and asked not in ("auto", "multi_worker"):
+        raise UserError(
+            f"nodes.Trainer.workers: the pipeline's training.distribution is {asked}. Make it multi_worker or auto."
+        )
+
+
+def widest_window(loaded: Loaded, window: Window) -> int:
+    """Returns the spans of the widest window that a package takes, 0 for a source without spans.
+
+    Raises:
+        UserError: Their number is not known when it is compiled.
+    """
+    if window.unit is None:
+        return 0
+    size = loaded.config.data.window.spans
+    if isinstance(size, str):
+        raise UserError(
+            f"data.window.spans: {size}: a package has a task per span, so that their number must be known when it is "
+            "compiled. Give a number that the window never exceeds, such as 30, or cut the source into larger spans."
+        )
+    return size

@@ -1,0 +1,145 @@
+"""A node that several pods work on at once: a headless Service, and an Indexed Job whose pods find each other by it.
+
+Plain data in the form of core/v1 and batch/v1. An Indexed Job names its pods JOB-INDEX, and a Service of the Job's name
+gives them addresses, so that every pod knows the whole cluster from its own index.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from fullpass.kubeflow.compile.parts import Json
+from fullpass.kubeflow.config import NodeConfig, Workers, seconds
+
+COMMAND = ("python", "-P", "-m", "fullpass.kubeflow.runtime.worker_entrypoint")
+JOB, WORKERS, PORT, INDEX = "FULLPASS_JOB", "FULLPASS_WORKERS", "FULLPASS_PORT", "JOB_COMPLETION_INDEX"
+"""Variables of a pod: name of the Job, number of its pods, port of each, and which one it is (set by Kubernetes)."""
+_TTL_SECONDS = 3600
+
+
+def manifests(
+    name: str,
+    node: NodeConfig,
+    args: Sequence[str],
+    *,
+    pull_secrets: Sequence[str] = (),
+    pull_policy: str | None = None,
+) -> tuple[Json, Json]:
+    """Returns the Service and the Job.
+
+    A pod that fails fails the Job at once: its peers wait for it in every update, so all of them must begin anew, which
+    is what `retries` of the node does; they go on from the last checkpoint where the node has one.
+
+    Args:
+        name: of both, at most 50 letters, digits and dashes.
+        node: what each pod runs on, with `workers`.
+        args: of each pod's container.
+        pull_secrets, pull_policy: as in the environment file.
+
+    Raises:
+        ValueError: The node has no workers.
+    """
+    workers = node.workers
+    if workers is None:
+        raise ValueError("the node has no workers")
+    labels = {"app.kubernetes.io/managed-by": "fullpass", "app.kubernetes.io/instance": name}
+    service: Json = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {
+            "clusterIP": "None",
+            "selector": {"job-name": name},
+            "ports": [{"name": "grpc", "port": workers.port, "targetPort": workers.port}],
+            # Workers look for each other before they are ready.
+            "publishNotReadyAddresses": True,
+        },
+    }
+    container: Json = {
+        "name": "worker",
+        "image": node.image,
+        "command": list(COMMAND),
+        "args": list(args),
+        "env": [*_environment(name, node, workers), *_secret_environment(node)],
+        "ports": [{"containerPort": workers.port}],
+        "resources": _resources(node),
+        "volumeMounts": [{"name": volume, "mountPath": path} for volume, path in _mounts(node).items()],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "imagePullPolicy": pull_policy,
+    }
+    pod: Json = {
+        "restartPolicy": "Never",
+        "subdomain": name,
+        "containers": [_without_empty(container)],
+        "volumes": _volumes(node),
+        "nodeSelector": dict(sorted(node.node_selector.items())),
+        "tolerations": [_without_empty(toleration.model_dump()) for toleration in node.tolerations],
+        "imagePullSecrets": [{"name": secret} for secret in pull_secrets],
+    }
+    job: Json = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {
+            "completionMode": "Indexed",
+            "completions": workers.count,
+            "parallelism": workers.count,
+            "backoffLimit": 0,
+            "ttlSecondsAfterFinished": _TTL_SECONDS,
+            **({"activeDeadlineSeconds": seconds(node.timeout)} if node.timeout else {}),
+            "template": {"metadata": {"labels": labels}, "spec": _without_empty(pod)},
+        },
+    }
+    return service, job
+
+
+def tf_config(variables: Mapping[str, str]) -> str:
+    """Returns TF_CONFIG of a pod, from the variables that the Job gives it.
+
+    Example:
+        >>> tf_config({"FULLPASS_JOB": "j", "FULLPASS_WORKERS": "2", "FULLPASS_PORT": "1", "JOB_COMPLETION_INDEX": "0"})
+        '{"cluster": {"worker": ["j-0.j:1", "j-1.j:1"]}, "task": {"type": "worker", "index": 0}}'
+    """
+    job, port = variables[JOB], variables[PORT]
+    addresses = [f"{job}-{index}.{job}:{port}" for index in range(int(variables[WORKERS]))]
+    return json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": int(variables[INDEX])}})
+
+
+def _environment(name: str, node: NodeConfig, workers: Workers) -> list[Json]:
+    own = {JOB: name, WORKERS: str(workers.count), PORT: str(workers.port)}
+    return [{"name": key, "value": value} for key, value in sorted({**node.env, **own}.items())]
+
+
+def _secret_environment(node: NodeConfig) -> list[Json]:
+    return [
+        {"name": variable, "valueFrom": {"secretKeyRef": {"name": secret.name, "key": key}}}
+        for secret in node.secrets
+        for variable, key in sorted(secret.env.items())
+    ]
+
+
+def _resources(node: NodeConfig) -> Json:
+    resources: Json = {}
+    for kind in ("request", "limit"):
+        amounts = {"cpu": getattr(node.cpu, kind), "memory": getattr(node.memory, kind)}
+        if node.accelerator:
+            amounts[node.accelerator.resource] = str(node.accelerator.count)
+        resources[f"{kind}s"] = _without_empty(amounts)
+    return _without_empty(resources)
+
+
+def _mounts(node: NodeConfig) -> dict[str, str]:
+    claims = {f"claim-{volume.claim}": volume.mount for volume in node.volumes}
+    return claims | {f"secret-{secret.name}": secret.mount for secret in node.secrets if secret.mount}
+
+
+def _volumes(node: NodeConfig) -> list[Json]:
+    claims = [
+        {"name": f"claim-{claim}", "persistentVolumeClaim": {"claimName": claim}}
+        for claim in dict.fromkeys(volume.claim for volume in node.volumes)
+    ]
+    named = dict.fromkeys(secret.name for secret in node.secrets if secret.mount)
+    return claims + [{"name": f"secret-{secret}", "secret": {"secretName": secret}} for secret in named]
+
+
+def _without_empty(fields: Json) -> Json:
+    return {key: value for key, value in fields.items() if value not in (None, "", [], {})}

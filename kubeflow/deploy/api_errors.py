@@ -1,0 +1,106 @@
+"""Turns errors of the Kubeflow Pipelines API into messages that say what to do."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fullpass.preprocessing.errors import UserError
+
+LOGIN = (
+    "Give a token (FULLPASS_KUBEFLOW_TOKEN, or FULLPASS_KUBEFLOW_TOKEN_FILE for a mounted one) or the cookie of a "
+    "session (FULLPASS_KUBEFLOW_COOKIE or FULLPASS_KUBEFLOW_COOKIE_FILE)."
+)
+_MAX_SHOWN = 2_000
+
+
+class Unreachable(UserError):
+    """No answer, or a server error: the same request may succeed later."""
+
+
+@contextmanager
+def explain_errors(host: str, action: str) -> Iterator[None]:
+    """Turns errors of kfp's client into a `UserError` that names the request, the host, and what to do.
+
+    Args:
+        host: address of the API.
+        action: the request, such as "listing pipelines".
+
+    Raises:
+        Unreachable: Nothing answered, or a server error.
+        UserError: The API refused.
+    """
+    from kfp_server_api.exceptions import ApiException
+    from urllib3.exceptions import HTTPError
+
+    try:
+        yield
+    except ApiException as error:
+        if not error.status:
+            raise _connection_error(host, action, str(error.reason)) from error
+        raise error_for_status(host, action, error.status, error_text(error.body)) from error
+    except HTTPError as error:
+        raise _connection_error(host, action, str(error)) from error
+    except (ValueError, AttributeError, TypeError) as error:
+        if isinstance(error, UserError):
+            raise
+        # kfp's client meets text where it expects fields: a page of some other server.
+        raise UserError(
+            f"{action}: {host} answers, but not as Kubeflow Pipelines does ({type(error).__name__}: {error}). Give the "
+            "address that stands before /apis/v2beta1; behind Kubeflow's dashboard it ends in /pipeline."
+        ) from error
+
+
+def error_for_status(host: str, action: str, status: int, message: str) -> UserError:
+    """Returns the error for an HTTP status and what the server said with it."""
+    quoted = f' The server says: "{message}"' if message else ""
+    if status == 401 or 300 <= status < 400:
+        where = " (it sends callers to a login page)" if status != 401 else ""
+        return UserError(f"{action}: {host} does not know who asks{where}. {LOGIN}{quoted}")
+    if status == 403:
+        return UserError(
+            f"{action}: not allowed at {host}. In a multi-user installation give the namespace of your profile "
+            "(--namespace), and have its owner grant you the role kubeflow-edit; otherwise the token or cookie has "
+            f"expired or belongs to another audience.{quoted}"
+        )
+    if status == 404:
+        return UserError(
+            f"{action}: {host} knows no such thing. Either it is gone, or the address is not that of Kubeflow "
+            f"Pipelines 2: give what stands before /apis/v2beta1.{quoted}"
+        )
+    if status == 409:
+        return UserError(f"{action}: it exists already at {host}.{quoted}")
+    if status == 400 and "namespace" in message.lower():
+        return UserError(
+            f"{action}: {host} does not take the namespace. Give that of your profile (--namespace).{quoted}"
+        )
+    if status in (429, 502, 503, 504):
+        return Unreachable(f"{action}: {host} cannot answer now (status {status}).{quoted}")
+    if status >= 500:
+        return Unreachable(f"{action}: {host} failed (status {status}).{quoted} Its log: deployment/ml-pipeline.")
+    return UserError(f"{action}: {host} refused (status {status}).{quoted}")
+
+
+def error_text(body: object) -> str:
+    """Returns what the body of an answer says: one of the API's two forms of an error, or plain text."""
+    text = body.decode(errors="replace") if isinstance(body, bytes) else str(body or "")
+    try:
+        fields = json.loads(text)
+    except ValueError:
+        fields = {}
+        if "<html" in text.lower():
+            text = ""
+    if isinstance(fields, dict):
+        text = str(fields.get("error_message") or fields.get("message") or fields.get("error") or text)
+    return " ".join(text.split())[:_MAX_SHOWN]
+
+
+def _connection_error(host: str, action: str, message: str) -> UserError:
+    if "CERTIFICATE_VERIFY_FAILED" in message or "SSL" in message:
+        return UserError(
+            f"{action}: the certificate of {host} is not trusted. Name the file of its authority in "
+            f"FULLPASS_KUBEFLOW_CA. ({message})"
+        )
+    return Unreachable(
+        f"{action}: nothing answers at {host}. Check the address and the network; a cluster without an address of its "
+        f"own is reached by --port-forward. ({message})"
+    )

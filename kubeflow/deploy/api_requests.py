@@ -1,0 +1,189 @@
+"""The requests that deploying needs, each with its error in words. All of them go to /apis/v2beta1."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from fullpass.kubeflow.deploy.api_errors import explain_errors
+from fullpass.preprocessing.errors import UserError
+
+if TYPE_CHECKING:
+    from kfp_server_api import ApiClient
+
+_PAGE = 100
+_TIMEOUT = (10, 120)
+"""Seconds to connect, and between two pieces of an answer."""
+_MAX_LENGTH = {"pipeline": 128, "version": 127, "experiment": 128, "namespace": 63}
+"""Characters that the API server stores (apiserver/validation/length.go, 2.14 and later)."""
+_MAX_BYTES = 32 * 2**20
+"""Largest package (apiserver/common/const.go)."""
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of a pipeline, as the API names it. new: whether it was uploaded just now."""
+
+    pipeline_id: str
+    version_id: str
+    name: str
+    new: bool = False
+
+    @property
+    def reference(self) -> dict[str, str]:
+        """What runs refer to it with."""
+        return {"pipeline_id": self.pipeline_id, "pipeline_version_id": self.version_id}
+
+
+def version_name(package: str) -> str:
+    """Returns the name of the version that holds a package: equal packages have equal names."""
+    return f"sha256-{hashlib.sha256(package.encode()).hexdigest()[:16]}"
+
+
+class Cluster:
+    """One installation, seen from one namespace."""
+
+    def __init__(self, client: "ApiClient", namespace: str | None = None) -> None:
+        """Takes kfp's client, and the namespace of a profile where the installation has several."""
+        import kfp_server_api as api
+
+        _check_length("namespace", namespace or "")
+        self._client = client
+        self.host = client.configuration.host
+        self.namespace = namespace
+        self._pipelines = api.PipelineServiceApi(client)
+        self._uploads = api.PipelineUploadServiceApi(client)
+        self._experiments = api.ExperimentServiceApi(client)
+        self._runs = api.RunServiceApi(client)
+        self._recurring = api.RecurringRunServiceApi(client)
+
+    def find_version(self, pipeline: str, package: str) -> Version | None:
+        """Returns the version of a pipeline that holds a package, or None if it was never uploaded."""
+        pipeline_id = self._pipeline_id(pipeline)
+        return self._version(pipeline_id, version_name(package)) if pipeline_id else None
+
+    def upload(self, pipeline: str, package: str) -> Version:
+        """Returns the version that holds a package; it is uploaded unless it is there.
+
+        Raises:
+            UserError: The package is refused, with the server's reason.
+        """
+        _check_length("pipeline", pipeline)
+        if len(package.encode()) > _MAX_BYTES:
+            raise UserError(f"the package has {len(package.encode()):,} bytes; Kubeflow takes {_MAX_BYTES:,}.")
+        name, pipeline_id = version_name(package), self._pipeline_id(pipeline)
+        found = self._version(pipeline_id, name) if pipeline_id else None
+        if found:
+            return found
+        action = f"uploading pipeline {pipeline}, version {name}"
+        created = None if pipeline_id else self._create_pipeline(pipeline)
+        try:
+            uploaded = self._upload(action, package, name, created or pipeline_id)
+        except UserError:
+            if created:  # a pipeline without a version would stand in the list and could not run
+                self._call(f"deleting {pipeline}", self._pipelines.pipeline_service_delete_pipeline, created)
+            raise
+        return Version(uploaded.pipeline_id, uploaded.pipeline_version_id, name, new=True)
+
+    def experiment(self, name: str) -> str:
+        """Returns the id of an experiment, which is made if there is none of that name."""
+        _check_length("experiment", name)
+        service = self._experiments
+        for found in self._pages(
+            "looking for an experiment", service.experiment_service_list_experiments, "experiments", name
+        ):
+            return found.experiment_id
+        method = service.experiment_service_create_experiment
+        return self._call(f"creating experiment {name}", method, self._named(name)).experiment_id
+
+    def start(self, body: dict[str, Any]) -> Any:
+        """Starts a run and returns it as the API describes it (kfp's V2beta1Run)."""
+        return self._call(f"starting run {body['display_name']}", self._runs.run_service_create_run, body)
+
+    def run(self, run_id: str) -> Any:
+        """Returns a run as the API describes it (kfp's V2beta1Run)."""
+        return self._call(f"looking at run {run_id}", self._runs.run_service_get_run, run_id)
+
+    def recurring_runs(self, name: str | None = None) -> list[Any]:
+        """Returns the recurring runs of a name, or all of them (kfp's V2beta1RecurringRun)."""
+        method = self._recurring.recurring_run_service_list_recurring_runs
+        return list(self._pages("listing recurring runs", method, "recurring_runs", name))
+
+    def schedule(self, body: dict[str, Any]) -> Any:
+        """Creates a recurring run and returns it."""
+        action = f"creating recurring run {body['display_name']}"
+        return self._call(action, self._recurring.recurring_run_service_create_recurring_run, body)
+
+    def enable(self, recurring_run_id: str, enabled: bool) -> None:
+        """Enables or disables a recurring run."""
+        service = self._recurring
+        if enabled:
+            self._call("resuming a schedule", service.recurring_run_service_enable_recurring_run, recurring_run_id)
+        else:
+            self._call("pausing a schedule", service.recurring_run_service_disable_recurring_run, recurring_run_id)
+
+    def delete(self, recurring_run_id: str) -> None:
+        """Deletes a recurring run; runs that it started remain."""
+        method = self._recurring.recurring_run_service_delete_recurring_run
+        self._call("deleting a schedule", method, recurring_run_id)
+
+    def _create_pipeline(self, name: str) -> str:
+        # Created before its version, which then has a name of its own.
+        body, method = self._named(name), self._pipelines.pipeline_service_create_pipeline
+        return self._call(f"creating pipeline {name}", method, body).pipeline_id
+
+    def _named(self, name: str) -> dict[str, str]:
+        return {"display_name": name, **({"namespace": self.namespace} if self.namespace is not None else {})}
+
+    def _upload(self, action: str, package: str, name: str, pipeline_id: str | None) -> Any:
+        method = self._uploads.upload_pipeline_version
+        with TemporaryDirectory() as folder:
+            file = Path(folder) / "package.yaml"
+            file.write_text(package, encoding="utf-8")
+            return self._call(action, method, str(file), name=name, pipelineid=pipeline_id)
+
+    def _pipeline_id(self, name: str) -> str | None:
+        method = self._pipelines.pipeline_service_list_pipelines
+        found = [item.pipeline_id for item in self._pages("looking for a pipeline", method, "pipelines", name)]
+        return found[0] if found else None
+
+    def _version(self, pipeline_id: str, name: str) -> Version | None:
+        method = self._pipelines.pipeline_service_list_pipeline_versions
+        action = "looking for a version of a pipeline"
+        for item in self._pages(action, method, "pipeline_versions", name, pipeline_id, scoped=False):
+            return Version(item.pipeline_id, item.pipeline_version_id, item.display_name)
+        return None
+
+    def _pages(
+        self, action: str, method: Callable[..., Any], field: str, name: str | None, *first: str, scoped: bool = True
+    ) -> Iterator[Any]:
+        """Yields all items of a list, page by page, or those of one display name."""
+        options: dict[str, Any] = {"page_size": _PAGE}
+        if scoped and self.namespace:
+            options["namespace"] = self.namespace
+        if name is not None:
+            equal = {"operation": "EQUALS", "key": "display_name", "stringValue": name}
+            options["filter"] = json.dumps({"predicates": [equal]})
+        token = ""
+        while True:
+            answer = self._call(action, method, *first, page_token=token, **options)
+            yield from (item for item in getattr(answer, field) or () if name is None or item.display_name == name)
+            token = answer.next_page_token
+            if not token:
+                return
+
+    def _call(self, action: str, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        with explain_errors(self.host, action):
+            answer = method(*arguments, **options, _request_timeout=_TIMEOUT)
+            # To kfp's client a page of another server is an answer whose fields are all empty.
+            if not isinstance(json.loads(self._client.last_response.data), dict):
+                raise ValueError("no JSON object")
+            return answer
+
+
+def _check_length(kind: str, name: str) -> None:
+    if len(name) > _MAX_LENGTH[kind]:
+        raise UserError(f"{kind}: Kubeflow takes {_MAX_LENGTH[kind]} characters. Received {len(name)}: {name!r}.")

@@ -1,0 +1,246 @@
+"""The commands of `fullpass` for Kubeflow: compile, submit, and those of `fullpass schedule`."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fullpass.kubeflow.compile.compile_command import compile_, compile_quietly
+from fullpass.kubeflow.deploy.connection import HOST, Connection, connected
+from fullpass.pipeline.authoring.loading.load_checked import load_checked
+from fullpass.pipeline.printing import say
+from fullpass.pipeline.scheduling.cron import six_fields
+from fullpass.preprocessing.errors import UserError
+
+if TYPE_CHECKING:
+    from fullpass.kubeflow.compile.compile import Compiled
+    from fullpass.kubeflow.compile.parts import Json
+    from fullpass.kubeflow.deploy.api_requests import Cluster
+    from fullpass.pipeline.authoring.loading.load import Loaded
+    from fullpass.pipeline.scheduling.config import ScheduleConfig
+
+_File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline YAML.", show_default=False)]
+_Env = Annotated[Path, typer.Option(help="The environment file: image, resources, secrets, volumes.")]
+_Host = Annotated[
+    str | None, typer.Option(help="Address before /apis/v2beta1.", envvar=HOST, show_envvar=True, show_default=False)
+]
+_Namespace = Annotated[
+    str | None, typer.Option(help="Of your profile, in a multi-user installation.", envvar="KF_PIPELINES_NAMESPACE")
+]
+_Forward = Annotated[
+    str | None,
+    typer.Option("--port-forward", metavar="NAMESPACE", help="Reach the installation there with kubectl instead."),
+]
+_Context = Annotated[str | None, typer.Option(help="Of the kubeconfig, with --port-forward.")]
+_Account = Annotated[
+    str | None, typer.Option(help="Kubernetes service account of the pods.", show_default="the installation's")
+]
+_Parameters = Annotated[
+    list[str] | None,
+    typer.Option("--param", metavar="NAME=VALUE", help="A parameter of the run, such as data_path=PATH."),
+]
+_Span = Annotated[
+    str | None, typer.Option(help="As of `fullpass run`: latest, a date, a number, or A:B; or new.", show_default=False)
+]
+_Experiment = Annotated[str | None, typer.Option(help="Where runs are listed.", show_default="name of the pipeline")]
+_CHANGES = {
+    "pause": ("Have Kubeflow start no more runs by the schedule, until it is resumed.", "paused"),
+    "resume": ("Have Kubeflow start runs by a paused schedule again.", "runs by its schedule"),
+    "delete": ("Delete the schedule from Kubeflow. Runs that it started remain.", "its schedule is deleted"),
+}
+"""Verb of `fullpass schedule`, and function of `recurring_runs` -> help, and what is said when it is done."""
+
+
+def register(app: typer.Typer, schedule: typer.Typer) -> None:
+    """Adds the commands to the command line.
+
+    Args:
+        app: `fullpass`.
+        schedule: `fullpass schedule`, which has local commands too.
+    """
+    app.command("compile")(compile_)
+    app.command()(submit)
+    schedule.command("apply")(apply)
+    schedule.command("list")(list_)
+    for name, (summary, done) in _CHANGES.items():
+        schedule.command(name)(_changes_schedule(summary, name, done))
+
+
+def submit(
+    file: _File,
+    env: _Env,
+    host: _Host = None,
+    namespace: _Namespace = None,
+    forward: _Forward = None,
+    context: _Context = None,
+    experiment: _Experiment = None,
+    service_account: _Account = None,
+    param: _Parameters = None,
+    span: _Span = None,
+    wait: Annotated[bool, typer.Option(help="Wait for the end of the run.")] = True,
+    timeout: Annotated[
+        int | None, typer.Option(min=1, help="Seconds to wait; the run goes on.", show_default="no limit")
+    ] = None,
+) -> None:
+    """Compile the pipeline, upload it to Kubeflow Pipelines, and run it there once."""
+    loaded = load_checked(file, runs_here=False)
+    compiled = _compile(loaded, env)
+    from fullpass.kubeflow.compile.package import to_yaml
+    from fullpass.kubeflow.deploy import submit as verb
+
+    parameters = verb.parameters(compiled.package, [*(param or []), *_span_parameter(compiled, span)])
+    settings = verb.Settings(experiment or loaded.config.name, service_account, parameters)
+    with _cluster(Connection(host, forward, context, namespace)) as cluster:
+        run = verb.start(cluster, compiled.package, to_yaml(compiled.package), settings)
+        say(f"run {run.run_id}: {verb.link(cluster, run.run_id)}")
+        if not wait:
+            return
+        tasks = list(compiled.package.tasks)
+        try:
+            run = verb.wait(cluster, run.run_id, tasks, say, timeout=timeout)
+        except KeyboardInterrupt:
+            raise UserError(f"no longer waiting; run {run.run_id} goes on.") from None
+    say(f"run {run.run_id}: {run.state.lower()}")
+    if run.state != "SUCCEEDED":
+        raise UserError("\n".join(verb.failures(run)) or "Its page and the logs of its pods say why.")
+
+
+def apply(
+    file: _File,
+    env: _Env,
+    host: _Host = None,
+    namespace: _Namespace = None,
+    forward: _Forward = None,
+    context: _Context = None,
+    experiment: _Experiment = None,
+    service_account: _Account = None,
+    param: _Parameters = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")] = False,
+) -> None:
+    """Have Kubeflow run the pipeline by the YAML's schedule. Unchanged, it is left; changed, it is replaced."""
+    loaded = load_checked(file, runs_here=False)
+    schedule = loaded.config.schedule
+    if schedule is None:
+        raise UserError(f'{file}: schedule is missing. For every day at three: schedule: {{cron: "0 3 * * *"}}.')
+    cron = _cron_line(loaded, schedule)
+    compiled = _compile(loaded, env)
+    from fullpass.kubeflow.compile.lookup_tasks import NEW, SPAN
+    from fullpass.kubeflow.compile.package import to_yaml
+    from fullpass.kubeflow.deploy import recurring_runs
+    from fullpass.kubeflow.deploy.submit import Settings, parameters
+
+    # Runs get no date (see recurring_runs.py): each takes the newest span, or fails if it was trained on before.
+    spans = [f"{SPAN}={NEW}"] if SPAN in _declared(compiled) else []
+    settings = Settings(
+        experiment or loaded.config.name, service_account, parameters(compiled.package, [*spans, *(param or [])])
+    )
+    desired = recurring_runs.DesiredSchedule(loaded.config.name, six_fields(cron), to_yaml(compiled.package), settings)
+    with _cluster(Connection(host, forward, context, namespace)) as cluster:
+        planned = recurring_runs.plan(cluster, desired)
+        for line in planned.lines(desired):
+            say(line)
+        if dry_run:
+            say("Nothing was changed.")
+            return
+        say(f"recurring run {recurring_runs.apply(cluster, desired, planned)}")
+
+
+def _cron_line(loaded: "Loaded", schedule: "ScheduleConfig") -> str:
+    """Returns the cron line; refuses keys that recurring runs of Kubeflow do not support."""
+    beyond = ("new_span", "drift", "lag", "wait_for", "timeout", "on_late", "catch_up", "poll")
+    refused = next((name for name in beyond if name in schedule.model_fields_set), None)
+    if refused is not None or schedule.cron is None:
+        key = refused or "cron"
+        raise UserError(
+            f"{loaded.file}:{loaded.line('schedule', key)}: schedule.{key}: recurring runs of Kubeflow start by the "
+            "clock alone. Give cron and nothing else, at a time when the files are there."
+        )
+    if "timezone" in schedule.model_fields_set:
+        say(
+            f"schedule.timezone: Kubeflow runs by the clock of its installation (CRON_SCHEDULE_TIMEZONE, UTC unless "
+            f"changed). See that it is {schedule.timezone}.",
+            err=True,
+        )
+    return schedule.cron
+
+
+def list_(
+    context_: typer.Context,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="Of this pipeline. Needed without --env.")
+    ] = None,
+    env: Annotated[
+        Path | None, typer.Option(help="The environment file: list what Kubeflow runs by.", show_default="here")
+    ] = None,
+    root: Annotated[Path | None, typer.Option(help="Folder of artifacts, metadata and logs, instead of root.")] = None,
+    runs: Annotated[int, typer.Option(min=0, help="How many of the last runs to show.")] = 10,
+    host: _Host = None,
+    namespace: _Namespace = None,
+    forward: _Forward = None,
+    context: _Context = None,
+) -> None:
+    """List the last and next runs of this machine's scheduler; with --env the schedules that Kubeflow runs by."""
+    if env is None:
+        sources = {name: context_.get_parameter_source(name) for name in ("host", "namespace", "forward", "context")}
+        given = [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
+        if given or file is None:
+            what = f"{given[0]} is of a cluster: give --env too" if given else "give FILE, or --env for Kubeflow's"
+            raise typer.BadParameter(f"{what}.")
+        from fullpass.pipeline.scheduling.schedule_table import table
+
+        say(table(load_checked(file, runs_here=False), root=root, runs=runs))
+        return
+    from fullpass.kubeflow.deploy import recurring_runs
+
+    name = load_checked(file, runs_here=False).config.name if file else None
+    with _cluster(Connection(host, forward, context, namespace)) as cluster:
+        say(recurring_runs.table(cluster.recurring_runs(name)))
+
+
+def _changes_schedule(summary: str, change: str, done: str) -> Callable[..., None]:
+    """Returns the command that calls the function `change` of `recurring_runs` with the schedule of a pipeline."""
+
+    def command(
+        file: _File,
+        host: _Host = None,
+        namespace: _Namespace = None,
+        forward: _Forward = None,
+        context: _Context = None,
+    ) -> None:
+        from fullpass.kubeflow.deploy import recurring_runs
+
+        name = load_checked(file, runs_here=False).config.name
+        with _cluster(Connection(host, forward, context, namespace)) as cluster:
+            getattr(recurring_runs, change)(cluster, name)
+        say(f"{name}: {done}")
+
+    command.__doc__ = summary
+    return command
+
+
+def _compile(loaded: "Loaded", env: Path) -> "Compiled":
+    from fullpass.kubeflow.environment import load_environment
+
+    return compile_quietly(loaded, load_environment(env))
+
+
+def _declared(compiled: "Compiled") -> "Json":
+    return compiled.package.pipeline["root"].get("inputDefinitions", {}).get("parameters", {})
+
+
+def _span_parameter(compiled: "Compiled", span: str | None) -> list[str]:
+    from fullpass.kubeflow.compile.lookup_tasks import SPAN
+
+    if span is not None and SPAN not in _declared(compiled):
+        raise UserError(f"--span {span}: data.source has no spans. Say in its path where they are (docs/spans.md).")
+    return [] if span is None else [f"{SPAN}={span}"]
+
+
+@contextmanager
+def _cluster(connection: Connection) -> Iterator["Cluster"]:
+    from fullpass.kubeflow.deploy.api_requests import Cluster
+
+    with connected(connection) as client:
+        yield Cluster(client, connection.namespace)

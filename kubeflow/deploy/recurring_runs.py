@@ -1,0 +1,158 @@
+"""`fullpass schedule`: recurring runs of Kubeflow Pipelines, one per pipeline, known by the pipeline's name.
+
+The API cannot change a recurring run, so a changed one is replaced. It pins a version: a package that is uploaded later
+runs by the schedule only once the schedule is applied again. No date is passed to runs: for pipelines of v2 no release
+up to 2.17 replaces [[ScheduledTime]] (the compiled workflow holds the parameters as text, apiserver/template/
+v2_template.go, ScheduledWorkflow; github.com/kubeflow/pipelines/issues/12494). Every run looks for its files when it
+begins instead, which is why a missed run is not caught up on: it would read the files of the next one. Where the source
+has spans a scheduled run takes the newest one and fails where a model was trained on it before: unlike a date from the
+container's clock that is right for spans of every unit, for runs that start late, and for files that come late.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from fullpass.kubeflow.compile.parts import Json
+from fullpass.kubeflow.deploy.api_requests import Cluster, Version, version_name
+from fullpass.kubeflow.deploy.submit import Settings
+from fullpass.preprocessing.errors import UserError
+
+
+@dataclass(frozen=True)
+class DesiredSchedule:
+    """A schedule to create. name: of the pipeline. cron: six fields. package: its YAML."""
+
+    name: str
+    cron: str
+    package: str
+    settings: Settings
+
+
+@dataclass(frozen=True)
+class SchedulePlan:
+    """What applying a schedule would do.
+
+    change: to the recurring run. reasons: what differs, "old -> new". kept: id of the one that stays. obsolete: ids of
+    those that go. paused: whether it is paused, and stays so.
+    """
+
+    change: Literal["create", "keep", "replace"]
+    reasons: tuple[str, ...] = ()
+    kept: str | None = None
+    obsolete: tuple[str, ...] = ()
+    paused: bool = False
+
+    def lines(self, desired: DesiredSchedule) -> list[str]:
+        """Returns the plan in words."""
+        words = {"create": "will be created", "keep": "is as it should be", "replace": "will be replaced"}
+        lines = [f"{desired.name}: {words[self.change]} ({desired.cron}){', paused' if self.paused else ''}"]
+        lines += [f"  {reason}" for reason in self.reasons]
+        surplus = len(self.obsolete) - (self.change == "replace")
+        return lines + ([f"  {surplus} more of this name will be deleted"] if surplus else [])
+
+
+def plan(cluster: Cluster, desired: DesiredSchedule) -> SchedulePlan:
+    """Returns what `apply` would do, without changing anything."""
+    found = cluster.recurring_runs(desired.name)
+    if not found:
+        return SchedulePlan("create")
+    version = cluster.find_version(desired.name, desired.package)
+    differences = {run.recurring_run_id: _differences(run, desired, version) for run in found}
+    equal = [run for run in found if not differences[run.recurring_run_id]]
+    paused = all(_is_paused(run) for run in found)
+    if equal:
+        kept = equal[0].recurring_run_id
+        obsolete = tuple(run.recurring_run_id for run in found if run.recurring_run_id != kept)
+        return SchedulePlan("keep", kept=kept, obsolete=obsolete, paused=_is_paused(equal[0]))
+    reasons = tuple(differences[found[0].recurring_run_id])
+    return SchedulePlan("replace", reasons, None, tuple(run.recurring_run_id for run in found), paused)
+
+
+def apply(cluster: Cluster, desired: DesiredSchedule, planned: SchedulePlan) -> str:
+    """Carries a plan out and returns the id of the recurring run.
+
+    The new one is created before the old one is deleted, so that an error changes nothing.
+    """
+    recurring_run_id = planned.kept or cluster.schedule(_body(cluster, desired, paused=planned.paused)).recurring_run_id
+    for obsolete in planned.obsolete:
+        cluster.delete(obsolete)
+    return recurring_run_id
+
+
+def pause(cluster: Cluster, name: str) -> None:
+    """Pauses the schedule of a pipeline."""
+    for run in _runs_of(cluster, name):
+        cluster.enable(run.recurring_run_id, False)
+
+
+def resume(cluster: Cluster, name: str) -> None:
+    """Resumes the schedule of a pipeline."""
+    for run in _runs_of(cluster, name):
+        cluster.enable(run.recurring_run_id, True)
+
+
+def delete(cluster: Cluster, name: str) -> None:
+    """Deletes the schedule of a pipeline."""
+    for run in _runs_of(cluster, name):
+        cluster.delete(run.recurring_run_id)
+
+
+def table(runs: list[Any]) -> str:
+    """Returns recurring runs as lines: name, cron, whether they are enabled, since when, id."""
+    rows = [("name", "cron", "state", "created (UTC)", "id")]
+    for run in runs:
+        created = f"{run.created_at:%Y-%m-%d %H:%M}" if run.created_at else ""
+        state = "paused" if _is_paused(run) else "enabled"
+        rows.append((run.display_name, _cron(run) or "periodic", state, created, run.recurring_run_id))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def _runs_of(cluster: Cluster, name: str) -> list[Any]:
+    found = cluster.recurring_runs(name)
+    if not found:
+        others = sorted({run.display_name for run in cluster.recurring_runs()})
+        raise UserError(
+            f"{name} has no schedule at {cluster.host}. There are: {', '.join(others) or 'none'}. "
+            "Create it with `fullpass schedule apply`."
+        )
+    return found
+
+
+def _body(cluster: Cluster, desired: DesiredSchedule, *, paused: bool) -> Json:
+    version = cluster.upload(desired.name, desired.package)
+    return desired.settings.body(cluster, version, desired.name) | {
+        "trigger": {"cron_schedule": {"cron": desired.cron}},
+        "max_concurrency": "1",  # two runs at a time would push in the order in which they end
+        "no_catchup": True,
+        "mode": "DISABLE" if paused else "ENABLE",
+        **({"namespace": cluster.namespace} if cluster.namespace else {}),
+    }
+
+
+def _differences(run: Any, desired: DesiredSchedule, version: Version | None) -> list[str]:
+    reference = run.pipeline_version_reference
+    runtime = run.runtime_config
+    same_version = version is not None and reference and reference.pipeline_version_id == version.version_id
+    parameters = dict((runtime.parameters if runtime else None) or {})
+    account = desired.settings.service_account
+    pairs = [
+        ("cron", _cron(run), desired.cron),
+        ("package", "another version", "another version" if same_version else version_name(desired.package)),
+        ("parameters", parameters, dict(desired.settings.parameters or {})),
+        # The server fills in its own account where none is asked for.
+        ("service account", run.service_account if account else None, account),
+        ("runs at a time", str(run.max_concurrency or ""), "1"),
+        ("catches up on missed runs", not run.no_catchup, False),
+    ]
+    return [f"{name}: {old} -> {new}" for name, old, new in pairs if old != new]
+
+
+def _cron(run: Any) -> str | None:
+    return run.trigger.cron_schedule.cron if run.trigger and run.trigger.cron_schedule else None
+
+
+def _is_paused(run: Any) -> bool:
+    return run.status == "DISABLED" or (run.status != "ENABLED" and run.mode == "DISABLE")

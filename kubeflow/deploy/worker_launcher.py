@@ -1,0 +1,190 @@
+"""Entry point of the container of a node with several workers: starts a Job that does the work, and waits for it.
+
+`python -m fullpass.kubeflow.deploy.worker_launcher --workers JSON`, and the arguments of
+`fullpass.kubeflow.runtime.entrypoint`, which each worker gets.
+"""
+
+import argparse
+import json
+import logging
+import os
+import re
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fullpass.kubeflow.compile.parts import Json
+from fullpass.kubeflow.compile.worker_jobs import manifests
+from fullpass.kubeflow.config import NodeConfig
+from fullpass.kubeflow.runtime import pod_outcomes, pod_provenance, termination
+from fullpass.kubeflow.runtime.executor_input import add_arguments, from_arguments
+from fullpass.kubeflow.runtime.worker_entrypoint import output_address
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.secrets.redact import redact_streams
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
+_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_POLL_SECONDS = 5.0
+_TIMEOUT = (10, 60)
+
+
+def main() -> None:
+    """Runs one node by several workers; the process ends here."""
+    redact_streams()
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO, stream=sys.stderr)
+    parser = argparse.ArgumentParser(prog="fullpass.kubeflow.deploy.worker_launcher", description=__doc__)
+    parser.add_argument("--workers", required=True)
+    known, args = parser.parse_known_args()
+    settings = json.loads(known.workers)
+
+    def work() -> None:
+        from kubernetes import client, config
+
+        config.load_incluster_config()
+        run(client.ApiClient(), _NAMESPACE.read_text().strip(), settings, args)
+
+    termination.run_to_end(settings["node_id"], work)
+
+
+def run(
+    client: "ApiClient", namespace: str, settings: Json, args: Sequence[str], *, poll: float = _POLL_SECONDS
+) -> None:
+    """Runs a node as a Job, copies its output message, and deletes the Job.
+
+    Args:
+        client: of the cluster.
+        namespace: of the run.
+        settings: of the compiler: `pipeline`, `node_id`, `node` (its NodeConfig), `pull_secrets`, `pull_policy`.
+        args: of each worker's container.
+        poll: seconds between two requests.
+
+    Raises:
+        UserError: The cluster refuses the Job, or a worker failed; with the worker's own message.
+    """
+    import tensorflow as tf
+
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    task = from_arguments(parser.parse_known_args(list(args))[0])
+    node = NodeConfig.model_validate(settings["node"])
+    variables = (pod_provenance.VARIABLE, pod_outcomes.VARIABLE)
+    env = {name: os.environ[name] for name in variables if name in os.environ}
+    node = node.model_copy(update={"env": node.env | env})
+    name = job_name(settings["pipeline"], settings["node_id"])
+    service, job = manifests(
+        name, node, args, pull_secrets=settings["pull_secrets"], pull_policy=settings["pull_policy"]
+    )
+    with Job(client, namespace, name).started(service, job) as started:
+        logging.info("job %s: %d workers", name, job["spec"]["completions"])
+        started.wait(poll)
+    with tf.io.gfile.GFile(output_address(task), "r") as file:
+        output = file.read()
+    task.output_file.parent.mkdir(parents=True, exist_ok=True)
+    pending = task.output_file.with_name(f".{task.output_file.name}.part")
+    pending.write_text(output)
+    os.replace(pending, task.output_file)
+
+
+def job_name(pipeline: str, node: str) -> str:
+    """Returns a unique name of a Job, short enough for pod names of at most 63 characters."""
+    stem = re.sub(r"[^a-z0-9]+", "-", f"{pipeline[:28]}-{node[:12]}".lower()).strip("-")
+    return f"{stem}-{uuid.uuid4().hex[:8]}"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One Job and its Service in a cluster."""
+
+    client: "ApiClient"
+    namespace: str
+    name: str
+
+    @contextmanager
+    def started(self, service: Json, job: Json) -> Iterator["Job"]:
+        """Creates both, and deletes them at the end."""
+        from kubernetes.client import BatchV1Api, CoreV1Api
+
+        core, batch = CoreV1Api(self.client), BatchV1Api(self.client)
+        for manifest in (service, job):
+            manifest["metadata"] |= _owner(os.environ)
+        try:
+            self._call("creating the service", core.create_namespaced_service, self.namespace, service)
+            self._call("creating the job", batch.create_namespaced_job, self.namespace, job)
+            yield self
+        finally:
+            # Its pods go with it.
+            self._delete(batch.delete_namespaced_job, propagation_policy="Background")
+            self._delete(core.delete_namespaced_service)
+
+    def wait(self, poll: float) -> None:
+        """Waits until every worker is done.
+
+        Raises:
+            UserError: One has failed.
+        """
+        from kubernetes.client import BatchV1Api
+
+        batch = BatchV1Api(self.client)
+        while True:
+            found = self._call("looking at the job", batch.read_namespaced_job_status, self.name, self.namespace)
+            conditions = {c.type: c for c in found.status.conditions or () if c.status == "True"}
+            if "Complete" in conditions:
+                return
+            if "Failed" in conditions:
+                raise UserError(self._cause(conditions["Failed"]))
+            time.sleep(poll)
+
+    def _cause(self, condition: Any) -> str:
+        """Returns why the Job failed: what its workers said before they ended, or what Kubernetes says."""
+        from kubernetes.client import CoreV1Api
+
+        method = CoreV1Api(self.client).list_namespaced_pod
+        pods = self._call("looking at the workers", method, self.namespace, label_selector=f"job-name={self.name}")
+        errors = []
+        for pod in sorted(pods.items, key=lambda pod: pod.metadata.name):
+            for status in pod.status.container_statuses or ():
+                ended = status.state.terminated if status.state else None
+                if ended and ended.exit_code:
+                    errors.append(f"worker {pod.metadata.name}: exit status {ended.exit_code}: {ended.message or ''}")
+        return "\n".join(errors) or f"job {self.name}: {condition.reason}: {condition.message}"
+
+    def _call(self, action: str, method: Any, *arguments: Any, **more: Any) -> Any:
+        from kubernetes.client import ApiException
+        from urllib3.exceptions import HTTPError
+
+        try:
+            return method(*arguments, **more, _request_timeout=_TIMEOUT)
+        except ApiException as error:
+            if error.status == 403:
+                raise UserError(
+                    f"{action} {self.name}: the run's service account may not do this in {self.namespace}. Grant it "
+                    "create, get and delete of jobs (batch) and services, and list of pods (docs/kubeflow-cluster.md)."
+                ) from error
+            raise UserError(f"{action} {self.name}: refused (status {error.status}): {error.body}") from error
+        except HTTPError as error:
+            raise UserError(f"{action} {self.name}: the cluster's API does not answer: {error}") from error
+
+    def _delete(self, method: Any, **more: Any) -> None:
+        try:
+            self._call("deleting", method, self.name, self.namespace, **more)
+        except UserError as error:
+            logging.warning("%s", error)  # it is owned by this pod and goes with it
+
+
+def _owner(variables: Any) -> Json:
+    """Returns this pod as the owner, so that Kubernetes deletes the Job with it."""
+    name, uid = variables.get("KFP_POD_NAME"), variables.get("KFP_POD_UID")
+    if not name or not uid:
+        return {}
+    return {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid}]}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""Filters the lock for the image: `python kubeflow/image_requirements.py [EXTRA ...] < requirements.txt`.
+
+The lock also holds packages for development and benchmarks. This keeps the runtime dependencies of pyproject.toml,
+those of the named extras, and the dependencies of both, which the lock states in its "via" comments. It uses the
+standard library only, because it runs before anything is installed.
+"""
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+_ENTRY = re.compile(r"(?m)^(?=[A-Za-z0-9])")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_OWN = "fullpass"
+
+
+def lock_entries(lock: str, direct: set[str]) -> str:
+    """Returns the entries of a lock for direct dependencies and for their dependencies.
+
+    Args:
+        lock: The text of requirements.txt, with hashes and "via" comments.
+        direct: The names of the direct dependencies.
+
+    Raises:
+        ValueError: The lock lacks a direct dependency.
+    """
+    # A package has several entries where its version depends on the system.
+    entries = [(_canonical(text), text) for text in _ENTRY.split(lock) if _NAME.match(text)]
+    missing = sorted(direct - {name for name, _ in entries})
+    if missing:
+        raise ValueError(f"requirements.txt lacks {', '.join(missing)}. Run `make lock`.")
+    kept: set[str] = set()
+    new = set(direct)
+    while new:
+        kept |= new
+        new = {name for name, text in entries if name not in kept and _dependents(text) & kept}
+    return "".join(text for name, text in entries if name in kept)
+
+
+def direct_dependencies(project: dict, extras: list[str]) -> set[str]:
+    """Returns the names of the runtime dependencies in a pyproject.toml and of those in `extras`.
+
+    Raises:
+        ValueError: There is no such extra.
+    """
+    optional = project["project"]["optional-dependencies"]
+    unknown = sorted(set(extras) - optional.keys())
+    if unknown:
+        raise ValueError(f"no such extra: {', '.join(unknown)}. Accepted: {', '.join(optional)}.")
+    requirements = [*project["project"]["dependencies"], *(item for extra in extras for item in optional[extra])]
+    return {_canonical(requirement) for requirement in requirements}
+
+
+def _dependents(entry: str) -> set[str]:
+    """Returns the packages that depend on a lock entry."""
+    comments = re.findall(r"(?m)^ +# +(?:via +)?(\S+)", entry)
+    return {_canonical(name) for name in comments if name != "via"} - {_OWN}
+
+
+def _canonical(text: str) -> str:
+    found = _NAME.match(text)
+    return re.sub(r"[-_.]+", "-", found[0]).lower() if found else ""
+
+
+if __name__ == "__main__":
+    pyproject = Path(__file__).resolve().parents[1] / "pyproject.toml"
+    with pyproject.open("rb") as file:
+        names = direct_dependencies(tomllib.load(file), sys.argv[1:])
+    sys.stdout.write(lock_entries(sys.stdin.read(), names))

@@ -1,0 +1,82 @@
+"""Kubeflow's artifacts as TFX artifacts and back: types, properties, and the two addresses each of them has."""
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+from tfx import types
+from tfx.types import artifact as tfx_artifact
+from tfx.utils import import_utils
+
+from fullpass.components.mlmd_values import ADDRESS, properties_of
+from fullpass.kubeflow.compile.parts import Json
+from fullpass.kubeflow.runtime.executor_input import ArtifactCopy
+
+_NOT_OURS = ("display_name", "store_session_info", ADDRESS)
+"""Properties that the backend adds, or that only executors get."""
+
+
+def to_tfx(copy: ArtifactCopy, class_path: str, *, direct: bool) -> types.Artifact:
+    """Returns an artifact as an executor takes it.
+
+    Args:
+        copy: from the launcher's input.
+        class_path: its type, which the backend does not pass on.
+        direct: work on the object store itself instead of the local copy.
+    """
+    result = import_utils.import_class_by_path(class_path)()
+    message = result.mlmd_artifact
+    message.uri = copy.uri if direct else str(copy.path)
+    if not direct:
+        message.custom_properties[ADDRESS].string_value = copy.uri
+    if copy.name:
+        message.id = _number(copy.name)
+    declared = result.PROPERTIES or {}
+    for name, value in copy.metadata.items():
+        if value is None or name in _NOT_OURS:
+            continue
+        if name in declared:
+            _set_property(message.properties[name], declared[name].type, value)
+        else:
+            # As JSON, which TFX's getters read as the type they ask for: an int came here as a float.
+            message.custom_properties[name].struct_value.CopyFrom(tfx_artifact._encode_struct_value(value))
+    result.set_mlmd_artifact(message)
+    return result
+
+
+def _set_property(target: Any, kind: tfx_artifact.PropertyType, value: Any) -> None:
+    if kind is tfx_artifact.PropertyType.INT:
+        target.int_value = int(value)
+    elif kind is tfx_artifact.PropertyType.FLOAT:
+        target.double_value = float(value)
+    elif kind is tfx_artifact.PropertyType.STRING:
+        target.string_value = str(value)
+    else:
+        target.struct_value.CopyFrom(tfx_artifact._encode_struct_value(value))
+
+
+def metadata_of(artifact: types.Artifact, copies: Iterable[ArtifactCopy]) -> Json:
+    """Returns the properties of an artifact for Kubeflow, without nulls, which it refuses.
+
+    Args:
+        artifact: as an executor left it.
+        copies: artifacts of the task; where a property names the local copy of one, its address is put instead.
+    """
+    found = properties_of(artifact.mlmd_artifact)
+    kept = {name: value for name, value in found.items() if value is not None and name not in _NOT_OURS}
+    return {name: _to_address(value, copies) for name, value in kept.items()}
+
+
+def _to_address(value: object, copies: Iterable[ArtifactCopy]) -> object:
+    if not isinstance(value, str):
+        return value
+    for copy in copies:
+        path = str(copy.path)
+        if value == path or value.startswith(f"{path}/"):
+            return copy.uri + value[len(path) :]
+    return value
+
+
+def _number(name: str) -> int:
+    """Returns the backend's name of an artifact, most often a number, as one of 63 bits."""
+    return int(name) if name.isdigit() else int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) >> 1

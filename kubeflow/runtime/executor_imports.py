@@ -1,0 +1,52 @@
+"""What a container imports before its executor runs; imports take most of a task's start-up time.
+
+TFX itself, TensorFlow, Keras and google-cloud-bigquery go on without the libraries that are hidden here, where they are
+not installed. Nothing is changed in them, and whoever imports such a library later gets it.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+WITHOUT_TENSORFLOW = frozenset(
+    {
+        "fullpass.components.data_gate.gate_component.DataGate_Executor",
+        "fullpass.components.push.component.Pusher_Executor",
+        "fullpass.components.report.component.Report_Executor",
+        "fullpass.components.declared_schema.DeclaredSchema_Executor",
+        "fullpass.components.serving_check.component.ServingCheck_Executor",
+    }
+)
+"""Executors that need neither TensorFlow nor Beam: they read and write small files, or, as ServingCheck, load the model
+in a process of its own."""
+
+
+@contextmanager
+def libraries_for(executor: str, *, direct: bool) -> Iterator[None]:
+    """Imports the libraries that an executor needs, or has TFX do without them while the executor is imported.
+
+    Args:
+        executor: package.module.Class.
+        direct: whether artifacts are opened where they lie, which TFX leaves to TensorFlow.
+    """
+    if executor in WITHOUT_TENSORFLOW and not direct:
+        with hidden("tensorflow", "apache_beam"):
+            yield
+        return
+    with hidden("sklearn", "IPython"):  # of Keras, for wrappers that no pipeline uses, and for notebooks
+        import tensorflow  # noqa: F401
+    with hidden("tqdm.notebook"):  # of BigQuery's client, which Beam brings
+        import apache_beam  # noqa: F401
+    yield
+
+
+@contextmanager
+def hidden(*names: str) -> Iterator[None]:
+    """Makes imports of libraries fail, as if they were not installed, unless they are imported already."""
+    hiding = [name for name in names if name not in sys.modules]
+    sys.modules |= dict.fromkeys(hiding)  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        for name in hiding:
+            del sys.modules[name]

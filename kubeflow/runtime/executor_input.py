@@ -1,0 +1,161 @@
+"""The two JSON messages between Kubeflow's launcher and a container: the task's input and its output."""
+
+import argparse
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fullpass.kubeflow.compile.parts import Json
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.secrets.redact import redact_tree
+
+ABSENT = "FULLPASS_ABSENT"
+"""File that marks the folder of an absent artifact; the backend has no empty inputs."""
+_UNRESOLVED = "{{$."
+"""Start of a placeholder that the launcher did not fill in."""
+
+
+@dataclass(frozen=True)
+class ArtifactCopy:
+    """One artifact: its address in the object store, the launcher's local copy of it, and its metadata."""
+
+    uri: str
+    path: Path
+    metadata: Json
+    name: str
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether the artifact is absent."""
+        return (self.path / ABSENT).is_file()
+
+
+@dataclass(frozen=True)
+class ExecutorInput:
+    """What the launcher gives a container.
+
+    parameters: by name. inputs, outputs: artifacts by name, without the backend's own (executor-logs), whose paths the
+    container does not get. output_file: where the output message goes. message: the launcher's JSON, unchanged.
+    """
+
+    parameters: Json
+    inputs: Mapping[str, ArtifactCopy]
+    outputs: Mapping[str, ArtifactCopy]
+    output_file: Path
+    message: str = ""
+
+
+Outputs = tuple[Mapping[str, tuple[ArtifactCopy, Json]], Mapping[str, Any]]
+"""What a container returns: artifacts with their metadata, and parameters."""
+
+
+def parse(text: str, input_paths: Mapping[str, str], output_paths: Mapping[str, str]) -> ExecutorInput:
+    """Parses the message that replaces `{{$}}` in the container's arguments.
+
+    Args:
+        text: the message.
+        input_paths, output_paths: name -> local path of the artifact.
+
+    Raises:
+        UserError: The message is invalid.
+    """
+    try:
+        message = json.loads(text)
+        inputs, outputs = message.get("inputs", {}), message["outputs"]
+        return ExecutorInput(
+            parameters=inputs.get("parameterValues", {}),
+            inputs=_copies(inputs.get("artifacts", {}), input_paths),
+            outputs=_copies(outputs.get("artifacts", {}), output_paths),
+            output_file=Path(outputs["outputFile"]),
+            message=text,
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(
+            f"--executor-input is not what Kubeflow's launcher writes ({type(error).__name__}: {error}). This program "
+            f"runs in a task of a package that `fullpass compile` wrote. Received: {text[:200]!r}"
+        ) from error
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of a container that `from_arguments` reads."""
+    parser.add_argument("--executor-input", required=True)
+    parser.add_argument("--input", action="append", default=[])
+    parser.add_argument("--output", action="append", default=[])
+
+
+def from_arguments(arguments: argparse.Namespace) -> ExecutorInput:
+    """Returns what the launcher gave a container.
+
+    Raises:
+        UserError: The launcher's message is invalid.
+    """
+    return parse(arguments.executor_input, name_values(arguments.input), name_values(arguments.output))
+
+
+def run_id(addresses: Iterable[str], pipeline: str) -> str | None:
+    """Returns the id of the run from the addresses of its outputs, None if these are not the backend's.
+
+    Every release puts outputs under ROOT/PIPELINE/RUN/TASK/SALT/OUTPUT (v2/metadata/client.go:316 and
+    v2/driver/driver.go:2046 at 2.5.0). The placeholder `{{$.pipeline_job_uuid}}` is known from 2.5 on, and as a
+    parameter it would be part of what the cache goes by.
+    """
+    for address in addresses:
+        parts = address.split("/")
+        if len(parts) >= 6 and parts[-5] == pipeline:
+            return parts[-4]
+    return None
+
+
+def write_absent(copy: ArtifactCopy) -> None:
+    """Marks an artifact as absent."""
+    copy.path.mkdir(parents=True, exist_ok=True)
+    (copy.path / ABSENT).write_text("Stands for an artifact that is not there.\n")
+
+
+def write_output(file: Path, artifacts: Mapping[str, tuple[ArtifactCopy, Json]], parameters: Mapping[str, Any]) -> None:
+    """Writes the output message for the launcher, atomically.
+
+    Args:
+        file: where the launcher reads it.
+        artifacts: name -> artifact and its metadata.
+        parameters: name -> value.
+    """
+    answer: Json = {
+        "artifacts": {
+            name: {"artifacts": [{"name": copy.name, "uri": copy.uri, "metadata": metadata}]}
+            for name, (copy, metadata) in artifacts.items()
+        },
+        "parameterValues": dict(parameters),
+    }
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(f".{file.name}.part")
+    # The backend keeps both for all to read.
+    temporary.write_text(json.dumps(_redacted(answer), sort_keys=True), encoding="utf-8")
+    os.replace(temporary, file)
+
+
+def _redacted(answer: Json) -> Json:
+    """Returns the output message without secrets; the addresses of artifacts are the backend's own and stay."""
+    for listed in answer["artifacts"].values():
+        for artifact in listed["artifacts"]:
+            artifact["metadata"] = redact_tree(artifact["metadata"])
+    return {**answer, "parameterValues": redact_tree(answer["parameterValues"])}
+
+
+def name_values(pairs: list[str]) -> dict[str, str]:
+    """Returns NAME=VALUE arguments as a mapping, without those that the launcher did not fill in."""
+    split = (pair.partition("=") for pair in pairs)
+    return {name: value for name, _, value in split if not value.startswith(_UNRESOLVED)}
+
+
+def _copies(artifacts: Json, paths: Mapping[str, str]) -> dict[str, ArtifactCopy]:
+    copies = {}
+    for name, path in paths.items():
+        listed = artifacts.get(name, {}).get("artifacts", [])
+        if listed:
+            first = listed[0]
+            copies[name] = ArtifactCopy(first["uri"], Path(path), first.get("metadata", {}), first.get("name", ""))
+    return copies

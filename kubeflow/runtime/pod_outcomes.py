@@ -1,0 +1,117 @@
+"""Records how a run ended, for the task that notifies receivers (`notify:`).
+
+An exit task gets no cause: no state of the run before 2.14, and from then on the state of its metadata, which lacks
+killed tasks (v2/driver/resolve.go:412 at 2.14.0; v2/metadata/client.go, UpdateDAGExecutionsState). So containers write
+records into the registry: each that fails, and one at the end of a successful run. A run without records was killed.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fullpass.components.ingest.spans.spans import SpanNotFoundError
+from fullpass.components.shared_folder import Folder
+from fullpass.kubeflow.runtime.executor_input import run_id
+from fullpass.pipeline.running.execution import failure
+from fullpass.pipeline.running.notify.config import Event
+from fullpass.preprocessing.errors import UserError
+
+VARIABLE = "FULLPASS_OUTCOMES"
+"""Environment variable of a container: folder of all runs' records, REGISTRY/PIPELINE/outcomes."""
+GATE = "DataGate"
+_END, _WINDOW, _FAILED = "end.json", "window.json", "failed-"
+
+
+class NoNewSpanError(SpanNotFoundError):
+    """A run that needs a new span found none."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended. event, message: for receivers. facts: further fields of the payload."""
+
+    event: Event
+    message: str
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class OutcomeRecords:
+    """The records of one run in the registry."""
+
+    def __init__(self, folder: str, run: str) -> None:
+        """Takes the folder of all runs' records, and the id of the run."""
+        self._folder, self.run = Folder(folder), run
+
+    def record_task_failure(self, task: str, event: Event, message: str) -> None:
+        """Records the failure of a task; of several attempts the last counts."""
+        self._write(f"{_FAILED}{task}.json", {"event": event, "message": f"{task}: {message}"})
+
+    def record_window_data(self, window: dict[str, Any]) -> None:
+        """Records the spans of a run: labels `span` and `first_span`."""
+        self._write(_WINDOW, window)
+
+    def record_end(self, outcome: Outcome) -> None:
+        """Records the end of a run whose tasks all succeeded."""
+        self._write(_END, {"event": outcome.event, "message": outcome.message, "facts": outcome.facts})
+
+    def read(self) -> Outcome:
+        """Returns how the run ended, from its records."""
+        window = self._read(_WINDOW) or {}
+        end = self._read(_END)
+        if end is not None:  # failures are of attempts that were repeated
+            return Outcome(end["event"], end["message"], window | end["facts"])
+        found = [self._read(name) for name in self._folder.names(self.run) if name.startswith(_FAILED)]
+        records = [record for record in found if record is not None]
+        if not records:
+            text = "a task ended without a word: killed, evicted, past its deadline, or it never began."
+            return Outcome("failure", text, window)
+        # What stops a run on purpose says more than what fails beside it.
+        first = min(records, key=lambda record: record["event"] == "failure")
+        return Outcome(first["event"], first["message"], window)
+
+    def _write(self, name: str, record: dict[str, Any]) -> None:
+        self._folder.write(f"{self.run}/{name}", json.dumps(record).encode())
+
+    def _read(self, name: str) -> Any:
+        content = self._folder.read(f"{self.run}/{name}")
+        return None if content is None else json.loads(content)
+
+
+def container_records(variables: Mapping[str, str], message: str) -> OutcomeRecords | None:
+    """Returns the records of a container's run; None without `notify:`, or if the run is unknown.
+
+    Args:
+        variables: of the container.
+        message: the launcher's, which replaces `{{$}}`.
+    """
+    folder = variables.get(VARIABLE)
+    if folder is None:
+        return None
+    run = run_id(_output_addresses(message), folder.rstrip("/").split("/")[-2])
+    return None if run is None else OutcomeRecords(folder, run)
+
+
+def record_failure(variables: Mapping[str, str], message: str, task: str, error: BaseException) -> None:
+    """Records why a container failed, if the pipeline has `notify:`; never fails itself."""
+    try:
+        records = container_records(variables, message)
+        if records is not None:
+            records.record_task_failure(task, _event(task, error), failure.explain(error))
+    except (UserError, OSError):
+        return  # the failure itself is what counts
+
+
+def _event(task: str, error: BaseException) -> Event:
+    if isinstance(error, NoNewSpanError):
+        return "skipped"
+    return "gate_stop" if task == GATE else "failure"
+
+
+def _output_addresses(message: str) -> list[str]:
+    """Returns the addresses of all outputs, those of the backend's own (executor-logs) too."""
+    try:
+        outputs = json.loads(message)["outputs"]["artifacts"]
+        return [listed["artifacts"][0]["uri"] for listed in outputs.values()]
+    except (ValueError, KeyError, TypeError, IndexError):
+        return []

@@ -1,0 +1,134 @@
+"""The registry of a pipeline: blessed models, spans and trained windows, kept between runs without a metadata store.
+
+It is a folder of small JSON files, on a volume or in an object store. No file is ever changed in place.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from fullpass.components.ingest.spans.ingest_request import KnownSpan
+from fullpass.components.shared_folder import Folder
+from fullpass.preprocessing.errors import UserError
+
+Entry = TypeVar("Entry")
+
+
+@dataclass(frozen=True)
+class Blessed:
+    """A blessed model.
+
+    model, blessing: addresses of the artifacts. time: when it was recorded, ISO 8601 in UTC. made_from: digest of its
+    data and parameters; "" if an earlier version recorded it.
+    """
+
+    model: str
+    blessing: str
+    time: str
+    made_from: str = ""
+
+    def is_baseline_for(self, made_from: str, rolled_back: Collection[str]) -> bool:
+        """Whether a model made from `made_from` can take this one as baseline."""
+        return self.made_from != made_from and self.model not in rolled_back
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A window that a model was trained on: number, fingerprint and label of its newest span, and when, in UTC."""
+
+    number: int
+    fingerprint: str
+    label: str
+    time: str
+
+
+class FolderRegistry:
+    """The registry, in one folder per pipeline; each entry is a file, named by time and content."""
+
+    def __init__(self, path: str) -> None:
+        """Takes a path or an address such as s3://bucket/folder."""
+        self._folder = Folder(path)
+
+    def record_blessed(self, pipeline: str, model: str, blessing: str, made_from: str) -> bool:
+        """Records a blessed model; returns False if it was recorded before."""
+        digest = hashlib.sha256(model.encode()).hexdigest()[:16]
+        if any(name.endswith(f"-{digest}.json") for name in self._names(pipeline, "blessed")):
+            return False
+        now = datetime.now(UTC)
+        entry = Blessed(model, blessing, _iso(now), made_from)
+        self._write(pipeline, f"blessed/{_stamp(now)}-{digest}.json", entry)
+        return True
+
+    def newest_blessed(self, pipeline: str, *, made_from: str, rolled_back: Collection[str] = ()) -> Blessed | None:
+        """Returns the newest blessed model that was made from other data or parameters, or None on a first run.
+
+        Args:
+            pipeline: name of the pipeline.
+            made_from: digest of the data and parameters of the new model.
+            rolled_back: addresses of models to skip.
+        """
+        for name in reversed(self._names(pipeline, "blessed")):
+            entry = self._read(pipeline, f"blessed/{name}", Blessed)
+            if entry.is_baseline_for(made_from, rolled_back):
+                return entry
+        return None
+
+    def known_spans(self, pipeline: str) -> tuple[KnownSpan, ...]:
+        """Returns every version of every span that a run was given."""
+        found = []
+        for name in self._names(pipeline, "spans"):
+            number, version, fingerprint = name.removesuffix(".json").rsplit(".", 2)
+            found.append(KnownSpan(int(number), fingerprint, int(version)))
+        return tuple(found)
+
+    def record_spans(self, pipeline: str, spans: Collection[KnownSpan]) -> None:
+        """Records versions of spans, except those recorded before."""
+        known = set(self.known_spans(pipeline))
+        for span in spans:
+            if span not in known:
+                # The name holds the whole entry, so one listing returns every span.
+                self._write(pipeline, f"spans/{span.number}.{span.version}.{span.fingerprint}.json", span)
+
+    def newest_trained(self, pipeline: str) -> Trained | None:
+        """Returns the newest window that a model was trained on, or None on a first run."""
+        names = self._names(pipeline, "trained")
+        if not names:
+            return None
+        newest = max(names, key=lambda name: (int(name.split(".")[1]), name))
+        return self._read(pipeline, f"trained/{newest}", Trained)
+
+    def record_trained(self, pipeline: str, number: int, fingerprint: str, label: str) -> bool:
+        """Records a window by its newest span; returns False if it was recorded before."""
+        ending = f".{number}.{fingerprint}.json"
+        if any(name.endswith(ending) for name in self._names(pipeline, "trained")):
+            return False
+        now = datetime.now(UTC)
+        self._write(pipeline, f"trained/{_stamp(now)}{ending}", Trained(number, fingerprint, label, _iso(now)))
+        return True
+
+    def _names(self, pipeline: str, kind: str) -> list[str]:
+        return [name for name in self._folder.names(f"{pipeline}/{kind}") if name.endswith(".json")]
+
+    def _read(self, pipeline: str, name: str, kind: type[Entry]) -> Entry:
+        content = self._folder.read(f"{pipeline}/{name}") or b""
+        text = content.decode(errors="replace")
+        try:
+            fields: Any = json.loads(text)
+            return kind(**fields)
+        except (ValueError, TypeError) as error:
+            where = f"{self._folder.path}/{pipeline}/{name}"
+            raise UserError(f"{where}: no entry of a registry ({error}). Delete it. Received: {text[:80]!r}") from error
+
+    def _write(self, pipeline: str, name: str, entry: Any) -> None:
+        self._folder.write(f"{pipeline}/{name}", json.dumps(asdict(entry)).encode())
+
+
+def _stamp(moment: datetime) -> str:
+    return f"{moment:%Y%m%dT%H%M%S%f}Z"
+
+
+def _iso(moment: datetime) -> str:
+    return moment.isoformat(timespec="seconds")

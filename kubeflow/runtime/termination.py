@@ -1,0 +1,73 @@
+"""How a container ends: its exit code, the cause in the pod's termination message, and the signal to stop."""
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from fullpass.pipeline.exit_codes import ExitCode
+from fullpass.pipeline.printing import say
+from fullpass.pipeline.running.execution import failure
+
+LOG_VARIABLE = "FULLPASS_TERMINATION_LOG"
+"""Names the file, where a pod's terminationMessagePath is not the usual one."""
+_USUAL_LOG = "/dev/termination-log"
+_MOST_BYTES = 4096  # Kubernetes keeps no more
+_STOPPED = "stopped: the pod was asked to end (deadline, eviction, or the run was terminated)."
+
+
+class Terminated(BaseException):
+    """The pod was asked to stop."""
+
+    def __str__(self) -> str:
+        return _STOPPED
+
+
+def run_to_end(name: str, work: Callable[[], None], note: Callable[[BaseException], None] = lambda _: None) -> NoReturn:
+    """Does the work of a container and exits, with the cause of a failure in the termination message.
+
+    The process leaves past `atexit` and destructors: after all is written, TensorFlow, Beam and gRPC can still abort
+    while Python takes them apart, and the task would count as failed.
+
+    Args:
+        name: of the node, for the message.
+        work: the work.
+        note: called with the error if the work failed.
+    """
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        work()
+        code = ExitCode.DONE
+    except Terminated as error:
+        note(error)
+        logging.warning("Stopped by SIGTERM.")
+        report(name, _STOPPED)
+        code = ExitCode.TERMINATED
+    except BaseException as error:
+        logging.exception("%s failed.", name)
+        report(name, failure.explain(error))
+        note(error)
+        code = ExitCode.FAILED
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def report(name: str, cause: str) -> None:
+    """Writes the cause to standard error, and to the termination message if the container has one."""
+    message = f"{name}: {cause}"
+    say(message, err=True)
+    log = Path(os.environ.get(LOG_VARIABLE, _USUAL_LOG))
+    if log.exists():
+        log.write_bytes(message.encode(errors="backslashreplace")[:_MOST_BYTES])
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    # Once: a second signal must not break what `finally` does after the first.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise Terminated

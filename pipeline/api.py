@@ -1,0 +1,481 @@
+"""Fullpass from Python, for notebooks and tests: the functions of `import fullpass` (docs/api.md).
+
+What is heavy is imported by the function that needs it, as by the verbs of the command line, which call the same code.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import webbrowser
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.authoring.loading.load_checked import load_checked
+from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem
+from fullpass.pipeline.printing import say
+from fullpass.pipeline.process_environment import set_environment
+from fullpass.pipeline.registry.list_versions import Version, read_versions
+from fullpass.pipeline.registry.pushed_folder import pushed_to
+from fullpass.pipeline.root_layout import SUMMARY, RootLayout, pipeline_root
+from fullpass.preprocessing.errors import UserError
+
+if TYPE_CHECKING:
+    from fullpass.components.predict.predict import Exported
+
+Pipeline = Loaded
+"""A pipeline file without errors: `config`, `file`, `folder`."""
+PipelineFile = Loaded | Path | str
+Rows = Any
+"""A pyarrow Table or RecordBatch, a pandas or polars DataFrame, a list of dicts, or a dict of columns."""
+_TAIL = 40
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended, as `fullpass run` prints it.
+
+    Attributes:
+        run_id: names the run and the folder of its logs.
+        ok: whether every node ended well.
+        blessed: whether the model held its thresholds; None where none was evaluated.
+        metrics: metric -> value on the eval split.
+        baseline: metric -> value of the last blessed model.
+        reasons: why the model was not blessed.
+        rows: split -> number of rows.
+        model: folder of the trained model.
+        pushed_to: folder of the version that the model was pushed as, in this run or before; None where it was not.
+        served: folder of the version that was served when the run ended; another one, where the run came back to an
+            older model.
+        report: the HTML page of the run.
+        logs: folder of its logs.
+        facts: everything that is known of the run, as `summary.json` in `logs` has it.
+    """
+
+    run_id: str
+    ok: bool
+    blessed: bool | None
+    metrics: Mapping[str, float]
+    baseline: Mapping[str, float]
+    reasons: tuple[str, ...]
+    rows: Mapping[str, int]
+    model: Path | None
+    pushed_to: Path | None
+    served: Path | None
+    report: Path | None
+    logs: Path
+    facts: Mapping[str, Any] = field(repr=False)
+
+
+def load(file: Path | str, *, runs_here: bool = True) -> Pipeline:
+    """Returns a pipeline file, read and checked; its warnings go to standard error.
+
+    Example:
+        >>> pipeline = load("pipeline.yaml")  # doctest: +SKIP
+        >>> pipeline.config.label.name  # doctest: +SKIP
+        'tips'
+
+    Args:
+        file: the pipeline YAML.
+        runs_here: whether the pipeline is to run on this machine; if not, data that is not here is a warning.
+
+    Raises:
+        ConfigError: With every mistake of the file in `problems`.
+    """
+    return load_checked(Path(file), runs_here=runs_here)
+
+
+def check(file: Path | str, *, runs_here: bool = True) -> tuple[Problem, ...]:
+    """Returns every mistake and warning of a pipeline file, in file order, instead of raising; none if it is fine.
+
+    Example:
+        >>> [(p.line, p.path, p.message) for p in check("pipeline.yaml")]  # doctest: +SKIP
+        []
+    """
+    from fullpass.pipeline.authoring.checks.check import require
+    from fullpass.pipeline.authoring.loading.load import load
+
+    try:
+        return tuple(require(load(file), runs_here=runs_here))
+    except ConfigError as error:
+        return error.problems
+
+
+def run(
+    pipeline: PipelineFile,
+    *,
+    root: Path | str | None = None,
+    from_node: str | None = None,
+    to_node: str | None = None,
+    fresh: bool = False,
+    span: str | None = None,
+    gate: Literal["stop", "warn"] = "stop",
+    parallel: int | None = None,
+    wait: bool = False,
+    quiet: bool = False,
+) -> Outcome:
+    """Runs a pipeline from raw data to a pushed model, and returns how that ended. Unchanged nodes are not repeated.
+
+    The run is a `fullpass run` in a process of its own, because nodes are forked and TensorFlow does not survive a
+    fork. It reads the file from disk. Interrupting this call interrupts the run.
+
+    Example:
+        >>> outcome = run("pipeline.yaml")  # doctest: +SKIP
+        >>> outcome.blessed, outcome.metrics["auc"]  # doctest: +SKIP
+        (True, 0.944)
+
+    Args:
+        pipeline: from `load`, or the YAML.
+        root: folder of artifacts, metadata and logs, instead of `root:` of the YAML.
+        from_node, to_node: run a part only.
+        fresh: repeat every node, though nothing has changed.
+        span: the newest span to train on, as a date or number, or A:B.
+        gate: `warn` trains on data that the data gate would stop at.
+        parallel: most nodes at a time.
+        wait: wait for another run on the same root, instead of refusing.
+        quiet: print nothing.
+
+    Raises:
+        ConfigError: The file has mistakes.
+        UserError: The run could not begin: the span is not there, or another run holds the root.
+    """
+    loaded = _loaded(pipeline)
+    options = {
+        "--root": root,
+        "--from": from_node,
+        "--to": to_node,
+        "--span": span,
+        "--gate": gate,
+        "--parallel": parallel,
+    }
+    command = [sys.executable, "-P", "-m", "fullpass", "run", str(loaded.file.absolute())]
+    command += [text for name, value in options.items() if value is not None for text in (name, str(value))]
+    command += [name for name, wanted in {"--fresh": fresh, "--wait": wait}.items() if wanted]
+    with tempfile.TemporaryDirectory() as scratch:
+        summary = Path(scratch, SUMMARY)
+        tail = _printed([*command, "--summary", str(summary)], quiet=quiet)
+        if not summary.is_file():
+            raise UserError(tail)
+        facts = json.loads(summary.read_text(encoding="utf-8"))
+    return _outcome(facts, RootLayout(pipeline_root(loaded, Path(root) if root else None)))
+
+
+def runs(pipeline: PipelineFile, *, root: Path | str | None = None) -> list[Outcome]:
+    """Returns how the runs of a pipeline ended, the newest first; those that `fullpass gc` removed are not known.
+
+    Example:
+        >>> runs("pipeline.yaml")[0].metrics  # doctest: +SKIP
+        {'auc': 0.944, 'accuracy': 0.9}
+    """
+    layout = RootLayout(pipeline_root(_read(pipeline), Path(root) if root else None))
+    files = sorted(layout.logs.glob(f"*/{SUMMARY}"), key=lambda file: file.parent.name, reverse=True)
+    return [_outcome(json.loads(file.read_text(encoding="utf-8")), layout) for file in files]
+
+
+def metrics(pipeline: PipelineFile, run: str | None = None, *, root: Path | str | None = None) -> Mapping[str, float]:
+    """Returns the metrics of one run, by default of the newest that has any.
+
+    Example:
+        >>> metrics("pipeline.yaml")["auc"]  # doctest: +SKIP
+        0.944
+
+    Raises:
+        UserError: There is no such run.
+    """
+    return _one_run(pipeline, run, root, "metrics").metrics
+
+
+def open_report(pipeline: PipelineFile, run: str | None = None, *, root: Path | str | None = None) -> Path:
+    """Opens the report of one run in a browser, by default of the newest that has one, and returns the page's path.
+
+    Raises:
+        UserError: There is no such run.
+    """
+    page = _one_run(pipeline, run, root, "report").report
+    if page is None:
+        raise UserError(f"run {run} has no report: it ended before the node Report.")
+    webbrowser.open(page.as_uri())
+    return page
+
+
+class Transform:
+    """The features of a pipeline, with the statistics of an analysed table; made by `analyze`.
+
+    Example:
+        >>> transform = analyze("pipeline.yaml", train)  # doctest: +SKIP
+        >>> transform(test)["fare_xf"]  # doctest: +SKIP
+        >>> transform.numpy(test)["fare_xf"].dtype  # doctest: +SKIP
+        dtype('float32')
+
+    Attributes:
+        folder: of the transform graph, as TensorFlow Transform's `TFTransformOutput` reads it.
+    """
+
+    def __init__(self, pipeline: Pipeline, rows: Rows, folder: Path | str | None = None):
+        """Analyses rows; see `analyze`."""
+        from fullpass.pipeline.build import with_absolute_files
+        from fullpass.preprocessing.analysis.analyze import analyze_table
+        from fullpass.preprocessing.values.raw_batches import raw_batches
+
+        self._config = with_absolute_files(pipeline.config.preprocessing_config, pipeline.resolve)
+        self._text = pipeline.config.data.source.raw_text
+        self._scratch = None if folder else tempfile.TemporaryDirectory(prefix="fullpass-transform-")
+        self.folder = Path(folder) if folder else Path(self._scratch.name, "graph")  # type: ignore[union-attr]
+        batches = list(raw_batches(self._config, as_arrow(rows), self._text))
+        self._graph = analyze_table(self._config, batches, str(self.folder))
+        self._transformers: dict[bool, Any] = {}
+
+    def __call__(self, rows: Rows) -> pa.Table:
+        """Returns the transformed features of rows, and the label where the rows have it.
+
+        A feature with one value per row is a column of values, a vector a column of fixed-size lists, and one of any
+        length a column of lists.
+
+        Raises:
+            UserError: A column is absent, or a value is not what its column declares.
+        """
+        from fullpass.preprocessing.features.raw_columns import raw_columns
+        from fullpass.preprocessing.values.raw_batches import raw_batches
+
+        table = as_arrow(rows)
+        transformer = self._transformer(labelled=raw_columns(self._config).keys() <= set(table.column_names))
+        widths = {f.name: [d.size for d in f.shape.dim] for f in transformer.schema.feature if f.HasField("shape")}
+        batches = [transformer(batch) for batch in raw_batches(self._config, table, self._text, serving=True)]
+        if not batches:
+            raise UserError("The table has no rows.")
+        transformed = pa.Table.from_batches(batches)
+        names = transformed.column_names
+        return pa.table({name: _plain(transformed[name].combine_chunks(), widths.get(name)) for name in names})
+
+    def numpy(self, rows: Rows) -> dict[str, np.ndarray]:
+        """Returns what a call does as arrays: [rows], [rows, width], or [rows] of arrays of any length."""
+        arrays = {}
+        for name, column in zip(*_columns(self(rows)), strict=True):
+            if pa.types.is_fixed_size_list(column.type):
+                arrays[name] = column.flatten().to_numpy().reshape(len(column), -1)
+            else:
+                arrays[name] = column.to_numpy(zero_copy_only=False)
+        return arrays
+
+    def vocabulary(self, feature: str) -> list[str]:
+        """Returns the vocabulary that a feature or a cross has learned, in the order of the ids.
+
+        Raises:
+            UserError: The feature has none.
+        """
+        from fullpass.preprocessing.features.outputs import vocabulary_name
+
+        name = vocabulary_name(feature)
+        if not Path(self._graph.vocabulary_file_by_name(name) or "").is_file():
+            raise UserError(f"feature {feature!r} learns no vocabulary from the data.")
+        return [token.decode("utf-8", "backslashreplace") for token in self._graph.vocabulary_by_name(name)]
+
+    def _transformer(self, *, labelled: bool) -> Any:
+        from fullpass.preprocessing.analysis.traced_preprocessing import adapter_of
+        from fullpass.preprocessing.apply.transform_batches import BatchTransformer
+        from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
+        from fullpass.preprocessing.features.raw_schema import raw_schema
+
+        if labelled not in self._transformers:
+            without = [EXAMPLE_WEIGHT, ROW_ID, *([] if labelled else [LABEL])]
+            adapter = adapter_of(raw_schema(self._config))
+            self._transformers[labelled] = BatchTransformer(self._graph, adapter, without=without)
+        return self._transformers[labelled]
+
+
+def analyze(pipeline: PipelineFile, rows: Rows, folder: Path | str | None = None) -> Transform:
+    """Analyses rows in memory with the features of a pipeline, as a run analyses its train split.
+
+    Example:
+        >>> transform = analyze("pipeline.yaml", pa.table({"fare": [5.0, 7.0], "tips": [1.0, 0.0]}))  # doctest: +SKIP
+        >>> transform({"fare": [6.0]}).to_pydict()  # doctest: +SKIP
+        {'fare_xf': [0.0]}
+
+    Args:
+        pipeline: from `load`, or the YAML.
+        rows: the train split, with all columns that the YAML reads.
+        folder: receives the transform graph and must not exist yet; by default it is temporary.
+
+    Raises:
+        UserError: A column is absent, a value is not what its column declares, or a feature cannot be made.
+    """
+    loaded = _loaded(pipeline, runs_here=False)
+    _prepare(loaded)
+    return Transform(loaded, rows, folder)
+
+
+def open_model(model: PipelineFile) -> "Exported":
+    """Loads an export: its folder, the newest version in the folder that models are pushed to, or the YAML's.
+
+    Example:
+        >>> open_model("serving").classes  # doctest: +SKIP
+        ('False', 'True')
+
+    Raises:
+        UserError: There is none, or it was not made by Fullpass.
+    """
+    set_environment()
+    from fullpass.components.predict.predict import load_export
+
+    return load_export(_pushed(model))
+
+
+def predict(model: "Exported | PipelineFile", rows: Rows, **read_as: Any) -> pa.Table:
+    """Returns rows with `prediction`, per class `probability_<class>`, and `bad_row`, as `fullpass predict` does.
+
+    Example:
+        >>> predict("serving", "rows.csv", separator=";")["prediction"]  # doctest: +SKIP
+        >>> predict(open_model("serving"), dataframe).to_pandas()  # doctest: +SKIP
+
+    Args:
+        model: from `open_model`, or what it takes.
+        rows: a table in memory, or the path of a file, folder or glob. A column that it lacks counts as missing.
+        read_as: keys of `data.source` that differ from how the model's training data was read; for files.
+
+    Raises:
+        UserError: The rows cannot be read, or none of them can be used.
+    """
+    exported = open_model(model) if isinstance(model, Loaded | Path | str) else model
+    from fullpass.components.predict.predict import predict_table, predict_tables
+
+    if isinstance(rows, Path | str):
+        return pa.concat_tables(predict_tables(exported, str(rows), read_as), promote=True)
+    return pa.concat_tables(predict_table(exported, as_arrow(rows)))
+
+
+def versions(target: PipelineFile) -> list[Version]:
+    """Returns the pushed models, the newest first, with state, metrics, spans and who blessed each.
+
+    Example:
+        >>> [(v.version, v.state) for v in versions("pipeline.yaml")]  # doctest: +SKIP
+        [(1795376318, 'served')]
+
+    Args:
+        target: a pipeline, its YAML, or the folder that models are pushed to.
+    """
+    return read_versions(_pushed(target))
+
+
+def rollback(target: PipelineFile, to: int | None = None) -> int:
+    """Serves an earlier model again, or with `to` a later one; returns the version that is served now.
+
+    Raises:
+        UserError: There is no such version.
+    """
+    from fullpass.components.push.push import rollback as roll_back
+
+    return roll_back(_pushed(target), to)
+
+
+def as_arrow(rows: Rows) -> pa.Table:
+    """Returns rows in memory as an Arrow table.
+
+    Raises:
+        UserError: They are of another kind than `Rows`, or a column holds values of several types.
+    """
+    from fullpass.components.ingest.readers.frames import as_table
+
+    try:
+        table = as_table(rows)
+        if table is None and isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
+            table = pa.table(
+                {name: [row.get(name) for row in rows] for name in dict.fromkeys(n for r in rows for n in r)}
+            )
+        elif table is None and isinstance(rows, dict):
+            table = pa.table(rows)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise UserError(f"The rows are no table: {error}. Give each column values of one type.") from error
+    if table is None:
+        raise UserError(
+            f"Received: {type(rows).__module__}.{type(rows).__name__}. Accepted: a pyarrow Table or RecordBatch, a "
+            "pandas or polars DataFrame, a list of dicts, or a dict of columns."
+        )
+    return table
+
+
+def _loaded(pipeline: PipelineFile, *, runs_here: bool = True) -> Loaded:
+    return pipeline if isinstance(pipeline, Loaded) else load_checked(Path(pipeline), runs_here=runs_here)
+
+
+def _read(pipeline: PipelineFile) -> Loaded:
+    """Returns a pipeline file whose data nobody needs."""
+    from fullpass.pipeline.authoring.loading.load import load
+
+    return pipeline if isinstance(pipeline, Loaded) else load(pipeline)
+
+
+def _prepare(loaded: Loaded) -> None:
+    from fullpass.preprocessing.user_modules import use_modules_of
+
+    set_environment()
+    use_modules_of(loaded.folder)
+
+
+def _pushed(target: PipelineFile) -> Path:
+    if isinstance(target, Loaded):
+        return Path(target.resolve(target.config.push.to))
+    return pushed_to(Path(target).absolute())
+
+
+def _printed(command: list[str], *, quiet: bool) -> str:
+    """Runs a command, prints its output as it comes, and returns the end of it."""
+    tail: deque[str] = deque(maxlen=_TAIL)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8") as process:
+        try:
+            for line in process.stdout or ():
+                tail.append(line)
+                if not quiet:
+                    say(line, nl=False)
+        except BaseException:
+            process.terminate()  # its nodes are interrupted, and what they finished is kept
+            raise
+    return "".join(tail).strip()
+
+
+def _outcome(facts: Mapping[str, Any], layout: RootLayout) -> Outcome:
+    def path(name: str) -> Path | None:
+        return Path(facts[name]) if facts.get(name) else None
+
+    return Outcome(
+        run_id=facts["run_id"],
+        ok=facts["ok"],
+        blessed=facts["blessed"],
+        metrics=facts["metrics"],
+        baseline=facts["baseline"],
+        reasons=tuple(facts["reasons"]),
+        rows=facts["rows"] or {},
+        model=path("model"),
+        pushed_to=path("pushed_to"),
+        served=path("served"),
+        report=path("report"),
+        logs=layout.run_logs(facts["run_id"]),
+        facts=facts,
+    )
+
+
+def _one_run(pipeline: PipelineFile, run: str | None, root: Path | str | None, wanted: str) -> Outcome:
+    known = runs(pipeline, root=root)
+    found = [one for one in known if (getattr(one, wanted) if run is None else one.run_id == run)]
+    if not found:
+        what = f"no run {run}" if run else f"no run with {'a report' if wanted == 'report' else wanted}"
+        listed = ", ".join(one.run_id for one in known[:5]) or "none; `fullpass.run` makes one"
+        raise UserError(f"{_read(pipeline).config.name}: {what}. The newest runs: {listed}.")
+    return found[0]
+
+
+def _columns(table: pa.Table) -> tuple[list[str], list[pa.Array]]:
+    return table.column_names, [column.combine_chunks() for column in table.columns]
+
+
+def _plain(column: pa.Array, shape: list[int] | None) -> pa.Array:
+    """Returns a column of lists as one of values or of fixed-size lists, where every row has equally many."""
+    if shape is None:
+        return column
+    return pa.FixedSizeListArray.from_arrays(column.flatten(), shape[0]) if shape else column.flatten()

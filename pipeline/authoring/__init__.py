@@ -1,0 +1,1 @@
+"""Writing and checking a pipeline file."""

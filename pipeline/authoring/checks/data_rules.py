@@ -1,0 +1,202 @@
+"""Checks of the section `data:` beside its source: splits, derived columns, and whether the columns are there."""
+
+import re
+from collections.abc import Iterator
+
+from fullpass.components.ingest.config import ColumnSplit, StratifiedSplit, TimeSplit
+from fullpass.components.ingest.splitting.assign_split import instant, split_column
+from fullpass.pipeline.authoring.checks.findings import Finding, warning
+from fullpass.pipeline.authoring.checks.source_rules import columns_present
+from fullpass.pipeline.authoring.derived_columns import columns_behind, derived_types, known_raw_columns, parsed
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.authoring.loading.problems import Keys
+from fullpass.preprocessing.errors import UserError, did_you_mean
+from fullpass.preprocessing.expressions.expression import Expression, ExpressionError
+from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID, feature_columns, raw_columns
+
+_NAME = re.compile(r"`(?P<quoted>[^`]+)`|(?P<plain>[^\W\d]\w*)")
+_PATH: Keys = ("data", "source", "path")
+_SPLIT_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_USUAL_NAMES = {"validation": "eval", "valid": "eval", "val": "eval", "dev": "eval", "training": "train"}
+
+
+def check_split_names(loaded: Loaded) -> Iterator[Finding]:
+    """There is a train and an eval split, and split names are distinct and fit for folders."""
+    names = loaded.config.data.split_names
+    keys = _split_keys(loaded)
+    for needed in ("train", "eval"):
+        if needed not in names:
+            other = next((n for n in names if _USUAL_NAMES.get(n.lower()) == needed), None)
+            fix = f"Rename {other} to {needed}." if other else "Add it."
+            yield Finding(keys, f"no {needed} split. Received: {', '.join(names)}. {fix}")
+    for name in dict.fromkeys(names):
+        if names.count(name) > 1:
+            yield Finding(keys, f"two splits are named {name}. Give `rest` a name of its own.")
+        if not _SPLIT_NAME.fullmatch(name):
+            yield Finding((*keys, name), "a split's name is made of letters, digits, _ and -.")
+
+
+def check_split_by_time(loaded: Loaded) -> Iterator[Finding]:
+    """The limits of a split by time can be read, and are in order."""
+    split = loaded.config.data.split
+    if not isinstance(split, TimeSplit):
+        return
+    earlier: float | None = None
+    for name, text in split.until.items():
+        keys: Keys = ("data", "split", "until", name)
+        moment = instant(text, split.format)
+        if moment is None:
+            yield Finding(keys, f'"{text}" is no date of the format {split.format}.')
+        elif earlier is not None and moment <= earlier:
+            yield Finding(keys, f'"{text}" is not later than the limit above it. Write the splits in order of time.')
+        earlier = moment if moment is not None else earlier
+
+
+def check_split_by_column(loaded: Loaded) -> Iterator[Finding]:
+    """Splits read raw columns, and no value belongs to two splits."""
+    split = loaded.config.data.split
+    column = split_column(split)
+    if column in loaded.config.data.derive and not isinstance(split, StratifiedSplit):
+        yield Finding(("data", "split", "column"), f"{column} is derived, and rows are split first. Name a raw column.")
+    if not isinstance(split, ColumnSplit):
+        return
+    owner: dict[str, str] = {}
+    for name, values in split.values.items():
+        for value in (values,) if isinstance(values, str) else values:
+            if value in owner:
+                keys: Keys = ("data", "split", "values", name)
+                yield Finding(keys, f'"{value}" belongs to {owner[value]} already. A value decides one split.')
+            owner[value] = name
+
+
+def check_stratified(loaded: Loaded) -> Iterator[Finding]:
+    """A stratified split is by a column that puts every row into one class."""
+    split, label = loaded.config.data.split, loaded.config.label
+    if not isinstance(split, StratifiedSplit):
+        return
+    refused = {
+        "regression": "is a number, not one of several classes. Name a column, such as one derived from it: "
+        f'derive: {{{label.name}_group: "where({label.name} > 10, 1, 0)"}}.',
+        "multilabel": "holds several classes per row, and a row can be dealt by one only. Name a column.",
+    }
+    if split.column is None and label.task in refused:
+        yield Finding(("data", "split"), f"stratified goes by the label, but {label.name} {refused[label.task]}")
+    column = split.column or label.name
+    raw = known_raw_columns(loaded.config).get(column)
+    if raw is not None and raw.type == "vector":
+        yield Finding(("data", "split"), f"stratified needs one value per row; {column} holds a vector.")
+
+
+def check_derive(loaded: Loaded) -> Iterator[Finding]:
+    """Derived columns parse, read what stands above them, fit in type, have new names, and are of use."""
+    config = loaded.config
+    expressions, errors = parsed(config.data.derive)
+    _, type_errors = derived_types(config)
+    present = columns_present(loaded) or ()
+    vectors = {name for name, column in known_raw_columns(config).items() if column.type == "vector"}
+    above: set[str] = set()
+    for name, error in errors.items():
+        yield Finding(("data", "derive", name), str(error))
+    for name, error in type_errors.items():
+        yield Finding(("data", "derive", name), f"{error}{_type_hint(loaded, expressions[name], error)}")
+    for name in config.data.derive:
+        keys: Keys = ("data", "derive", name)
+        if name == RAW_ROW_ID or name in present:
+            yield Finding(keys, "is a column of the data. Give the derived column a new name.")
+        for column in sorted(expressions[name].columns if name in expressions else ()):
+            if column in vectors:
+                yield Finding(keys, f"{column} holds a vector; expressions are over columns with one value per row.")
+            elif column == name:
+                yield Finding(keys, "reads itself. Give the derived column a new name.")
+            elif name in columns_behind([column], expressions):
+                yield Finding(keys, f"is computed from itself, by way of {column}.")
+            elif column in config.data.derive and column not in above:
+                yield Finding(keys, f"reads {column}, which stands below it. Move {column} up.")
+        above.add(name)
+    yield from _unused(loaded)
+
+
+def check_column_types(loaded: Loaded) -> Iterator[Finding]:
+    """No column is read in ways that do not go together, and derived ones have the type their features read."""
+    config = loaded.config
+    expressions, errors = parsed(config.data.derive)
+    if not errors:
+        try:
+            raw_columns(config.preprocessing_config)
+        except UserError as error:
+            yield Finding(("features",), str(error))
+    types, _ = derived_types(config)
+    for name, feature in config.features.items():
+        for column, wants in feature_columns(name, feature).items():
+            is_text = types.get(column) == "string"
+            wants_text = wants == "string" and feature.type != "boolean"
+            if column in types and (is_text if wants in ("number", "vector") else wants_text and not is_text):
+                yield Finding(
+                    ("features", name),
+                    f"reads {column} as a {wants}; `{config.data.derive[column]}` gives a {types[column]}.",
+                )
+
+
+def check_columns_of_files(loaded: Loaded) -> Iterator[Finding]:
+    """Every raw column is in the data, as far as the names of the first file show."""
+    present = columns_present(loaded)
+    if present is None:
+        return
+    for keys, column in _columns_read(loaded):
+        if column not in present and column not in loaded.config.data.derive:
+            yield Finding(
+                keys, f'no column "{column}" in the data.{did_you_mean(column, present)} Columns: {", ".join(present)}.'
+            )
+
+
+def _split_keys(loaded: Loaded) -> Keys:
+    if loaded.config.data.source.given_splits:
+        return _PATH
+    field = {"hash": "ratios", "random": "ratios", "stratified": "ratios", "time": "until", "column": "values"}
+    return ("data", "split", field[loaded.config.data.split.method])
+
+
+def _columns_read(loaded: Loaded) -> Iterator[tuple[Keys, str]]:
+    """Yields every column the file reads, with the path of a key that reads it."""
+    config = loaded.config
+    for name, feature in config.features.items():
+        yield from ((("features", name), column) for column in feature_columns(name, feature))
+    expressions, _ = parsed(config.data.derive)
+    for name, expression in expressions.items():
+        yield from ((("data", "derive", name), column) for column in sorted(expression.columns))
+    yield ("label", "name"), config.label.name
+    if config.data.span is not None:
+        yield ("data", "span", "column"), config.data.span.column
+    if config.label.weight is not None:
+        yield ("label", "weight"), config.label.weight
+    for i, columns in enumerate(config.evaluation.slices):
+        yield from ((("evaluation", "slices", i, j), column) for j, column in enumerate(columns))
+    column = split_column(config.data.split)
+    if column is not None and not config.data.source.given_splits:
+        yield ("data", "split", "column"), column
+
+
+def _type_hint(loaded: Loaded, expression: Expression, error: ExpressionError) -> str:
+    """Returns how to declare the column that an error points at, if nothing but the expression decides its type."""
+    found = _NAME.match(expression.text, error.position)
+    pointed_at = {found["quoted"] or found["plain"]} & expression.columns if found else set()
+    data = loaded.config.data
+    raw = known_raw_columns(loaded.config)
+    firm = {column for keys, column in _columns_read(loaded) if keys[0] == "features"}
+    other = {"string": "number", "number": "string"}
+    undeclared = [
+        f"{name}: {other[raw[name].type]}"
+        for name in sorted(pointed_at or expression.columns)
+        if name in raw and name not in data.types and (raw[name].type == "string" or name not in firm)
+    ]
+    return f"\n  Where the data is otherwise, say so: types: {{{', '.join(undeclared)}}}" if undeclared else ""
+
+
+def _unused(loaded: Loaded) -> Iterator[Finding]:
+    config = loaded.config
+    expressions, _ = parsed(config.data.derive)
+    readers = [column for keys, column in _columns_read(loaded) if keys[:2] != ("data", "derive")]
+    used = columns_behind(readers, expressions)
+    for name in config.data.derive:
+        if name not in used:
+            yield warning(("data", "derive", name), "no feature, label or weight reads it.")

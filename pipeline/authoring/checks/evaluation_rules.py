@@ -1,0 +1,101 @@
+"""Checks of the section `evaluation:`."""
+
+from collections.abc import Iterator
+
+from fullpass.components.evaluation.config import Bounds, SlicedBounds
+from fullpass.components.evaluation.metrics import METRICS
+from fullpass.pipeline.authoring.checks.findings import Finding
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.authoring.loading.problems import Keys
+from fullpass.preprocessing.errors import UserError, did_you_mean
+from fullpass.preprocessing.features.label import Task
+from fullpass.preprocessing.features.raw_columns import raw_columns
+
+
+def check_metrics(loaded: Loaded) -> Iterator[Finding]:
+    """Every metric is known, and fits the task."""
+    evaluation = loaded.config.evaluation
+    named: list[tuple[Keys, str]] = [
+        (("evaluation", "metrics", i), name) for i, name in enumerate(evaluation.metrics)
+    ] + [(("evaluation", "thresholds", name), name) for name in evaluation.thresholds]
+    for keys, name in named:
+        message = _metric_problem(name, loaded.config.label.task)
+        if message is not None:
+            yield Finding(keys, message)
+
+
+def check_thresholds(loaded: Loaded) -> Iterator[Finding]:
+    """Bounds are on the side where a metric is bad."""
+    for name, threshold in loaded.config.evaluation.thresholds.items():
+        yield from bound_problems(("evaluation", "thresholds", name), name, threshold)
+
+
+def bound_problems(keys: Keys, name: str, bounds: Bounds) -> Iterator[Finding]:
+    """Yields what is wrong with the bounds of a metric, which stand at `keys`, and with those on slices."""
+    if isinstance(bounds, SlicedBounds) and bounds.slices is not None:
+        yield from bound_problems((*keys, "slices"), name, bounds.slices)
+    better = METRICS[name].higher_is_better if name in METRICS else True
+    if better is False and bounds.min is not None:
+        yield Finding(
+            (*keys, "min"),
+            f"less is better for {name}, so a lower bound would bless bad models only. "
+            f"Write {name}: {{max: {bounds.min:g}}}.",
+        )
+    if better is None and bounds.not_worse_than is not None:
+        yield Finding(
+            (*keys, "not_worse_than"),
+            f"{name} is best in between, so no value is worse for being smaller or larger. "
+            f"Write bounds, such as {name}: {{min: 0.9, max: 1.1}}.",
+        )
+
+
+def check_slice_bounds(loaded: Loaded) -> Iterator[Finding]:
+    """Where a metric must reach something on slices, there are some."""
+    evaluation = loaded.config.evaluation
+    if evaluation.slices:
+        return
+    for name, threshold in evaluation.thresholds.items():
+        named: list[tuple[Keys, SlicedBounds | None]] = [((), threshold), (("newest_span",), threshold.newest_span)]
+        for below, bounds in named:
+            if bounds is not None and bounds.slices is not None:
+                yield Finding(
+                    ("evaluation", "thresholds", name, *below, "slices"),
+                    "evaluation.slices is empty, so there is nothing to hold it on. Name columns, such as "
+                    "slices: [[company]] under evaluation, or remove it.",
+                )
+
+
+def check_slices(loaded: Loaded) -> Iterator[Finding]:
+    """Slices are made of raw columns that hold one value each."""
+    config = loaded.config
+    vectors = _vector_columns(loaded)
+    for i, columns in enumerate(config.evaluation.slices):
+        keys: Keys = ("evaluation", "slices", i)
+        if not columns:
+            yield Finding(keys, "an empty slice; all rows together are always measured. Remove it.")
+        if len(set(columns)) < len(columns):
+            yield Finding(keys, f"every column must stand once. Received: {', '.join(columns)}.")
+        if columns in config.evaluation.slices[:i]:
+            yield Finding(keys, "this slice stands above already. Remove one.")
+        for j, column in enumerate(columns):
+            if column in config.data.derive:
+                yield Finding((*keys, j), f"{column} is a derived column; slices are made of raw columns.")
+            elif column in vectors:
+                yield Finding((*keys, j), f"{column} holds a vector; slices need one value per row.")
+
+
+def _metric_problem(name: str, task: Task) -> str | None:
+    fitting = ", ".join(known for known, metric in METRICS.items() if task in metric.tasks)
+    if name not in METRICS:
+        return f"unknown metric.{did_you_mean(name, METRICS)} Accepted for task {task}: {fitting}."
+    if task not in METRICS[name].tasks:
+        return f"{name} is for {' and '.join(METRICS[name].tasks)}, the label's task is {task}. Accepted: {fitting}."
+    return None
+
+
+def _vector_columns(loaded: Loaded) -> set[str]:
+    try:
+        columns = raw_columns(loaded.config.preprocessing_config)
+    except UserError:
+        return set()
+    return {name for name, column in columns.items() if column.type == "vector"}

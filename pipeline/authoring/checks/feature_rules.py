@@ -1,0 +1,157 @@
+"""Checks of features and crosses: names, inputs, vocabulary files, shared embeddings."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from fullpass.pipeline.authoring.checks.findings import Finding
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.authoring.loading.problems import Keys, format_path
+from fullpass.preprocessing.errors import did_you_mean
+from fullpass.preprocessing.features.cross import Cross
+from fullpass.preprocessing.features.feature import (
+    BooleanFeature,
+    CategoryFeature,
+    DateFeature,
+    DurationFeature,
+    Feature,
+    NumberFeature,
+)
+from fullpass.preprocessing.features.ids import Embedding, Vocabulary
+from fullpass.preprocessing.features.outputs import date_part_kind, outputs
+
+
+def check_output_names(loaded: Loaded) -> Iterator[Finding]:
+    """No two transformed features have one name."""
+    owner: dict[str, Keys] = {}
+    transformed = outputs(loaded.config.preprocessing_config)
+    first_cross = len(transformed) - len(loaded.config.crosses)
+    for i, output in enumerate(transformed):
+        keys: Keys = ("features", output.feature) if i < first_cross else ("crosses", i - first_cross)
+        for name in filter(None, (output.name, output.weights)):
+            if name in owner:
+                yield Finding(keys, f"gives {name}, as {format_path(owner[name])} does. Rename one.")
+            owner[name] = keys
+
+
+def check_crosses(loaded: Loaded) -> Iterator[Finding]:
+    """Inputs of crosses are features that have one id per row."""
+    features = loaded.config.features
+    crosses = {cross.feature_name for cross in loaded.config.crosses}
+    for i, cross in enumerate(loaded.config.crosses):
+        for j, name in enumerate(cross.inputs):
+            problem = _cross_input_problem(name, features, crosses)
+            if problem is not None:
+                yield Finding(("crosses", i, "inputs", j), problem)
+
+
+def check_vocabulary_files(loaded: Loaded) -> Iterator[Finding]:
+    """Vocabulary files exist and hold tokens."""
+    for keys, item in _features_and_crosses(loaded):
+        vocabulary = getattr(item, "vocabulary", None)
+        if isinstance(vocabulary, Vocabulary) and vocabulary.file is not None:
+            problem = _vocabulary_problem(Path(loaded.resolve(vocabulary.file)))
+            if problem is not None:
+                yield Finding((*keys, "vocabulary", "file"), problem)
+
+
+def check_shared_embeddings(loaded: Loaded) -> Iterator[Finding]:
+    """A shared embedding table has several readers, and one id means the same to all of them."""
+    tables: dict[str, list[tuple[Keys, Embedding, Any]]] = {}
+    for keys, item in _features_and_crosses(loaded):
+        encoding = getattr(item, "encoding", None)
+        if isinstance(encoding, Embedding) and encoding.shared is not None:
+            tables.setdefault(encoding.shared, []).append((keys, encoding, _ids_of(str(keys[-1]), item)))
+    for table, ((first, encoding, ids), *others) in tables.items():
+        keys = (*first, "encoding", "shared")
+        if not others:
+            hint = did_you_mean(table, [other for other in tables if other != table])
+            yield Finding(keys, f"nothing else shares {table}.{hint} Name it in a second feature, or remove it.")
+        for keys, other_encoding, other_ids in others:
+            if other_ids != ids:
+                yield Finding(
+                    (*keys, "encoding", "shared"),
+                    f"{format_path(first)} gives its ids in another way, so one row of {table} would stand for "
+                    "different things. Give both the same vocabulary.tokens, vocabulary.file, hash or identity.",
+                )
+            elif other_encoding.embedding != encoding.embedding:
+                yield Finding(
+                    (*keys, "encoding", "embedding"),
+                    f"{format_path(first)} shares the table {table} with another width. Give both the same.",
+                )
+
+
+def check_own_preprocessing(loaded: Loaded) -> Iterator[Finding]:
+    """A user's preprocessing function replaces the features that crosses would read."""
+    if loaded.config.preprocessing is not None and loaded.config.crosses:
+        yield Finding(
+            ("crosses",), "not used: `preprocessing` replaces the transforms of all features. Cross in that function."
+        )
+
+
+def _cross_input_problem(name: str, features: Mapping[str, Feature], crosses: set[str]) -> str | None:
+    if name in features:
+        return _not_one_id(name, features[name])
+    feature, _, part = name.rpartition(".")
+    date = features.get(feature)
+    if isinstance(date, DateFeature):
+        if part not in date.parts:
+            return (
+                f"{feature} has no part {part!r}.{did_you_mean(part, date.parts)} Its parts: {', '.join(date.parts)}."
+            )
+        kind = date_part_kind(part, cyclic=date.cyclic)
+        return None if kind == "ids" else f"{name} is a number, not an id{_why_no_id(kind)}"
+    if name in crosses:
+        return f"{name} is a cross itself. List all inputs in one cross."
+    usable = [*features, *(f"{n}.{p}" for n, f in features.items() if isinstance(f, DateFeature) for p in f.parts)]
+    return f'no feature "{name}".{did_you_mean(name, usable)} Features: {", ".join(features)}.'
+
+
+def _why_no_id(kind: str) -> str:
+    return "; remove `cyclic`, or add the date a second time without it." if kind == "cyclic" else "."
+
+
+def _not_one_id(name: str, feature: Feature) -> str | None:
+    """Returns why a feature cannot be crossed, or None if it has one id per row."""
+    if isinstance(feature, BooleanFeature):
+        return None
+    if isinstance(feature, CategoryFeature):
+        return None if feature.separator is None else f"{name} holds several values per row; a cross takes one of each."
+    if isinstance(feature, NumberFeature | DurationFeature):
+        fix = "Add {bucketize: {buckets: 10}} as its last transform, or a second feature that has it."
+        return None if feature.bucketized else f"{name} is a number, not an id. {fix}"
+    if isinstance(feature, DateFeature):
+        return f"{name} is a date. Name one of its parts: {', '.join(f'{name}.{part}' for part in feature.parts)}."
+    return f"{name} is a {feature.type}. Accepted: category, boolean, bucketized number, part of a date."
+
+
+def _vocabulary_problem(file: Path) -> str | None:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return f"no such file: {file}."
+    except (OSError, UnicodeDecodeError) as error:
+        return f"{file} cannot be read as UTF-8 text: {error}."
+    tokens = text.splitlines()
+    if not any(tokens):
+        return f"{file} is empty. It holds one token per line, in id order."
+    twice, count = Counter(tokens).most_common(1)[0]
+    return f"{file} holds {twice!r} {count} times; every token must stand once." if count > 1 else None
+
+
+def _features_and_crosses(loaded: Loaded) -> Iterator[tuple[Keys, Feature | Cross]]:
+    for name, feature in loaded.config.features.items():
+        yield ("features", name), feature
+    for i, cross in enumerate(loaded.config.crosses):
+        yield ("crosses", i), cross
+
+
+def _ids_of(name: str, item: Feature | Cross) -> Any:
+    """Returns what decides which id stands for what: all settings, and the column where ids are learned from it."""
+    settings = item.model_dump(exclude={"encoding", "missing", "indicator", "name", "compute_at"})
+    vocabulary = getattr(item, "vocabulary", None)
+    learned = vocabulary is not None and vocabulary.tokens is None and vocabulary.file is None
+    if isinstance(item, CategoryFeature) and not learned:
+        return {key: settings[key] for key in ("type", "vocabulary", "hash", "identity")}
+    return settings | {"column": getattr(item, "column", None) or name}

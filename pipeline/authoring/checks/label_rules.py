@@ -1,0 +1,97 @@
+"""Checks of the label: that no feature gives it away, and that it fits its task."""
+
+from collections.abc import Iterator, Mapping
+
+from fullpass.pipeline.authoring.checks.findings import Finding
+from fullpass.pipeline.authoring.derived_columns import columns_behind, derived_types, parsed
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.preprocessing.errors import did_you_mean
+from fullpass.preprocessing.features.label import Label, Task
+from fullpass.preprocessing.features.raw_columns import feature_columns
+
+_TYPES: Mapping[Task, tuple[str, ...]] = {
+    "binary": ("boolean", "number", "string"),
+    "multiclass": ("string", "number"),
+    "multilabel": ("string",),
+    "regression": ("number",),
+}
+
+
+def check_label_is_no_feature(loaded: Loaded) -> Iterator[Finding]:
+    """No feature reads the label, directly or through derived columns."""
+    config = loaded.config
+    expressions, _ = parsed(config.data.derive)
+    for name, feature in config.features.items():
+        for column in feature_columns(name, feature):
+            if column == config.label.name:
+                message = f"leaks the label: {column} is what the model learns to predict. Remove it."
+                yield Finding(("features", name), message)
+            elif config.label.name in columns_behind([column], expressions):
+                message = f"leaks the label: {column} is computed from {config.label.name}. Remove it."
+                yield Finding(("features", name), message)
+
+
+def check_label_cannot_be_computed(loaded: Loaded) -> Iterator[Finding]:
+    """Of the columns that a derived label is computed from, at least one is unknown to the features."""
+    config = loaded.config
+    expressions, _ = parsed(config.data.derive)
+    label_inputs = columns_behind([config.label.name], expressions) - set(config.data.derive)
+    behind = {
+        name: columns_behind(feature_columns(name, feature), expressions) for name, feature in config.features.items()
+    }
+    # Features that read the label itself are named by the check above.
+    readers = {name: columns & label_inputs for name, columns in behind.items() if config.label.name not in columns}
+    if config.label.name not in config.data.derive or not label_inputs:
+        return
+    if label_inputs <= set().union(*readers.values()):
+        named = [f"features.{name} reads {', '.join(sorted(columns))}" for name, columns in readers.items() if columns]
+        yield Finding(
+            ("label", "name"),
+            f"the features leak the label: {config.label.name} is computed from {', '.join(sorted(label_inputs))}, and "
+            f"all of it is in the features ({'; '.join(named)}). Remove the features that serving does not know.",
+        )
+
+
+def check_label_type(loaded: Loaded) -> Iterator[Finding]:
+    """A derived label or weight has a type that its task takes."""
+    label = loaded.config.label
+    types, _ = derived_types(loaded.config)
+    derived = types.get(label.name)
+    if derived is not None and derived not in _TYPES[label.task]:
+        accepted = " or ".join(_TYPES[label.task])
+        hint = " Write task: binary." if derived == "boolean" else ""
+        yield Finding(
+            ("label", "task"), f"{label.task} takes a {accepted}; {label.name} is derived as a {derived}.{hint}"
+        )
+    elif derived is not None and label.positive is not None:
+        problem = _positive_problem(label, derived)
+        if problem is not None:
+            yield Finding(("label", "positive"), problem)
+    if label.weight is not None and types.get(label.weight) == "string":
+        yield Finding(("label", "weight"), f"takes a number; {label.weight} is derived as a string.")
+    if label.weight == label.name:
+        yield Finding(("label", "weight"), "is the label itself. Name the column that says how much an example counts.")
+
+
+def check_class_weights(loaded: Loaded) -> Iterator[Finding]:
+    """Class weights name classes that there are."""
+    label = loaded.config.label
+    classes = label.class_names
+    if not isinstance(label.class_weights, Mapping) or classes is None:
+        return
+    for name in label.class_weights:
+        if name not in classes:
+            yield Finding(
+                ("label", "class_weights", name),
+                f"no such class.{did_you_mean(name, classes)} Classes: {', '.join(classes)}.",
+            )
+
+
+def _positive_problem(label: Label, derived: str) -> str | None:
+    if derived == "boolean":
+        return f"{label.name} is a condition, true being positive. Remove it."
+    if derived == "number" and isinstance(label.positive, str):
+        return f"{label.name} is derived as a number. Received: text {label.positive!r}. Remove the quotes."
+    if derived == "string" and not isinstance(label.positive, str):
+        return f"{label.name} is derived as a string. Received: the number {label.positive}. Put it in quotes."
+    return None

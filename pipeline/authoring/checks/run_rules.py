@@ -1,0 +1,91 @@
+"""Checks of what a run does beside features: code of the user, training, folders, Beam."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from fullpass.components.ingest.sources.source_config import ModuleSource
+from fullpass.components.ingest.sources.storage import is_address
+from fullpass.pipeline.authoring.checks.findings import Finding
+from fullpass.pipeline.authoring.find_function import function_problem
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.authoring.loading.problems import Keys
+from fullpass.preprocessing.errors import did_you_mean
+from fullpass.preprocessing.features.feature import CustomFeature
+from fullpass.trainer.config import Module
+
+_RUNNERS = ("direct", "flink", "spark", "dataflow")
+# Beam option -> the key of the YAML that sets it.
+_OWN_OPTIONS = {"runner": "beam.runner", "direct_num_workers": "beam.workers", "direct_running_mode": "beam.workers"}
+
+
+def check_functions(loaded: Loaded) -> Iterator[Finding]:
+    """Every function named by import path exists and takes the arguments it is called with."""
+    for keys, path, arguments in _functions(loaded):
+        message = function_problem(path, arguments, folder=loaded.folder)
+        if message is not None:
+            yield Finding(keys, message)
+
+
+def check_training(loaded: Loaded) -> Iterator[Finding]:
+    """Labels are smoothed only where they are classes."""
+    config = loaded.config
+    if config.training.label_smoothing and config.label.task == "regression":
+        yield Finding(("training", "label_smoothing"), "is for classes; the label's task is regression. Remove it.")
+
+
+def check_folders(loaded: Loaded) -> Iterator[Finding]:
+    """Root and push folder are local, and models are pushed outside the root, where nothing else writes."""
+    config = loaded.config
+    remote = [
+        (keys, path) for keys, path in ((("root",), config.root), (("push", "to"), config.push.to)) if is_address(path)
+    ]
+    for keys, path in remote:
+        yield Finding(keys, f"must be a folder of this machine, mounted where need be. Received: {path}.")
+    if remote:
+        return
+    root, target = (Path(loaded.resolve(path)) for path in (config.root, config.push.to))
+    if target == root or root in target.parents:
+        yield Finding(("push", "to"), f"lies inside root ({config.root}), whose old runs are cleaned up. Move it.")
+    elif target in root.parents:
+        yield Finding(("root",), f"lies inside push.to ({config.push.to}), which a model server watches. Move it.")
+
+
+def check_beam(loaded: Loaded) -> Iterator[Finding]:
+    """The runner is known, and options are written by name."""
+    beam = loaded.config.beam
+    if beam.runner not in _RUNNERS and not beam.runner.endswith("Runner"):
+        yield Finding(
+            ("beam", "runner"),
+            f'unknown runner "{beam.runner}".{did_you_mean(beam.runner, _RUNNERS)} Accepted: {", ".join(_RUNNERS)}, or '
+            "the name of a Beam runner, such as PortableRunner.",
+        )
+    if beam.workers != "auto" and beam.runner not in ("direct", "DirectRunner"):
+        yield Finding(
+            ("beam", "workers"),
+            f"is for the direct runner. Received: runner: {beam.runner}; it has options of its own (beam.options).",
+        )
+    for name in beam.options:
+        keys: Keys = ("beam", "options", name)
+        if name.startswith("-"):
+            yield Finding(keys, f"write the option without dashes: {name.lstrip('-')}.")
+        elif name in _OWN_OPTIONS:
+            yield Finding(keys, f"is set by {_OWN_OPTIONS[name]}. Remove it here.")
+        elif "-" in name or " " in name:
+            yield Finding(keys, f"Beam's options are written with underscores: {name.replace('-', '_')}.")
+
+
+def _functions(loaded: Loaded) -> Iterator[tuple[Keys, str, tuple[str, ...]]]:
+    config = loaded.config
+    if isinstance(config.data.source, ModuleSource):
+        function = config.data.source.function
+        if isinstance(function, str):
+            yield ("data", "source", "function"), function, ()
+        else:
+            yield from ((("data", "source", "function", split), path, ()) for split, path in function.items())
+    if isinstance(config.model, Module):
+        yield ("model", "function"), config.model.function, ("inputs", "task", "classes", "options")
+    if config.preprocessing is not None:
+        yield ("preprocessing",), config.preprocessing, ("columns",)
+    for name, feature in config.features.items():
+        if isinstance(feature, CustomFeature):
+            yield ("features", name, "function"), feature.function, ("columns",)

@@ -1,0 +1,90 @@
+"""Checks of `schedule:` and `notify:` against the source, and against what this machine has."""
+
+import os
+import shutil
+from collections.abc import Iterator
+
+from fullpass.pipeline.authoring.checks.findings import Finding, warning
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.scheduling.duration import length
+from fullpass.pipeline.scheduling.source_state import marker_pattern, span_unit
+from fullpass.preprocessing.errors import UserError
+
+_DATED = ("year", "month", "day", "hour")
+
+
+def check_schedule(loaded: Loaded) -> Iterator[Finding]:
+    """A schedule fits its source: the spans it waits for exist there, and every key has an effect."""
+    schedule = loaded.config.schedule
+    if schedule is None:
+        return
+    try:
+        unit = span_unit(loaded)
+    except UserError:
+        return  # Named by the checks of the source.
+    given = schedule.model_fields_set
+    if schedule.cron is None and not schedule.new_span and not schedule.drift:
+        yield warning(("schedule",), "starts nothing by itself: it has neither cron nor new_span nor drift.")
+    if schedule.drift and schedule.new_span:
+        yield Finding(("schedule", "drift"), "has nothing to decide: new_span trains on every span. Keep one of them.")
+    elif schedule.drift and all(check.policy != "retrain" for check in loaded.config.gates.checks.values()):
+        yield Finding(
+            ("schedule", "drift"),
+            "no check of gates says when: give one the policy retrain, as gates: {drift: retrain}.",
+        )
+    if (schedule.new_span or schedule.drift) and unit is None:
+        yield Finding(
+            ("schedule", "new_span" if schedule.new_span else "drift"),
+            "data.source has no spans that could arrive. Say in its path where they are, such as "
+            "trips/{YYYY}-{MM}-{DD}.csv, or by a column (data.span), or give a cron line instead.",
+        )
+    if "lag" in given and (unit in (None, "number") or schedule.cron is None):
+        yield Finding(("schedule", "lag"), "counts spans back from a time of cron; it needs cron, and spans by date.")
+    if length(schedule.timeout) and length(schedule.timeout) < length(schedule.poll):
+        yield Finding(
+            ("schedule", "timeout"),
+            f"({schedule.timeout}) ends before a second look, which comes after poll ({schedule.poll}).",
+        )
+    if schedule.wait_for is not None:
+        yield from _marker_findings(loaded, schedule.wait_for)
+
+
+def check_notify(loaded: Loaded) -> Iterator[Finding]:
+    """Programs exist and variables are set on this machine."""
+    for number, hook in enumerate(loaded.config.notify):
+        if hook.command is not None and not _is_program(loaded, hook.command[0]):
+            there = (loaded.folder / hook.command[0]).is_file()
+            hint = (
+                f" A script beside this file is ./{hook.command[0].lstrip('./')}, and needs chmod +x." if there else ""
+            )
+            yield warning(("notify", number, "command"), f'"{hook.command[0]}" is no program on this machine.{hint}')
+        for key, name in (("url_env", hook.url_env), ("token_env", hook.token_env)):
+            if name is not None and not os.environ.get(name):
+                yield warning(("notify", number, key), f"the environment variable {name} is not set here.")
+
+
+def _marker_findings(loaded: Loaded, written: str) -> Iterator[Finding]:
+    keys = ("schedule", "wait_for")
+    unit = span_unit(loaded)
+    try:
+        pattern = marker_pattern(written, loaded)
+    except UserError as error:
+        yield Finding(keys, str(error).removeprefix("data.source.path: "))
+        return
+    if pattern is None:
+        if unit is not None:
+            yield warning(keys, "names one path for all spans: once it is there, every span counts as whole.")
+        return
+    if unit is None:
+        return
+    if pattern.unit != unit and pattern.unit not in _DATED[: _DATED.index(unit) if unit in _DATED else 0]:
+        yield Finding(
+            keys,
+            f"is per {pattern.unit}, and a span of data.source is a {unit}. Give it the same fields, or the first of "
+            "them where one marker stands for several spans.",
+        )
+
+
+def _is_program(loaded: Loaded, name: str) -> bool:
+    """Returns whether a command can start: found by PATH, or beside the YAML if its name has a slash."""
+    return shutil.which(str(loaded.folder / name) if "/" in name else name) is not None

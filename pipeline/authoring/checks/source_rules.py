@@ -1,0 +1,181 @@
+"""Checks of `data.source`: the files are there, of the format named, and can be opened."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+
+from fullpass.components.ingest.config import DataConfig
+from fullpass.components.ingest.readers.bigquery import has_credentials
+from fullpass.components.ingest.readers.open_source import columns_of
+from fullpass.components.ingest.sources.source_config import (
+    ArrowSource,
+    AvroSource,
+    BigQuerySource,
+    CsvSource,
+    FileSource,
+    JsonLinesSource,
+    NumpySource,
+    OrcSource,
+    ParquetSource,
+    Paths,
+    Source,
+    SqlSource,
+)
+from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.spans.spans import find_window, has_spans, ranges
+from fullpass.pipeline.authoring.checks.findings import Finding, warning
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.authoring.loading.problems import Keys
+from fullpass.preprocessing.errors import UserError
+
+_PATH: Keys = ("data", "source", "path")
+_COMPRESSIONS = (".gz", ".bz2", ".zst", ".zip")
+_SEPARATORS = ("\t", ";", "|", ",")
+_ENDINGS: Mapping[str, tuple[str, ...]] = {
+    "csv": CsvSource.endings,
+    "jsonl": JsonLinesSource.endings,
+    "parquet": ParquetSource.endings,
+    "arrow": ArrowSource.endings,
+    "orc": OrcSource.endings,
+    "avro": AvroSource.endings,
+    "numpy": NumpySource.endings,
+}
+
+
+def check_source(loaded: Loaded) -> Iterator[Finding]:
+    """Every path matches files of the declared format, no file twice, and file names show their spans."""
+    data = _without_column(loaded)
+    source = data.source
+    missing = False
+    for keys, path in _paths(loaded):
+        try:
+            one = data.model_copy(update={"source": source.model_copy(update={"path": path})})
+            yield from _format_findings(source, find_window(one, loaded.resolve).files[0])
+        except UserError as error:
+            missing = True
+            yield Finding(keys, _without_place(error))
+    if not source.per_split:
+        yield Finding(_PATH, "Received: nothing. Accepted: a path, a list of paths, or paths per split.")
+    elif not missing:
+        try:
+            find_window(data, loaded.resolve)
+        except UserError as error:
+            yield Finding(_PATH if isinstance(source, FileSource) else _PATH[:-1], _without_place(error))
+
+
+def check_credentials(loaded: Loaded) -> Iterator[Finding]:
+    """Sources on Google Cloud have credentials on this machine."""
+    config = loaded.config
+    if isinstance(config.data.source, BigQuerySource) and config.beam.runner == "direct" and not has_credentials():
+        yield Finding(
+            _PATH[:-1],
+            "bigquery needs credentials, and this machine has none. Log in with `gcloud auth application-default "
+            "login`, or name a key file by the environment variable GOOGLE_APPLICATION_CREDENTIALS.",
+        )
+
+
+def check_first_file(loaded: Loaded) -> Iterator[Finding]:
+    """The first file can be read as its format, and by the separator named."""
+    source, file = loaded.config.data.source, _first_file(loaded)
+    if file is None:
+        return
+    try:
+        columns = columns_of(file, source)
+    except UserError as error:
+        yield Finding(_PATH if isinstance(source, FileSource) else _PATH[:-1], str(error))
+        return
+    separator = _other_separator(source, columns)
+    if columns and separator is not None:
+        written = separator.replace("\t", "\\t")
+        yield Finding(_PATH[:-1], f'{file.path} has one column only, "{columns[0]}". Add separator: "{written}".')
+
+
+def check_window(loaded: Loaded) -> Iterator[Finding]:
+    """A window consists of spans that the source has; a warning names the missing ones."""
+    data = loaded.config.data
+    if not has_spans(data):
+        if "spans" in data.window.model_fields_set and data.window.spans != 1:
+            yield Finding(
+                ("data", "window", "spans"),
+                "data.source has no spans, so there is no window of them. Say in its path where they are, such as "
+                "trips/{YYYY}-{MM}-{DD}.csv, or by a column (data.span), or remove window.",
+            )
+        return
+    try:
+        window = find_window(data, loaded.resolve)
+    except UserError as error:
+        present = columns_present(loaded)
+        # What is wrong with the source, or a column that is not there, is named by other checks.
+        if data.span is not None and (present is None or data.span.column in present):
+            yield Finding(("data", "span"), str(error).removeprefix("data.span: "))
+        return
+    size = data.window.spans
+    if size != "all" and size > len(window.spans) + len(window.missing):
+        short = f"the window is of {size} spans, and the source has {len(window.there)} so far."
+        yield warning(("data", "window", "spans"), short)
+    if window.missing and window.unit is not None:
+        lacking = ranges(window.unit, window.missing)
+        yield warning(("data", "window"), f"of the window, these spans are missing: {lacking}.")
+
+
+def columns_present(loaded: Loaded) -> list[str] | None:
+    """Returns the columns of the first file; None where names are not known without reading rows, or are none."""
+    source, file = loaded.config.data.source, _first_file(loaded)
+    if file is None:
+        return None
+    try:
+        columns = columns_of(file, source)
+    except UserError:
+        return None
+    return None if _other_separator(source, columns) is not None else columns
+
+
+def _without_column(loaded: Loaded) -> DataConfig:
+    """Returns the data section without the span column, whose values are not known before files are found."""
+    return loaded.config.data.model_copy(update={"span": None})
+
+
+def _first_file(loaded: Loaded) -> SourceFile | None:
+    """Returns the first thing that is read; None if it is of another format or in a database elsewhere."""
+    source = loaded.config.data.source
+    try:
+        file = next(iter(find_window(_without_column(loaded), loaded.resolve).files), None)
+    except UserError:
+        return None
+    if file is None or (isinstance(source, SqlSource) and not file.size) or list(_format_findings(source, file)):
+        return None
+    return file
+
+
+def _other_separator(source: Source, columns: list[str] | None) -> str | None:
+    """Returns the separator that a CSV file seems to have, if by the one named it has one column only."""
+    if not isinstance(source, CsvSource) or columns is None or len(columns) != 1:
+        return None
+    return next((separator for separator in _SEPARATORS if separator in columns[0]), None)
+
+
+def _paths(loaded: Loaded) -> Iterator[tuple[Keys, str]]:
+    source = loaded.config.data.source
+    if isinstance(source, FileSource):
+        yield from _places(_PATH, source.path)
+
+
+def _places(keys: Keys, paths: Paths) -> Iterator[tuple[Keys, str]]:
+    if isinstance(paths, str):
+        yield keys, paths
+        return
+    for key, entry in paths.items() if isinstance(paths, Mapping) else enumerate(paths):
+        yield from _places((*keys, key), entry)
+
+
+def _format_findings(source: Source, file: SourceFile) -> Iterator[Finding]:
+    if not isinstance(source, FileSource):
+        return
+    path = PurePath(file.path)
+    ending = (PurePath(path.stem).suffix if path.suffix in _COMPRESSIONS else path.suffix).lower()
+    other = next((name for name, endings in _ENDINGS.items() if ending in endings), None)
+    if other is not None and ending not in source.endings:
+        yield Finding(("data", "source", "format"), f"{source.format}, but {path.name} is {other} by its name.")
+
+
+def _without_place(error: UserError) -> str:
+    return str(error).removeprefix("data.source.path: ")

@@ -1,0 +1,1 @@
+"""A pipeline file against a sample of its data."""

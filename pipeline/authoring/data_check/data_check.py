@@ -1,0 +1,173 @@
+"""`fullpass check FILE --data`: the file against a sample of its data, in seconds and without TensorFlow."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from fullpass.components.ingest.readers.open_source import columns_of
+from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.spans.spans import find_window
+from fullpass.components.ingest.splitting.assign_split import split_columns
+from fullpass.pipeline.authoring.checks.findings import Finding
+from fullpass.pipeline.authoring.data_check import column_findings, label_findings, row_findings
+from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, sampled_data
+from fullpass.pipeline.authoring.derived_columns import known_raw_columns
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.authoring.loading.problems import Keys, Problem, in_file_order
+from fullpass.pipeline.authoring.profile.detect_source import column_names
+from fullpass.pipeline.authoring.profile.sample import read_sample
+from fullpass.pipeline.printing import console
+from fullpass.preprocessing.errors import did_you_mean
+from fullpass.preprocessing.features.raw_columns import feature_columns
+
+ROWS = 20_000
+"""Rows of the sample, if the user asks for no other number."""
+_MOST_FILES = 100
+
+Check = Callable[[SampledData], Iterator[Finding]]
+
+CHECKS: tuple[Check, ...] = (
+    row_findings.check_bad_rows,
+    row_findings.check_splits,
+    row_findings.check_duplicates,
+    row_findings.check_split_leakage,
+    column_findings.check_numbers,
+    column_findings.check_missing_words,
+    column_findings.check_constants,
+    column_findings.check_categories,
+    column_findings.check_booleans,
+    column_findings.check_dates,
+    column_findings.check_vectors,
+    label_findings.check_label,
+    label_findings.check_classes,
+    label_findings.check_weight,
+    label_findings.check_leaks,
+)
+
+
+@dataclass(frozen=True)
+class DataReport:
+    """The findings of a data check. rows: of the sample. seen: rows that the sample was drawn from."""
+
+    problems: tuple[Problem, ...]
+    rows: int
+    seen: int
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether a run would fail, or train on nothing."""
+        return any(problem.severity == "error" for problem in self.problems)
+
+
+def check_data(loaded: Loaded, *, rows: int = ROWS) -> DataReport:
+    """Returns what is wrong or doubtful in a sample of the data, in the order of the file.
+
+    Example:
+        >>> report = check_data(load("examples/taxi/pipeline.yaml"))
+        >>> report.has_errors
+        False
+
+    Args:
+        loaded: a file that passes `checks.require`.
+        rows: size of the sample.
+
+    Raises:
+        UserError: The data cannot be read at all.
+    """
+    source = loaded.config.data.source
+    files = find_window(loaded.config.data, loaded.resolve).files
+    needed = _needed(loaded)
+    absent = list(_absent(loaded, files, needed))
+    present = [name for name in needed if name not in {name for name, _ in absent}]
+    findings = [finding for _, finding in absent]
+    if not present:
+        return DataReport(_problems(loaded, findings), 0, 0)
+    sample = read_sample(files, source, present, rows=rows)
+    if not sample.rows:
+        findings.append(Finding(("data", "source", "path"), "no row that can be read; only a header line, or nothing."))
+        return DataReport(_problems(loaded, findings), 0, sample.seen)
+    sampled = sampled_data(loaded, sample)
+    findings += [finding for check in CHECKS for finding in check(sampled)]
+    return DataReport(_problems(loaded, findings), sample.rows, sample.seen)
+
+
+def _problems(loaded: Loaded, findings: Sequence[Finding]) -> tuple[Problem, ...]:
+    return in_file_order(finding.problem(loaded) for finding in findings)
+
+
+def _needed(loaded: Loaded) -> list[str]:
+    """Returns the raw columns that the run reads."""
+    names = list(known_raw_columns(loaded.config))
+    if not loaded.config.data.source.given_splits:
+        names += split_columns(loaded.config.data.split)
+    return list(dict.fromkeys(names))
+
+
+def _absent(loaded: Loaded, files: Sequence[SourceFile], needed: Sequence[str]) -> Iterator[tuple[str, Finding]]:
+    """Yields the columns that a file lacks, with a finding at the first key that reads each."""
+    source = loaded.config.data.source
+    known: dict[str, tuple[list[str], str]] = {}
+    for file in files[:_MOST_FILES]:
+        columns = columns_of(file, source)
+        if columns is None:
+            columns = column_names(file, source) if source.format == "jsonl" else list(needed)
+        for name in needed:
+            if name not in columns:
+                known.setdefault(name, (columns, file.path))
+    for name, (columns, path) in known.items():
+        where = f"{path} has no column {name!r}" if len(files) > 1 else f"no column {name!r} in the data"
+        yield (
+            name,
+            Finding(_reader(loaded, name), f"{where}.{did_you_mean(name, columns)} Columns: {_listed(columns)}."),
+        )
+
+
+def _listed(columns: Sequence[str]) -> str:
+    return ", ".join(columns[:30]) + (f" and {len(columns) - 30} more" if len(columns) > 30 else "")
+
+
+def _reader(loaded: Loaded, column: str) -> Keys:
+    """Returns the path of the key that reads a column first: a feature, else the label, else the split or `derive`."""
+    config = loaded.config
+    for name, feature in config.features.items():
+        if column in feature_columns(name, feature):
+            return ("features", name)
+    if column == config.label.name:
+        return ("label", "name")
+    if column == config.label.weight:
+        return ("label", "weight")
+    if column in split_columns(config.data.split):
+        return ("data", "split", "column")
+    return next((("data", "derive", name) for name, text in config.data.derive.items() if column in text), ("data",))
+
+
+def table(report: DataReport, *, width: int = 120) -> str:
+    """Returns the findings as a table: severity, line, path, message."""
+    from io import StringIO
+
+    from rich.table import Table
+
+    if not report.problems:
+        return f"{report.rows:,} of {report.seen:,} rows looked at: nothing to report."
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
+    for heading, options in _COLUMNS.items():
+        table.add_column(heading, **options)
+    for problem in report.problems:
+        table.add_row(problem.severity, str(problem.line or ""), problem.path, problem.message)
+    text = StringIO()
+    console(text, width=width, highlight=False).print(table)
+    errors = sum(problem.severity == "error" for problem in report.problems)
+    lines = [line.rstrip() for line in text.getvalue().splitlines()]
+    counts = f"{_counted(errors, 'error')}, {_counted(len(report.problems) - errors, 'warning')}"
+    return "\n".join([*lines, f"{report.rows:,} of {report.seen:,} rows looked at: {counts}."])
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+_COLUMNS: dict[str, dict] = {
+    "": {"no_wrap": True},
+    "line": {"justify": "right", "no_wrap": True},
+    "where": {"overflow": "fold", "max_width": 36},
+    "what": {"overflow": "fold"},
+}

@@ -1,0 +1,174 @@
+"""Checks of the label by its values: missing, one-sided, rare, and given away by a feature."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fullpass.pipeline.authoring.checks.findings import Finding, warning
+from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, listed
+from fullpass.pipeline.authoring.loading.problems import Keys
+from fullpass.pipeline.authoring.profile.column_profile import BOOLEAN, ColumnProfile, profile_column
+from fullpass.pipeline.authoring.profile.label_candidates import label_rows
+from fullpass.pipeline.authoring.profile.number_profile import profile_numbers
+from fullpass.pipeline.authoring.profile.strength import Target, strength_of
+from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
+from fullpass.preprocessing.features.feature import DateFeature, NumberFeature
+from fullpass.preprocessing.features.label import Label
+
+_RARE, _FEW_OF_CLASS = 0.01, 10
+_NAME: Keys = ("label", "name")
+
+
+def check_label(sampled: SampledData) -> Iterator[Finding]:
+    """Few enough rows lack a label that is read as the task needs it."""
+    label = sampled.loaded.config.label
+    values = sampled.values.get(label.name)
+    if values is None:
+        return
+    y = _target(label, values)
+    missing = float(np.isnan(y).mean())
+    unread = sorted({values.texts[code] for code in values.codes[np.isnan(y)] if code >= 0})[:4]
+    if missing == 1:
+        hint = f" Its values are {listed(unread)}." if unread else " It is missing in every row."
+        yield Finding(_NAME, f"no row has a label that task {label.task} can read.{hint}{_how_to_read(label)}")
+    elif missing > label.max_missing:
+        what = f"{missing:.1%} of rows have no usable label"
+        what += f" (values such as {listed(unread)})" if unread else ""
+        yield Finding(
+            ("label", "max_missing"),
+            f"{what}; max_missing allows {label.max_missing:.1%}, so the run would stop. Raise it, or mend the data."
+            f"{_how_to_read(label) if unread else ''}",
+        )
+    elif unread:
+        yield warning(_NAME, f"values such as {listed(unread)} are no label of task {label.task}; those rows weigh 0.")
+
+
+def check_classes(sampled: SampledData) -> Iterator[Finding]:
+    """There are several classes, none hardly ever sampled, the same in every split; numbers without far outliers."""
+    label = sampled.loaded.config.label
+    values = sampled.values.get(label.name)
+    if values is None or label.task == "multilabel":
+        return
+    y = _target(label, values)
+    known = y[~np.isnan(y)]
+    if not len(known):
+        return
+    if label.task == "regression":
+        yield from _number_findings(label, known)
+        return
+    classes, counts = np.unique(known, return_counts=True)
+    if len(classes) < 2:
+        yield Finding(_NAME, f"every row has the same label, {_shown(label, values, classes[0])}.{_how_to_read(label)}")
+    elif counts.min() / len(known) < _RARE and label.task == "binary":
+        name = _shown(label, values, classes[counts.argmin()])
+        yield warning(
+            _NAME,
+            f"{name} stands in {counts.min() / len(known):.2%} of rows. Look at auc_pr rather than accuracy; "
+            "class_weights: balanced makes rare rows count more.",
+        )
+    elif label.task == "multiclass" and (counts < _FEW_OF_CLASS).any():
+        rare = [_shown(label, values, c) for c, n in zip(classes, counts, strict=True) if n < _FEW_OF_CLASS]
+        yield warning(_NAME, f"{len(rare)} classes stand in fewer than {_FEW_OF_CLASS} rows, such as {rare[0]}.")
+    yield from _split_findings(sampled, label, values, y)
+
+
+def check_weight(sampled: SampledData) -> Iterator[Finding]:
+    """Weights are there, and not negative."""
+    label = sampled.loaded.config.label
+    values = sampled.values.get(label.weight or "")
+    if values is None:
+        return
+    numbers = values.row_numbers
+    none = float((np.isnan(numbers) | (numbers <= 0)).mean())
+    if none == 1:
+        yield Finding(("label", "weight"), f"no row has a weight above 0 in column {label.weight}.")
+    elif none > _RARE:
+        yield warning(("label", "weight"), f"{none:.1%} of rows weigh 0: missing, 0 or negative in {label.weight}.")
+
+
+def check_leaks(sampled: SampledData) -> Iterator[Finding]:
+    """No feature says nearly all about the label by itself."""
+    label = sampled.loaded.config.label
+    values = sampled.values.get(label.name)
+    if values is None or label.task == "multilabel":
+        return
+    target = Target(label.task, _target(label, values))
+    done: set[str] = set()
+    for keys, feature, name, column_values in sampled.features():
+        if name in done:
+            continue
+        done.add(name)
+        strength = strength_of(_column(name, column_values, feature), target)
+        if strength is not None and strength.is_leak:
+            yield warning(
+                keys,
+                f"column {name} alone predicts the label: {strength.shown}. Does it hold the label, or is it known "
+                "only afterwards? Then remove it.",
+            )
+
+
+def _target(label: Label, values: ValueCounts) -> np.ndarray:
+    return label_rows(values, label.task, label.positive, label.classes)
+
+
+def _how_to_read(label: Label) -> str:
+    if label.task == "binary" and label.positive is None:
+        return f" Without `positive`, {', '.join(BOOLEAN.true[:4])} ... are true; name the value that counts as 1."
+    if label.task == "binary":
+        return f" positive is {label.positive!r}."
+    return " Change label.classes." if label.classes is not None else ""
+
+
+def _shown(label: Label, values: ValueCounts, class_number: float) -> str:
+    if label.task != "binary":
+        return listed([values.texts[int(class_number)]])
+    return "the positive class" if class_number == 1 else "the negative class"
+
+
+def _number_findings(label: Label, known: np.ndarray) -> Iterator[Finding]:
+    numbers = profile_numbers(known)
+    if numbers is None:
+        return
+    if numbers.low == numbers.high:
+        yield Finding(_NAME, f"every row has the same label, {numbers.low:g}.")
+        return
+    below, above = numbers.outliers
+    if below is not None or above is not None:
+        far = numbers.high if above is not None else numbers.low
+        limit = above if above is not None else below
+        yield warning(
+            _NAME,
+            f"{label.name} reaches {far:g}, while 998 of 1,000 rows lie in {numbers.usual[0]:g} .. "
+            f"{numbers.usual[1]:g}: a few rows decide every metric. Derive it with missing_if({label.name}, "
+            f"{label.name} {'>' if above is not None else '<'} {limit:.2g}).",
+        )
+
+
+def _split_findings(sampled: SampledData, label: Label, values: ValueCounts, y: np.ndarray) -> Iterator[Finding]:
+    """Yields what differs between given splits: classes that one of them has alone."""
+    splits = sampled.sample.splits
+    if "train" not in splits:
+        return
+    train = set(y[splits["train"]][~np.isnan(y[splits["train"]])].tolist())
+    for name, rows in splits.items():
+        mine = y[rows][~np.isnan(y[rows])]
+        if name == "train" or not len(mine):
+            continue
+        keys: Keys = ("data", "source", "path", name)
+        if len(set(mine.tolist())) == 1 and label.task == "binary":
+            texts = listed(dict.fromkeys(values.texts[c] for c in values.codes[rows][:200] if c >= 0))
+            yield Finding(keys, f"split {name} has one class only. Its labels are {texts}.{_how_to_read(label)}")
+        new = float(np.mean([value not in train for value in mine]))
+        if new:
+            yield Finding(
+                keys, f"{new:.1%} of labels of split {name} never stand in train.", "error" if new > 0.5 else "warning"
+            )
+
+
+def _column(name: str, values: ValueCounts, feature: object) -> ColumnProfile:
+    """Returns a column as the feature reads it, for its strength."""
+    if isinstance(feature, NumberFeature):
+        return ColumnProfile(name, "number", "", values, profile_numbers(values.row_numbers))
+    if isinstance(feature, DateFeature):
+        return profile_column(name, values)
+    return ColumnProfile(name, "category" if feature.type != "text" else "text", "", values)  # type: ignore[attr-defined]

@@ -1,0 +1,101 @@
+"""Checks of whole rows: bad ones, duplicates, splits, and rows that stand in two given splits."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fullpass.components.ingest.config import RandomSplit
+from fullpass.components.ingest.splitting.assign_split import NO_SPLIT, reads_whole_rows, split_column
+from fullpass.pipeline.authoring.checks.findings import Finding, warning
+from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, listed
+from fullpass.pipeline.authoring.loading.problems import Keys
+from fullpass.pipeline.authoring.profile.column_profile import shown
+from fullpass.pipeline.authoring.profile.sample import row_keys, split_indices
+
+_FEW_EVAL_ROWS = 100
+_MANY_DUPLICATES = 0.01
+_MOSTLY = 0.5
+_SPLIT: Keys = ("data", "split")
+
+
+def check_bad_rows(sampled: SampledData) -> Iterator[Finding]:
+    """Rows that cannot be read stay within `data.bad_rows`."""
+    sample, budget = sampled.sample, sampled.loaded.config.data.bad_rows
+    total = sample.seen + sample.malformed
+    if not sample.malformed:
+        return
+    first = sample.bad[0]
+    what = f"{sample.malformed:,} of {total:,} rows ({sample.malformed / total:.2%}) cannot be read: {first.reason}"
+    what += f"; for example {shown(first.text, 60)!r}."
+    if sample.malformed > budget.max_fraction * total or sample.malformed > (budget.max_rows or np.inf):
+        yield Finding(
+            ("data", "bad_rows"),
+            f"{what} data.bad_rows allows {budget.max_fraction:.2%}. Mend the file, check separator and quoting, or "
+            "raise max_fraction.",
+        )
+    else:
+        yield warning(("data", "bad_rows"), f"{what} They are set aside.")
+
+
+def check_splits(sampled: SampledData) -> Iterator[Finding]:
+    """Every row falls into a split, every split gets rows, and the one to be measured on gets enough."""
+    names = sampled.loaded.config.data.split_names
+    indices = split_indices(sampled.loaded.config.data, sampled.sample)
+    if indices is None:
+        return
+    keys: Keys = ("data", "source", "path") if sampled.sample.splits else ("data", "split")
+    unsplit = float((indices == NO_SPLIT).mean())
+    if unsplit > sampled.loaded.config.data.bad_rows.max_fraction:
+        column = split_column(sampled.loaded.config.data.split) or ""
+        examples = sampled.values[column].texts[:3] if column in sampled.values else ()
+        yield Finding(keys, f"{unsplit:.1%} of rows fit no split by {column}; commonest values: {listed(examples)}.")
+    for index, name in enumerate(names):
+        rows = int((indices == index).sum())
+        about = rows * sampled.sample.seen / max(sampled.sample.rows, 1)
+        if not rows:
+            yield Finding(keys, f"no row falls into split {name}.")
+        elif name == "eval" and sampled.sample.whole and about < _FEW_EVAL_ROWS:
+            yield warning(keys, f"split eval gets about {about:.0f} rows; metrics of so few are mostly chance.")
+
+
+def check_duplicates(sampled: SampledData) -> Iterator[Finding]:
+    """Rows are different from one another in the columns that are read."""
+    rows = row_keys(sampled.sample, list(sampled.raw))
+    repeated = len(rows) - len(rows.unique())
+    share = repeated / max(len(rows), 1)
+    if share < _MANY_DUPLICATES:
+        return
+    what = f"{repeated:,} of {len(rows):,} rows ({share:.1%}) repeat an earlier row in all columns that are read."
+    split = sampled.loaded.config.data.split
+    if sampled.sample.splits:
+        yield warning(("data", "source", "path"), what)
+    elif reads_whole_rows(split):
+        yield warning(_SPLIT, f"{what} Those equal in every column of the data stay in one split.")
+    elif share > _MOSTLY:
+        yield warning(_SPLIT, f"{what} With so few different rows, eval is known from train whatever the split.")
+    elif isinstance(split, RandomSplit):
+        yield warning(_SPLIT, f"{what} They can fall into both train and eval: split by {{method: hash}} instead.")
+    else:
+        yield warning(_SPLIT, f"{what} Equal rows may stand in several splits.")
+
+
+def check_split_leakage(sampled: SampledData) -> Iterator[Finding]:
+    """No row of a given split stands in train too."""
+    splits = sampled.sample.all_splits
+    if "train" not in splits:
+        return
+    rows = row_keys(sampled.sample, list(sampled.raw))
+    train = rows.filter(pa.array(splits["train"])).unique()
+    for name, chosen in splits.items():
+        others = rows.filter(pa.array(chosen))
+        if name == "train" or not len(others):
+            continue
+        both = int(pc.sum(pc.is_in(others, value_set=train)).as_py() or 0)
+        share = both / len(others)
+        what = f"{both:,} of {len(others):,} rows of {name} ({share:.1%}) stand in train too, equal in all columns read"
+        if share > _MOSTLY:
+            yield Finding(("data", "source", "path", name), f"{what}. Is it the same file?")
+        elif both:
+            yield warning(("data", "source", "path", name), f"{what}; what is measured on them is known already.")

@@ -1,0 +1,94 @@
+"""The sample that `fullpass check --data` checks, as the pipeline file reads it."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from fullpass.components.ingest.config import Source
+from fullpass.pipeline.authoring.derived_columns import derived_types, known_raw_columns, parsed
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.authoring.loading.problems import Keys
+from fullpass.pipeline.authoring.profile.column_profile import shown
+from fullpass.pipeline.authoring.profile.derived_arrays import array_of, values_of_array
+from fullpass.pipeline.authoring.profile.evaluate_expression import evaluate
+from fullpass.pipeline.authoring.profile.sample import Sample
+from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_values
+from fullpass.preprocessing.features.feature import Feature
+from fullpass.preprocessing.features.raw_columns import RawColumn, feature_columns
+
+
+@dataclass(frozen=True, eq=False)
+class SampledData:
+    """A pipeline file and a sample of its data.
+
+    raw: raw columns as they are read. values: raw and derived columns by name, missing tokens taken out; lists of
+    numbers are in the sample only.
+    """
+
+    loaded: Loaded
+    sample: Sample
+    raw: Mapping[str, RawColumn]
+    values: Mapping[str, ValueCounts]
+
+    @property
+    def source(self) -> Source:
+        """The section `data.source`."""
+        return self.loaded.config.data.source
+
+    @property
+    def decimal(self) -> str:
+        """The decimal sign of numbers."""
+        return str(getattr(self.source, "decimal", "."))
+
+    def features(self) -> Iterator[tuple[Keys, Feature, str, ValueCounts]]:
+        """Yields each feature with each column it reads that holds one value per row."""
+        for name, feature in self.loaded.config.features.items():
+            for column in feature_columns(name, feature):
+                if column in self.values:
+                    yield ("features", name), feature, column, self.values[column]
+
+    def reader(self, column: str) -> Keys:
+        """Returns the path of the key that reads a raw column: a feature, the label, or the data section."""
+        for keys, _, name, _ in self.features():
+            if name == column:
+                return keys
+        label = self.loaded.config.label
+        return (
+            ("label", "name") if column == label.name else ("label", "weight") if column == label.weight else ("data",)
+        )
+
+
+def sampled_data(loaded: Loaded, sample: Sample) -> SampledData:
+    """Returns the sample as the file reads it, with the derived columns whose inputs are there."""
+    source = loaded.config.data.source
+    decimal = str(getattr(source, "decimal", "."))
+    values = {
+        name: count_values(array, decimal=decimal).without(source.missing_of(name))
+        for name, array in sample.columns.items()
+        if pa.types.is_string(array.type)
+    }
+    raw = {name: column for name, column in known_raw_columns(loaded.config).items() if name in sample.columns}
+    return SampledData(loaded, sample, raw, {**values, **_derived(loaded, values, raw, sample.rows)})
+
+
+def _derived(
+    loaded: Loaded, values: Mapping[str, ValueCounts], raw: Mapping[str, RawColumn], rows: int
+) -> dict[str, ValueCounts]:
+    arrays: dict[str, np.ndarray] = {
+        name: array_of(values[name], column.type) for name, column in raw.items() if name in values
+    }
+    types, _ = derived_types(loaded.config)
+    expressions, _ = parsed(loaded.config.data.derive)
+    found: dict[str, ValueCounts] = {}
+    for name, expression in expressions.items():
+        if name in types and expression.columns <= arrays.keys():
+            arrays[name] = evaluate(expression, arrays, rows)
+            found[name] = values_of_array(arrays[name])
+    return found
+
+
+def listed(texts: Iterable[str], longest: int = 24) -> str:
+    """Returns examples for a message: `"?", "n/a"`."""
+    return ", ".join(f'"{shown(text, longest)}"' for text in texts)

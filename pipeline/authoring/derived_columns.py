@@ -1,0 +1,66 @@
+"""Derived columns before any data is read: what they are computed from, and of which type they are."""
+
+from collections.abc import Iterable, Mapping
+
+from fullpass.pipeline.config import PipelineConfig
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.expressions.expression import Expression, ExpressionError, Type, check_types, parse
+from fullpass.preprocessing.features.raw_columns import RawColumn, raw_columns
+
+
+def parsed(derive: Mapping[str, str]) -> tuple[dict[str, Expression], dict[str, ExpressionError]]:
+    """Returns the expressions of derived columns by name, and the errors of those that do not parse."""
+    expressions: dict[str, Expression] = {}
+    errors: dict[str, ExpressionError] = {}
+    for name, text in derive.items():
+        try:
+            expressions[name] = parse(text)
+        except ExpressionError as error:
+            errors[name] = error
+    return expressions, errors
+
+
+def columns_behind(columns: Iterable[str], expressions: Mapping[str, Expression]) -> frozenset[str]:
+    """Returns `columns` and every column they are computed from, raw and derived.
+
+    Example:
+        >>> sorted(columns_behind(["big_tipper"], {"big_tipper": parse("tips > 0.2 * fare")}))
+        ['big_tipper', 'fare', 'tips']
+    """
+    found: set[str] = set()
+    pending = list(columns)
+    while pending:
+        column = pending.pop()
+        if column not in found:
+            found.add(column)
+            pending += expressions[column].columns if column in expressions else ()
+    return frozenset(found)
+
+
+def known_raw_columns(config: PipelineConfig) -> dict[str, RawColumn]:
+    """Returns the raw columns that the file reads, as far as its expressions parse and its columns agree."""
+    expressions, _ = parsed(config.data.derive)
+    usable = {name: config.data.derive[name] for name in expressions}
+    try:
+        return raw_columns(config.preprocessing_config.model_copy(update={"derive": usable}))
+    except UserError:
+        return {}
+
+
+def derived_types(config: PipelineConfig) -> tuple[dict[str, Type], dict[str, ExpressionError]]:
+    """Returns the types of derived columns by name, and the errors of those whose types do not fit.
+
+    A column is in neither if it does not parse, or reads one whose type is not known.
+    """
+    types: dict[str, Type] = {
+        name: column.type for name, column in known_raw_columns(config).items() if column.type != "vector"
+    }
+    expressions, _ = parsed(config.data.derive)
+    errors: dict[str, ExpressionError] = {}
+    for name, expression in expressions.items():
+        if expression.columns <= types.keys():
+            try:
+                types[name] = check_types(expression, types)
+            except ExpressionError as error:
+                errors[name] = error
+    return {name: types[name] for name in expressions if name in types}, errors

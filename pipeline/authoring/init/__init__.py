@@ -1,0 +1,1 @@
+"""From data to a pipeline file."""

@@ -1,0 +1,281 @@
+"""`fullpass init`: from data to a pipeline file in which every line says why it is there."""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+
+from fullpass.pipeline.authoring.checks.check import require
+from fullpass.pipeline.authoring.init.propose_crosses import Combinations, combine_columns
+from fullpass.pipeline.authoring.init.propose_features import YamlLine, feature_of
+from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, choose_label, named_columns
+from fullpass.pipeline.authoring.init.select_columns import Selection, select_columns
+from fullpass.pipeline.authoring.init.yaml_text import Draft, flow, yaml_of
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.authoring.loading.problems import ConfigError
+from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, shown, words_of
+from fullpass.pipeline.authoring.profile.sample import row_keys
+from fullpass.pipeline.authoring.profile.source_profile import SourceProfile, profile_source
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.label import Task
+
+ROWS = 20_000
+"""Rows of the sample, if the user asks for no other number."""
+_SMALL = 2_000
+_MOST_SLICES, _SLICE_VALUES = 2, 12
+_ENTITY = frozenset("user customer client patient account member household driver device session person".split())
+_BUDGET = 0.001
+_FEW_DIFFERENT = 50
+_LONGEST_PATH = 42
+_BASELINE_AUC = 0.5
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """A pipeline file that `init` wrote. summary: what the user should know, line by line."""
+
+    file: str
+    text: str
+    summary: tuple[str, ...]
+
+
+def init(
+    data: str, *, output: str, label: str | None = None, task: Task | None = None, rows: int = ROWS
+) -> WrittenFile:
+    """Profiles data and writes a pipeline file for it, which passes `load` and `checks.require`.
+
+    Example:
+        >>> written = init("trips.csv", output="trips.yaml", label="tips")  # doctest: +SKIP
+
+    Args:
+        data: a file, folder, pattern or package:NAME/PATH.
+        output: the file to write; it must not be there yet.
+        label: a column, or a condition or formula over columns; None takes the column that stands out.
+        task: None decides by the label's values.
+        rows: size of the sample.
+
+    Raises:
+        UserError: The data cannot be read or learned from, no label stands out, or the file is there already.
+    """
+    file = Path(output)
+    if file.exists():
+        raise UserError(f"{output} is there already. Name another file with -o, or remove it.")
+    if not file.absolute().parent.is_dir():
+        raise UserError(f"{output}: there is no folder {file.parent}. Make it first.")
+    profile = profile_source(data, file.absolute().parent, rows=rows, known=named_columns(label))
+    chosen = choose_label(profile, label, task)
+    selection = select_columns(profile, chosen)
+    taken = [*(c.name for c in profile.columns), *(line.name for line in selection.derive), chosen.column.name]
+    combined = combine_columns(profile, selection, chosen.target, taken)
+    text = yaml_of(_draft(data, file, profile, chosen, selection, combined))
+    _write(file, text)
+    return WrittenFile(output, text, tuple(_summary(output, profile, chosen, selection, combined)))
+
+
+def _write(file: Path, text: str) -> None:
+    """Writes the file if it can be loaded and passes every check, else nothing."""
+    pending = file.absolute().with_name(f".{file.name}-{os.getpid()}.yaml")
+    try:
+        pending.write_text(text, encoding="utf-8")
+        require(load(pending))
+        pending.replace(file)
+    except ConfigError as error:
+        pending.unlink()
+        found = "\n".join(f"  {p.path}: {p.message}" for p in error.problems if p.severity == "error")
+        raise UserError(f"{file}: not written, because a run would refuse it:\n{found}") from error
+    except BaseException:
+        pending.unlink(missing_ok=True)
+        raise
+
+
+def _draft(
+    data: str, file: Path, profile: SourceProfile, chosen: ChosenLabel, selection: Selection, combined: Combinations
+) -> Draft:
+    found = profile.found
+    source = [YamlLine(key, value, found.why.get(key, "")) for key, value in found.settings.items()]
+    derive = [*([chosen.derive] if chosen.derive else []), *selection.derive, *combined.derive]
+    features = [feature_of(c.column, c.strength) for c in selection.features] + combined.features
+    return Draft(
+        name=_slug(data, file),
+        head=_head(data, file, profile),
+        source=source,
+        derive=derive,
+        data=_data_lines(profile, chosen, selection),
+        split_notes=_split_notes(profile),
+        label=YamlLine("label", dict(chosen.guess.settings), chosen.guess.why),
+        features=_apart(features),
+        left_out=selection.left_out,
+        crosses=combined.crosses,
+        rest=_rest(profile, chosen, selection),
+    )
+
+
+def _head(data: str, file: Path, profile: SourceProfile) -> list[str]:
+    sample = profile.sample
+    of = f"the first {sample.seen:,}" if not sample.all_over else f"about {sample.total:,}" if sample.total else "many"
+    of = f"{sample.seen:,}" if sample.whole else of
+    which = (
+        f"all {sample.rows:,} rows" if sample.whole and sample.rows == sample.seen else f"{sample.rows:,} of {of} rows"
+    )
+    name = data if len(data) <= _LONGEST_PATH else f".../{PurePath(data).name}"
+    return [
+        f"Written by `fullpass init` from {shown(name, _LONGEST_PATH)}: by {which}, every line with its reason.",
+        f"Next: `fullpass check {file.name} --data`, then `fullpass run {file.name}`. All of it is yours to change.",
+    ]
+
+
+def _slug(data: str, file: Path) -> str:
+    stem = PurePath(data.rstrip("/*")).name.split(".")[0] or file.stem
+    slug = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:63].strip("-")
+    return slug or "pipeline"
+
+
+def _data_lines(profile: SourceProfile, chosen: ChosenLabel, selection: Selection) -> list[YamlLine]:
+    names = [*(c.column.name for c in selection.features), chosen.column.name, *chosen.reads]
+    lines = []
+    if selection.types:
+        lines.append(YamlLine("types", dict(selection.types), "read only by expressions, which must know the type"))
+    if not profile.found.source.given_splits:
+        lines.append(_split(profile, names))
+    share = profile.sample.malformed / max(profile.sample.seen + profile.sample.malformed, 1)
+    if share > _BUDGET / 2:
+        why = f"{share:.2%} of rows have another number of cells than the first; the run would stop at 0.10%"
+        lines.append(YamlLine("bad_rows", {"max_fraction": min(1.0, float(np.ceil(share * 200) / 100))}, why))
+    return lines
+
+
+def _split(profile: SourceProfile, names: Sequence[str]) -> YamlLine:
+    """Returns how rows are split: by content, unless there are so few different rows that eval could go empty."""
+    ratios = {"train": 8, "eval": 2}
+    different = len(row_keys(profile.sample, names).unique())
+    if different < _FEW_DIFFERENT and different < profile.sample.seen:
+        why = f"by chance: there are only {different} different rows, too few to be parted by content"
+        return YamlLine("split", {"method": "random", "ratios": ratios}, why)
+    return YamlLine(
+        "split", {"method": "hash", "ratios": ratios}, "by content: equal rows never fall into different splits"
+    )
+
+
+def _split_notes(profile: SourceProfile) -> list[str]:
+    """Returns other ways to split that fit the data, as comments."""
+    if profile.found.source.given_splits:
+        return []
+    notes = []
+    for column in profile.columns:
+        values = column.values
+        entity = words_of(column.name) & _ENTITY and words_of(column.name) & {"id", "key", "no", "number", "name"}
+        if values is not None and entity and column.kind == "category" and 50 <= values.distinct < 0.7 * values.present:
+            split = {"method": "hash", "column": column.name, "ratios": {"train": 8, "eval": 2}}
+            notes += [f"To keep all rows of one {column.name} in one split:", f"split: {flow(split)}"]
+    dated = next((column for column in profile.columns if _spans_weeks(column)), None)
+    if dated is not None and dated.dates is not None and dated.values is not None:
+        moments = dated.values.per_row(dated.dates.moments)
+        limit = _as_written(float(np.nanquantile(moments, 0.8)), dated)
+        split = {"method": "time", "column": dated.name, "format": dated.dates.format, "until": {"train": limit}}
+        notes += ["To be measured on the newest rows:", f"split: {flow(split)}"]
+    return notes
+
+
+def _spans_weeks(column: ColumnProfile) -> bool:
+    return column.kind == "date" and column.dates is not None and np.ptp(_known(column.dates.moments)) > 28 * 86_400
+
+
+def _known(numbers: np.ndarray) -> np.ndarray:
+    return numbers[~np.isnan(numbers)]
+
+
+def _as_written(moment: float, column: ColumnProfile) -> str:
+    """Returns the value of a date column that is nearest to a moment."""
+    if column.dates is None or column.values is None:
+        raise ValueError(f"{column.name} holds no dates")
+    return column.values.texts[int(np.nanargmin(np.abs(column.dates.moments - moment)))]
+
+
+def _apart(features: Sequence[YamlLine]) -> list[YamlLine]:
+    """Returns features under names that no other feature's parts take: `at.hour` is also the hour of the date `at`."""
+    taken: set[str] = set()
+    lines = []
+    for line in features:
+        name, value = line.name, line.value
+        while _made_of(name, value) & taken:
+            reads = "column" not in value and value["type"] != "duration" if isinstance(value, dict) else True
+            if reads:
+                value = {**(value if isinstance(value, dict) else {"type": value}), "column": line.name}
+            name += "_"
+        taken |= _made_of(name, value)
+        lines.append(YamlLine(name, value, line.why))
+    return lines
+
+
+def _made_of(name: str, value: Any) -> set[str]:
+    parts = value.get("parts", ()) if isinstance(value, dict) else ()
+    missing = [f"{name}.missing"] if isinstance(value, dict) and value.get("indicator") else []
+    return {*(f"{name}.{part}" for part in parts), *missing} | (set() if parts else {name})
+
+
+def _rest(profile: SourceProfile, chosen: ChosenLabel, selection: Selection) -> list[YamlLine]:
+    rows = profile.sample.seen
+    lines = []
+    if rows < _SMALL:
+        model = {"kind": "wide_deep", "hidden": [32], "dropout": 0.2}
+        lines.append(YamlLine("model", model, f"small, for {rows:,} rows"))
+    else:
+        lines.append(
+            YamlLine("model", {"kind": "wide_deep"}, "linear in ids and crosses, beside a network of all features")
+        )
+    evaluation: dict[str, Any] = {}
+    slices = _slices(selection)
+    if slices:
+        evaluation["slices"] = [[name] for name in slices]
+    threshold, why = _threshold(chosen)
+    lines.append(YamlLine("evaluation", {**evaluation, "thresholds": threshold}, why))
+    return lines
+
+
+def _slices(selection: Selection) -> list[str]:
+    """Returns the columns of a few common values by which to look at the metrics apart."""
+    found = []
+    for candidate in selection.features:
+        values = candidate.column.values
+        if candidate.column.kind in ("category", "boolean") and values is not None:
+            if 2 <= values.distinct <= _SLICE_VALUES and values.counts[1] >= 0.05 * values.rows:
+                found.append((values.distinct, candidate.column.name))
+    return [name for _, name in sorted(found)[:_MOST_SLICES]]
+
+
+def _threshold(chosen: ChosenLabel) -> tuple[dict[str, Any], str]:
+    """Returns what a model must reach to be pushed: more than knowing nothing but the label's average."""
+    y = _known(chosen.target.y)
+    task = chosen.guess.task
+    if task in ("binary", "multilabel"):
+        return {"auc": {"min": 0.55}}, f"guessing gives an auc of {_BASELINE_AUC}"
+    if task == "multiclass":
+        share = float(np.unique(y, return_counts=True)[1].max() / len(y))
+        return {"multiclass_accuracy": {"min": _rounded(share)}}, "what always naming the commonest class gives"
+    return {"rmse": {"max": _rounded(float(y.std()))}}, "what always saying the mean gives"
+
+
+def _rounded(number: float) -> float:
+    return float(f"{number:.4g}")
+
+
+def _summary(
+    output: str, profile: SourceProfile, chosen: ChosenLabel, selection: Selection, combined: Combinations
+) -> list[str]:
+    features = len(selection.features) + len(combined.features)
+    lines = [
+        f"{output}: {features} features, {len(combined.crosses)} crosses, from {profile.sample.rows:,} rows looked at",
+        f"label: {chosen.column.name} ({chosen.guess.task}; {chosen.guess.why})",
+    ]
+    lines += [f"left out: {line.name} ({line.why})" for line in selection.left_out]
+    suspects = [c for c in selection.features if c.strength is not None and c.strength.is_suspect]
+    lines += [
+        f"look at: {c.column.name} tells a lot ({c.strength.shown}); is it known in time?"
+        for c in suspects
+        if c.strength
+    ]
+    return [*lines, f"Next: fullpass check {output} --data"]

@@ -1,0 +1,158 @@
+"""`fullpass init`: what is made of several columns: distances, durations, buckets of positions, and crosses."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fullpass.pipeline.authoring.init.propose_features import (
+    YamlLine,
+    bucket_of,
+    duration_of,
+    feature_of,
+    position_pairs,
+    seconds_between,
+)
+from fullpass.pipeline.authoring.init.propose_label import evaluated, quoted, unique
+from fullpass.pipeline.authoring.init.select_columns import Selection
+from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile
+from fullpass.pipeline.authoring.profile.cross_strength import find_pairs
+from fullpass.pipeline.authoring.profile.date_formats import parts_of
+from fullpass.pipeline.authoring.profile.derived_arrays import derived_column
+from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
+from fullpass.pipeline.authoring.profile.strength import Target, groups_of, strength_of
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.expressions.expression import parse
+from fullpass.preprocessing.features.outputs import date_part_kind
+
+_GRID = 10
+_MOST_VALUES = 1000
+_DAY = 86_400
+
+
+@dataclass(eq=False)
+class Combinations:
+    """Features and crosses made of several columns, and the derived columns they need."""
+
+    derive: list[YamlLine] = field(default_factory=list)
+    features: list[YamlLine] = field(default_factory=list)
+    crosses: list[YamlLine] = field(default_factory=list)
+
+
+def combine_columns(profile: SourceProfile, selection: Selection, target: Target, taken: Sequence[str]) -> Combinations:
+    """Returns what several columns make together.
+
+    Args:
+        profile: the data.
+        selection: the columns that are features.
+        target: the label.
+        taken: names of columns and features there are.
+    """
+    combined = Combinations()
+    columns = [candidate.column for candidate in selection.features]
+    names = list(taken)
+    _add_positions(combined, profile, columns, target, names)
+    _add_duration(combined, columns, target, names)
+    _add_crosses(combined, columns, target, names)
+    return combined
+
+
+def _add_positions(
+    combined: Combinations, profile: SourceProfile, columns: Sequence[ColumnProfile], target: Target, names: list[str]
+) -> None:
+    """Adds a grid for each position, and the distance between two."""
+    pairs = position_pairs(columns)
+    for latitude, longitude in pairs:
+        grid = []
+        for column in (latitude, longitude):
+            name = _new(f"{column.name}_bucket", names)
+            combined.features.append(bucket_of(name, column, _GRID))
+            grid.append(name)
+        cell = _new(f"{latitude.name}_cell", names)
+        value = {"name": cell, "inputs": grid, "hash_buckets": 2 * _GRID**2}
+        combined.crosses.append(YamlLine(cell, value, f"a position is {latitude.name} and {longitude.name} together"))
+    if len(pairs) == 2:
+        _add_distance(combined, profile, [c for pair in pairs for c in pair], target, names)
+
+
+def _add_distance(
+    combined: Combinations, profile: SourceProfile, four: Sequence[ColumnProfile], target: Target, names: list[str]
+) -> None:
+    try:
+        formula = f"haversine({', '.join(quoted(column.name) for column in four)})"
+    except UserError:
+        return
+    name = _new("distance_km", names)
+    distance = derived_column(name, evaluated(parse(formula), profile, {c.name: "number" for c in four}))
+    strength = strength_of(distance, target)
+    if distance.kind == "number" and not (strength and strength.is_leak):
+        combined.derive.append(YamlLine(name, formula, "km along the great circle"))
+        combined.features.append(feature_of(distance, strength))
+
+
+def _add_duration(combined: Combinations, columns: Sequence[ColumnProfile], target: Target, names: list[str]) -> None:
+    """Adds the time between two dates, where there are exactly two and it does not give the label away."""
+    dates = [column for column in columns if column.kind == "date"]
+    if len(dates) != 2:
+        return
+    for start, end in (dates, dates[::-1]):
+        seconds = seconds_between(start, end)
+        if seconds is not None:
+            name = _new("duration", names)
+            strength = strength_of(derived_column(name, seconds.astype(np.float32)), target)
+            if not (strength and strength.is_leak):
+                line = duration_of(name, start, end, seconds)
+                told = f"; {strength.shown} alone" if strength else ""
+                combined.features.append(YamlLine(name, line.value, line.why + told))
+            return
+
+
+def _add_crosses(combined: Combinations, columns: Sequence[ColumnProfile], target: Target, names: list[str]) -> None:
+    inputs: dict[str, np.ndarray] = {}
+    for column in columns:
+        inputs |= {name: groups for name, groups in _inputs(column).items() if name == column.name or name not in names}
+    for pair in find_pairs(inputs, target):
+        value: dict[str, object] = {"inputs": list(pair.inputs), "hash_buckets": _buckets(pair.combinations)}
+        name = "_x_".join(pair.inputs)
+        if name in names:
+            value = {"name": _new(name, names), **value}
+        why = f"{pair.combinations:,} pairs; together they explain {pair.gain:.1%} of what one by one they leave"
+        combined.crosses.append(YamlLine(name, value, why))
+
+
+def _inputs(column: ColumnProfile) -> Mapping[str, np.ndarray]:
+    """Returns what of a column can be crossed: input -> int [rows]."""
+    if column.values is None:
+        return {}
+    if column.kind in ("category", "boolean") and 2 <= column.values.distinct <= _MOST_VALUES:
+        groups = groups_of(column, _MOST_VALUES)
+        return {} if groups is None else {column.name: groups}
+    if column.kind != "date" or column.dates is None:
+        return {}
+    when = column.values.per_row(column.dates.moments)
+    parts = [part for part in parts_of(column.dates) if date_part_kind(part, cyclic=False) == "ids"]
+    return {f"{column.name}.{part}": _part(when, part) for part in parts}
+
+
+def _part(when: np.ndarray, part: str) -> np.ndarray:
+    """Returns a part of a moment as int [rows], from 1; 0 is missing."""
+    known = np.nan_to_num(when)
+    days = np.floor(known / _DAY).astype(np.int64)
+    number = {
+        "hour": np.floor(known % _DAY / 3600).astype(np.int64),
+        "minute": np.floor(known % 3600 / 60).astype(np.int64),
+        "day_of_week": (days + 3) % 7,
+        "month": days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12,
+        "day": (days.astype("datetime64[D]") - days.astype("datetime64[D]").astype("datetime64[M]")).astype(np.int64),
+    }[part]
+    return np.where(np.isnan(when), 0, number + 1)
+
+
+def _buckets(combinations: int) -> int:
+    return int(min(max(100, -(-2 * combinations // 100) * 100), 10_000))
+
+
+def _new(name: str, names: list[str]) -> str:
+    found = unique(name, names)
+    names.append(found)
+    return found

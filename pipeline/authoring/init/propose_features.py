@@ -1,0 +1,201 @@
+"""From what a column holds to the feature that reads it, with the reason that stands beside it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, is_without_blanks, shown, words_of
+from fullpass.pipeline.authoring.profile.date_formats import parts_of
+from fullpass.pipeline.authoring.profile.number_profile import NumberProfile
+from fullpass.pipeline.authoring.profile.strength import Strength
+
+_SKEWED = 2.0
+_OFTEN_MISSING = 0.01
+_HARDLY_NEGATIVE = 0.01
+_OFTEN_BEFORE = 0.05
+_MANY_VALUES, _VERY_MANY_VALUES = 32, 200
+_TOP_K = 10_000
+_OFTEN = 0.02
+
+
+@dataclass(frozen=True)
+class YamlLine:
+    """An entry of the YAML: its key, its value as plain data, and why it is there."""
+
+    name: str
+    value: Any
+    why: str
+
+
+def feature_of(column: ColumnProfile, strength: Strength | None) -> YamlLine:
+    """Returns the entry of `features` for a column whose kind can be a feature."""
+    what, value = _BY_KIND[column.kind](column)
+    told = f"; {strength.shown} alone" if strength is not None else ""
+    return YamlLine(column.name, value, what + _missing_text(column) + told)
+
+
+def is_usable(column: ColumnProfile) -> bool:
+    """Returns whether a column can be a feature at all."""
+    return column.kind in _BY_KIND
+
+
+def duration_of(name: str, start: ColumnProfile, end: ColumnProfile, seconds: np.ndarray) -> YamlLine:
+    """Returns the time between two date columns as a feature, in the unit in which its median is of usual size."""
+    median = float(np.nanmedian(seconds))
+    unit, size = next((u, s) for u, s in _UNITS if median >= s or s == 1)
+    value: dict[str, Any] = {"type": "duration", "start": start.name, "end": end.name}
+    if start.dates is not None and start.dates.format != "iso":
+        value["format"] = start.dates.format
+    transforms = [{"clip": {"min": 0, "max_quantile": 0.999}}, "log1p", "z_score"]
+    value |= {"unit": unit, "missing": "median", "transforms": transforms}
+    return YamlLine(name, value, f"from {start.name} to {end.name}, median {median / size:.3g} {unit}")
+
+
+def seconds_between(start: ColumnProfile, end: ColumnProfile) -> np.ndarray | None:
+    """Returns the seconds from one date to another, float64 [rows], NaN where either is missing.
+
+    None if they are not written in one format, or the one that is called the start is often the later one.
+    """
+    if start.dates is None or end.dates is None or start.values is None or end.values is None:
+        return None
+    if start.dates.format != end.dates.format:
+        return None
+    between = end.values.per_row(end.dates.moments) - start.values.per_row(start.dates.moments)
+    known = between[~np.isnan(between)]
+    if not len(known) or (known < 0).mean() > _OFTEN_BEFORE or np.median(known) <= 0:
+        return None
+    return between
+
+
+def bucket_of(name: str, column: ColumnProfile, buckets: int) -> YamlLine:
+    """Returns a number cut into buckets of equally many rows, which can be crossed."""
+    value = {"type": "number", "column": column.name, "transforms": [{"bucketize": {"buckets": buckets}}]}
+    return YamlLine(name, value, f"{column.name} in {buckets} buckets of equally many rows, to be crossed")
+
+
+def position_pairs(columns: Sequence[ColumnProfile]) -> tuple[tuple[ColumnProfile, ColumnProfile], ...]:
+    """Returns the latitudes and longitudes that belong together: by name, and within -90 .. 90 and -180 .. 180."""
+    latitudes = {_place(c, "latitude", "lat"): c for c in columns if _is_position(c, 90, "latitude", "lat")}
+    longitudes = {_place(c, "longitude", "lon", "lng", "long"): c for c in columns if _is_position(c, 180, *_LONGITUDE)}
+    return tuple((column, longitudes[words]) for words, column in latitudes.items() if words in longitudes)
+
+
+_LONGITUDE = ("longitude", "lon", "lng", "long")
+_UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60), ("seconds", 1))
+
+
+def _place(column: ColumnProfile, *words: str) -> frozenset[str]:
+    return words_of(column.name) - set(words)
+
+
+def _is_position(column: ColumnProfile, limit: float, *words: str) -> bool:
+    numbers = column.numbers
+    if column.kind != "number" or numbers is None or not words_of(column.name) & set(words):
+        return False
+    return -limit <= numbers.low and numbers.high <= limit
+
+
+def _number(column: ColumnProfile) -> tuple[str, Any]:
+    numbers = column.numbers
+    if numbers is None:
+        return "numbers", "number"
+    fields: dict[str, Any] = {}
+    transforms, why = _transforms(numbers)
+    missing = column.values.missing_share if column.values is not None else 0.0
+    if missing and transforms != ["z_score"]:
+        fields["missing"] = "median"
+    if missing >= _OFTEN_MISSING:
+        fields |= {"missing": "median", "indicator": True}
+    if transforms != ["z_score"]:
+        fields["transforms"] = transforms
+    what = f"{numbers.low:.6g} to {numbers.high:.6g}, median {numbers.median:.6g}"
+    what += f"; {column.bad:.2%} are no number and set aside" if column.bad else ""
+    return f"{what}; {why}" if why else what, {"type": "number", **fields} if fields else "number"
+
+
+def _transforms(numbers: NumberProfile) -> tuple[list[Any], str]:
+    """Returns the transforms of a number and why: a logarithm for skew, a clip for outliers, always a z-score."""
+    below, above = numbers.outliers
+    skewed = numbers.skew > _SKEWED and numbers.negative <= _HARDLY_NEGATIVE
+    clip: dict[str, Any] = {}
+    if skewed and numbers.low < 0:
+        clip["min"] = 0
+    elif below is not None:
+        clip["min_quantile"] = 0.001
+    if above is not None:
+        clip["max_quantile"] = 0.999
+    transforms = [{"clip": clip}] if clip else []
+    reasons = ["skewed"] if skewed else []
+    reasons += ["outliers are clipped"] if {"min_quantile", "max_quantile"} & set(clip) else []
+    reasons += ["below 0 is taken for 0"] if "min" in clip else []
+    return [*transforms, *(["log1p"] if skewed else []), "z_score"], ", ".join(reasons)
+
+
+def _category(column: ColumnProfile) -> tuple[str, Any]:
+    values = column.values
+    if values is None:
+        return column.why, "category"
+    fields = _vocabulary(values.distinct, values.present)
+    share = values.counts[0] / values.present if values.present else 0.0
+    what = f"{values.distinct:,} values"
+    if share >= _OFTEN:
+        what += f", most often {shown(values.texts[0], 24)} {share:.0%}"
+    if column.numbers is not None:
+        what = f"{column.why}: {what}"
+    if fields:
+        what += ", rare ones share ids"
+    return what, {"type": "category", "vocabulary": fields} if fields else "category"
+
+
+def _vocabulary(distinct: int, present: int) -> dict[str, Any]:
+    if distinct <= _MANY_VALUES:
+        return {}
+    fields: dict[str, Any] = {"top_k": _TOP_K} if distinct > _VERY_MANY_VALUES else {}
+    return {**fields, "min_count": 5 if present >= 1000 else 2, "oov_buckets": 4}
+
+
+def _categories(column: ColumnProfile) -> tuple[str, Any]:
+    vocabulary = {"top_k": _TOP_K, "min_count": 2}
+    return column.why, {"type": "category", "separator": column.separator, "vocabulary": vocabulary}
+
+
+def _boolean(column: ColumnProfile) -> tuple[str, Any]:
+    return column.why, "boolean"
+
+
+def _date(column: ColumnProfile) -> tuple[str, Any]:
+    dates = column.dates
+    if dates is None:
+        return column.why, "date"
+    known = dates.moments[~np.isnan(dates.moments)]
+    first, last = (np.datetime64(int(moment), "s").astype("datetime64[D]") for moment in (known.min(), known.max()))
+    fields: dict[str, Any] = {"format": dates.format} if dates.format != "iso" else {}
+    return f"{column.why}, {first} to {last}", {"type": "date", **fields, "parts": list(parts_of(dates))}
+
+
+def _text(column: ColumnProfile) -> tuple[str, Any]:
+    if column.values is not None and is_without_blanks(column.values):
+        return f"{column.why}; its letters and pairs of them", {"type": "text", "tokenize": "words", "ngrams": [1, 2]}
+    return f"{column.why}; a bag of its words", "text"
+
+
+def _vector(column: ColumnProfile) -> tuple[str, Any]:
+    return column.why, {"type": "vector", "width": column.width}
+
+
+_BY_KIND: Mapping[str, Any] = {
+    "number": _number,
+    "category": _category,
+    "categories": _categories,
+    "boolean": _boolean,
+    "date": _date,
+    "text": _text,
+    "vector": _vector,
+}
+
+
+def _missing_text(column: ColumnProfile) -> str:
+    share = column.values.missing_share if column.values is not None else 0.0
+    return f"; {share:.1%} missing" if share >= 0.0005 else ""

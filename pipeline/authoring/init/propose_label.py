@@ -1,0 +1,198 @@
+"""`fullpass init`: the label that the user names, by column or by condition, or the one that is most likely meant."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fullpass.pipeline.authoring.init.propose_features import YamlLine
+from fullpass.pipeline.authoring.profile.column_profile import NUMBER_SIGNS, ColumnProfile
+from fullpass.pipeline.authoring.profile.derived_arrays import array_of, derived_column
+from fullpass.pipeline.authoring.profile.evaluate_expression import evaluate
+from fullpass.pipeline.authoring.profile.label_candidates import LabelGuess, label_of, most_likely_label, target_of
+from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
+from fullpass.pipeline.authoring.profile.strength import Target
+from fullpass.preprocessing.config import ColumnType
+from fullpass.preprocessing.errors import UserError, did_you_mean
+from fullpass.preprocessing.expressions.expression import Expression, ExpressionError, Type, check_types, parse
+from fullpass.preprocessing.features.label import Task
+
+_NAMED = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)(.+)", re.DOTALL)
+_WHY_COMPUTED = {
+    "missing_if": "the label; values far out of the usual range are left out, or they would decide every metric",
+    "replace": "the label; it ends in a full stop in some of the files",
+    "number": "the label, read from text",
+}
+_PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenLabel:
+    """The label.
+
+    column: what it holds. guess: the section `label`. target: its value in every row. derive: how it is computed, if it
+    is. reads: raw columns that it is computed from, and as what.
+    """
+
+    column: ColumnProfile
+    guess: LabelGuess
+    target: Target
+    derive: YamlLine | None
+    reads: Mapping[str, ColumnType]
+
+
+def choose_label(profile: SourceProfile, label: str | None, task: Task | None) -> ChosenLabel:
+    """Returns the label.
+
+    Args:
+        profile: the data.
+        label: a column; a condition or formula over columns, with a name in front or without (`tipped = tips > 0`); or
+            None to take the column that stands out.
+        task: None decides by the values.
+
+    Raises:
+        UserError: No such column, no column stands out, or the column is none that can be learned.
+    """
+    why = ""
+    if label is None:
+        label, why = most_likely_label(profile.columns)
+    column = profile.column(label)
+    if column is None:
+        return _computed(profile, label, task)
+    if column.kind == "written_number" and column.values is not None:
+        return _of_expression(profile, f"{column.name}_number", number_expression(column), task)
+    same = _same_in_all_splits(profile, column)
+    if same is not None:
+        return _of_expression(profile, unique("label", [c.name for c in profile.columns]), same, task)
+    guess = label_of(column, task)
+    if guess.task == "regression" and column.numbers is not None and column.numbers.outliers != (None, None):
+        name = unique(f"{column.name}_kept", [c.name for c in profile.columns])
+        return _of_expression(profile, name, _without_outliers(column), task)
+    guess = replace(guess, why=f"{guess.why}; {why}" if why else guess.why)
+    return ChosenLabel(column, guess, target_of(column, guess), None, {})
+
+
+def _without_outliers(column: ColumnProfile) -> str:
+    """Returns the label, missing where it is so far out that a handful of rows would decide every metric."""
+    name = quoted(column.name)
+    below, above = column.numbers.outliers if column.numbers is not None else (None, None)
+    tests = [f"{name} < {_two_digits(below)}"] if below is not None else []
+    tests += [f"{name} > {_two_digits(above)}"] if above is not None else []
+    return f"missing_if({name}, {' or '.join(tests)})"
+
+
+def _two_digits(number: float) -> str:
+    """Returns a number with two significant digits, without an exponent: 978.3 as 980."""
+    return f"{float(f'{number:.1e}'):.15g}" if abs(number) < 1e15 else f"{number:.1e}"
+
+
+def _same_in_all_splits(profile: SourceProfile, column: ColumnProfile) -> str | None:
+    """Returns the expression that makes labels of given splits equal, if they differ by a full stop in every row.
+
+    Raises:
+        UserError: The label takes other values in another split, and no full stop explains it.
+    """
+    values = column.values
+    if values is None or column.kind not in ("category", "boolean") or "train" not in profile.sample.splits:
+        return None
+    texts = {
+        s: {values.texts[c] for c in set(values.codes[rows]) if c >= 0} for s, rows in profile.sample.splits.items()
+    }
+    train = texts.pop("train")
+    for split, others in texts.items():
+        if others and train and not others & train:
+            if {text.rstrip(".") for text in others} != {text.rstrip(".") for text in train}:
+                raise UserError(
+                    f"label {column.name!r}: no value of {split} ({', '.join(sorted(others)[:4])}) is one of train "
+                    f"({', '.join(sorted(train)[:4])}). Make them equal, or give other files."
+                )
+            return f'replace({quoted(column.name)}, ".", "")'
+    return None
+
+
+def named_columns(label: str | None) -> frozenset[str]:
+    """Returns the columns that a label as the user gives it may speak of: names in the data's header, then."""
+    if label is None:
+        return frozenset()
+    named = _NAMED.fullmatch(label)
+    try:
+        return frozenset({label, *parse(named.group(2).strip() if named else label).columns})
+    except ExpressionError:
+        return frozenset({label})
+
+
+def number_expression(column: ColumnProfile) -> str:
+    """Returns the expression that reads a number from text with signs in it, such as "$1,250"."""
+    text = quoted(column.name)
+    written = column.values.texts if column.values is not None else ()
+    for sign in NUMBER_SIGNS:
+        if any(sign in value for value in written):
+            text = f'replace({text}, "{sign}", "")'
+    return f"number({text})"
+
+
+def quoted(name: str) -> str:
+    """Returns a column as an expression writes it.
+
+    Raises:
+        UserError: The name holds a backtick or a line break, so that no expression can hold it.
+    """
+    if _PLAIN_NAME.fullmatch(name):
+        try:
+            if parse(name).columns == {name}:
+                return name
+        except ExpressionError:
+            pass
+    if "`" in name or not name.isprintable():
+        raise UserError(f"column {name!r} cannot stand in an expression; rename it.")
+    return f"`{name}`"
+
+
+def evaluated(expression: Expression, profile: SourceProfile, types: Mapping[str, Type]) -> np.ndarray:
+    """Returns a derived column of the sample, [rows]."""
+    known = {column.name: column.values for column in profile.columns if column.values is not None}
+    arrays = {name: array_of(known[name], types[name]) for name in expression.columns}
+    return evaluate(expression, arrays, profile.sample.rows)
+
+
+def _computed(profile: SourceProfile, text: str, task: Task | None) -> ChosenLabel:
+    names = [column.name for column in profile.columns]
+    named = _NAMED.fullmatch(text)
+    name, formula = (named.group(1), named.group(2).strip()) if named else (unique("label", names), text)
+    unknown = UserError(f"--label {text}: no such column.{did_you_mean(text, names)} Columns: {', '.join(names)}.")
+    try:
+        expression = parse(formula)
+    except ExpressionError as error:
+        raise (UserError(f"--label: {error}") if re.search(r"[<>=+*/()]", text) else unknown) from error
+    if expression.columns == {formula} or not expression.columns:
+        raise unknown
+    if name in names:
+        raise UserError(f"--label: {name} is a column already. Give the computed label another name.")
+    return _of_expression(profile, name, formula, task)
+
+
+def _of_expression(profile: SourceProfile, name: str, formula: str, task: Task | None) -> ChosenLabel:
+    expression = parse(formula)
+    types = {c.name: _type_of(c) for c in profile.columns if c.values is not None}
+    check_types(expression, types)
+    column = derived_column(name, evaluated(expression, profile, types))
+    guess = label_of(column, task)
+    reads: dict[str, ColumnType] = {n: "string" if types[n] == "string" else "number" for n in expression.columns}
+    line = YamlLine(name, formula, _WHY_COMPUTED.get(formula.split("(")[0], "the label; serving needs none of it"))
+    return ChosenLabel(column, guess, target_of(column, guess), line, reads)
+
+
+def _type_of(column: ColumnProfile) -> Type:
+    """Returns as what an expression reads a raw column: a number where every value is one."""
+    numeric = column.values is not None and column.values.present > 0 and column.values.number_share == 1
+    return "number" if numeric else "string"
+
+
+def unique(name: str, taken: Sequence[str]) -> str:
+    """Returns a name that is not taken: the name itself, or with a number behind it."""
+    number = 2
+    candidate = name
+    while candidate in taken:
+        candidate, number = f"{name}_{number}", number + 1
+    return candidate

@@ -1,0 +1,164 @@
+"""`fullpass init`: which columns become features, and why the others do not."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fullpass.pipeline.authoring.init.propose_features import YamlLine, feature_of, is_usable
+from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, evaluated, number_expression, unique
+from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile
+from fullpass.pipeline.authoring.profile.derived_arrays import derived_column
+from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
+from fullpass.pipeline.authoring.profile.strength import Strength, strength_of, strength_of_pair, sums_to
+from fullpass.preprocessing.config import ColumnType
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.expressions.expression import parse
+
+_MOST_SUMS = 10
+_WHY_NOT = {
+    "id": "an id: {why}",
+    "constant": "{why}",
+    "empty": "{why}",
+    "image_path": "{why}; no feature reads images yet",
+    "unreadable": "{why}",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A column that may be a feature. strength: how well it predicts the label; None if unknown."""
+
+    column: ColumnProfile
+    strength: Strength | None
+
+
+@dataclass(eq=False)
+class Selection:
+    """What becomes of the columns. features: in the order of the file. derive: columns that features need."""
+
+    features: list[Candidate] = field(default_factory=list)
+    left_out: list[YamlLine] = field(default_factory=list)
+    derive: list[YamlLine] = field(default_factory=list)
+    types: dict[str, ColumnType] = field(default_factory=dict)
+
+    def leave_out(self, candidate: Candidate, why: str) -> None:
+        """Moves a column from the features to those left out, as a comment that can be taken back."""
+        self.features.remove(candidate)
+        line = feature_of(candidate.column, None)
+        self.left_out.append(YamlLine(line.name, line.value, why))
+
+
+def select_columns(profile: SourceProfile, chosen: ChosenLabel) -> Selection:
+    """Returns which columns become features.
+
+    Left out are columns of no use (ids, constants), those that hold the label under another name, and repetitions.
+
+    Raises:
+        UserError: No column is left.
+    """
+    selection = Selection(left_out=[YamlLine(name or '""', None, why) for name, why in profile.unusable])
+    for column in profile.columns:
+        if column.name != chosen.column.name:
+            _consider(column, profile, chosen, selection)
+    _leave_out_inputs_of_label(chosen, selection)
+    _leave_out_leaks(chosen, selection)
+    _leave_out_sums(profile, chosen, selection)
+    _leave_out_repetitions(selection)
+    if not selection.features:
+        reasons = "\n".join(f"  {line.name}: {line.why}" for line in selection.left_out)
+        raise UserError(f"no column is left to learn {chosen.column.name} from:\n{reasons}")
+    return selection
+
+
+def _consider(column: ColumnProfile, profile: SourceProfile, chosen: ChosenLabel, selection: Selection) -> None:
+    if column.kind == "written_number":
+        if column.name not in chosen.reads:
+            _read_number(column, profile, chosen, selection)
+    elif not is_usable(column):
+        selection.left_out.append(YamlLine(column.name, None, _WHY_NOT[column.kind].format(why=column.why)))
+    else:
+        selection.features.append(Candidate(column, strength_of(column, chosen.target)))
+
+
+def _read_number(column: ColumnProfile, profile: SourceProfile, chosen: ChosenLabel, selection: Selection) -> None:
+    """Adds a derived column that reads the numbers out of text."""
+    try:
+        formula = number_expression(column)
+    except UserError as error:
+        selection.left_out.append(YamlLine(column.name, None, str(error)))
+        return
+    taken = [c.name for c in profile.columns] + [line.name for line in selection.derive] + [chosen.column.name]
+    name = unique(f"{column.name}_number", taken)
+    number = derived_column(name, evaluated(parse(formula), profile, {column.name: "string"}))
+    selection.derive.append(YamlLine(name, formula, f"{column.name}: {column.why}"))
+    selection.types[column.name] = "string"
+    if is_usable(number):
+        selection.features.append(Candidate(number, strength_of(number, chosen.target)))
+
+
+def _leave_out_inputs_of_label(chosen: ChosenLabel, selection: Selection) -> None:
+    """Leaves out the inputs of a computed label that give it away or are read with another type."""
+    inputs = [c for c in selection.features if c.column.name in chosen.reads]
+    strongest = max(inputs, key=lambda c: c.strength.value if c.strength else 0.0, default=None)
+    for candidate in inputs:
+        wants = chosen.reads[candidate.column.name]
+        suspect = candidate.strength is not None and candidate.strength.is_suspect
+        clashes = wants == "number" and candidate.column.kind in ("boolean", "date", "text", "categories")
+        clashes = clashes or (wants == "string" and candidate.column.kind == "number")
+        if candidate is strongest or suspect or clashes:
+            selection.leave_out(candidate, "the label is computed from it")
+    kept = {c.column.name: c.column.kind for c in selection.features}
+    for name, wants in chosen.reads.items():
+        if kept.get(name) != "number" or wants == "string":
+            selection.types[name] = wants
+
+
+def _leave_out_leaks(chosen: ChosenLabel, selection: Selection) -> None:
+    """Leaves out columns that give the label away, alone or, where they nearly do alone, beside another."""
+    for candidate in list(selection.features):
+        strength = candidate.strength
+        if strength is None or not strength.is_suspect:
+            continue
+        if strength.is_leak:
+            selection.leave_out(candidate, f"gives the label away: {strength.shown} alone")
+            continue
+        for other in selection.features:
+            pair = strength_of_pair(candidate.column, other.column, chosen.target) if other is not candidate else None
+            if pair is not None and pair.is_leak:
+                selection.leave_out(candidate, f"gives the label away: {pair.shown} beside {other.column.name}")
+                break
+
+
+def _leave_out_sums(profile: SourceProfile, chosen: ChosenLabel, selection: Selection) -> None:
+    """Leaves out totals that, beside their parts, give the label or something it is computed from away."""
+    hidden = {name: _numbers(profile.column(name)) for name in chosen.reads}
+    if chosen.target.task == "regression" and chosen.derive is None:
+        hidden[chosen.column.name] = chosen.target.y
+    kept = {candidate.column.name for candidate in selection.features}
+    for name, target in hidden.items():
+        for _ in range(_MOST_SUMS):
+            if target is None or name in kept:
+                break
+            numbers = {c.column.name: c for c in selection.features if c.column.kind == "number"}
+            arrays = {n: _numbers(c.column) for n, c in numbers.items()}
+            largest = sums_to({n: a for n, a in arrays.items() if a is not None}, target)
+            if largest is None:
+                break
+            selection.leave_out(numbers[largest], f"gives {name} away: that is this, plus or minus other columns")
+
+
+def _leave_out_repetitions(selection: Selection) -> None:
+    """Leaves out columns that equal an earlier column in every row."""
+    seen: dict[bytes, str] = {}
+    for candidate in list(selection.features):
+        values = candidate.column.values
+        if values is None:
+            continue
+        key = repr(values.texts).encode() + values.codes.tobytes()
+        first = seen.setdefault(key, candidate.column.name)
+        if first != candidate.column.name:
+            selection.leave_out(candidate, f"the same as {first} in every row")
+
+
+def _numbers(column: ColumnProfile | None) -> np.ndarray | None:
+    return column.values.row_numbers if column is not None and column.values is not None else None

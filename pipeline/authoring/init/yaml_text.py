@@ -1,0 +1,147 @@
+"""A pipeline file as text in which every line says why it is there."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fullpass.pipeline.authoring.init.propose_features import YamlLine
+from fullpass.preprocessing.expressions.syntax_tree import one_line
+
+_WIDTH = 120
+_COMMENT_AT = 46
+_PLAIN = re.compile(r"(\.{0,2}/)?[A-Za-z_][\w/.%-]*( [\w/.%-]+)*", re.ASCII)
+_PIECES = re.compile(r"""(?:"(?:\\.|[^"\\])*"|'[^']*'|[^,"'])+(?:, |$)""")
+_WORDS = frozenset("true false null yes no on off y n".split())
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What a pipeline file is written from. A `YamlLine` without a reason stands without a comment.
+
+    head: lines of the comment at its beginning. left_out: columns that are no features, with the feature they could
+    be, or None.
+    """
+
+    name: str
+    head: Sequence[str]
+    source: Sequence[YamlLine]
+    derive: Sequence[YamlLine]
+    data: Sequence[YamlLine]
+    split_notes: Sequence[str]
+    label: YamlLine
+    features: Sequence[YamlLine]
+    left_out: Sequence[YamlLine]
+    crosses: Sequence[YamlLine]
+    rest: Sequence[YamlLine]
+
+
+def yaml_of(draft: Draft) -> str:
+    """Returns the text of the file."""
+    return "\n".join(_lines(draft)) + "\n"
+
+
+def flow(value: Any) -> str:
+    """Returns plain data as YAML on one line.
+
+    Example:
+        >>> flow({"type": "number", "transforms": [{"clip": {"min": 0}}, "log1p"], "missing": "?"})
+        '{type: number, transforms: [{clip: {min: 0}}, log1p], missing: "?"}'
+    """
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{flow(k)}: {flow(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(flow(item) for item in value) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None:
+        return "null"
+    return _text(value) if isinstance(value, str) else _number(value)
+
+
+def _lines(draft: Draft) -> Iterator[str]:
+    yield from (f"# {one_line(line)}" for line in draft.head)
+    yield f"name: {flow(draft.name)}"
+    yield ""
+    yield "data:"
+    yield "  source:"
+    yield from _block(draft.source, "    ")
+    if draft.derive:
+        yield "  derive:"
+        yield from _block(draft.derive, "    ")
+    yield from _block(draft.data, "  ")
+    yield from (f"  # {one_line(line)}" for line in draft.split_notes)
+    yield ""
+    yield from _block([draft.label], "")
+    yield ""
+    yield "features:"
+    yield from _block(draft.features, "  ")
+    if draft.left_out:
+        yield ""
+        yield "  # Left out:"
+        yield from _block(draft.left_out, "  ", mark="# ")
+    if draft.crosses:
+        yield ""
+        yield "crosses:"
+        yield from _block(draft.crosses, "  ", item=True)
+    for line in draft.rest:
+        yield ""
+        yield from _block([line], "")
+
+
+def _block(lines: Sequence[YamlLine], indent: str, *, mark: str = "", item: bool = False) -> Iterator[str]:
+    """Yields entries with their reasons at the end of the line, one below the other; above it where it is too long."""
+    written = [indent + mark + ("- " + flow(line.value) if item else _entry(line)) for line in lines]
+    at = max((len(text) for text in written if len(text) <= _COMMENT_AT), default=0) + 2
+    for line, text in zip(lines, written, strict=True):
+        why = one_line(line.why)
+        column = max(at, len(text) + 2)
+        if not why:
+            yield from _wrapped(text)
+        elif column + 2 + len(why) <= _WIDTH:
+            yield text.ljust(column) + "# " + why
+        elif mark:
+            yield text
+            yield f"{indent}{mark}    {why}"
+        else:
+            yield f"{indent}# {why}"
+            yield from _wrapped(text)
+
+
+def _entry(line: YamlLine) -> str:
+    return f"{_text(line.name)}: {flow(line.value)}" if line.value is not None else _text(line.name)
+
+
+def _wrapped(text: str) -> Iterator[str]:
+    """Yields a line, on several lines where it is too long: broken after commas, outside of quotes."""
+    margin = " " * (1 + min((text.find(bracket) for bracket in "{[" if bracket in text), default=0))
+    line = ""
+    for piece in _PIECES.findall(text):
+        if line.strip() and len(line) + len(piece.rstrip()) > _WIDTH:
+            yield line.rstrip()
+            line = margin
+        line += piece
+    yield line
+
+
+def _text(text: str) -> str:
+    """Returns a string as a YAML scalar that is read as this string in flow and block style."""
+    if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
+        return text
+    if '"' in text and text.isprintable():
+        return "'" + text.replace("'", "''") + "'"
+    return '"' + "".join(_escaped(character) for character in text) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if character.isprintable():
+        return character
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.6g}" if value == float(f"{value:.6g}") else repr(value)

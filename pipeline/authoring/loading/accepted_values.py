@@ -1,0 +1,173 @@
+"""What is accepted at a path of a pipeline file, in words, read from its JSON Schema."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from fullpass.pipeline.authoring.json_schema import Schema
+from fullpass.pipeline.authoring.loading.problems import Keys
+
+TAGS = ("type", "kind", "format", "method")
+"""Keys whose value selects one of several forms of a mapping."""
+_PATTERNS = {
+    r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$": "an import path such as package.module:function",
+    r"^[0-9]{1,6}[smhd]$": "a duration such as 30s, 10m, 6h or 2d",
+    r"^[A-Za-z_][A-Za-z0-9_]*$": "the name of an environment variable",
+    r"^[a-z0-9][a-z0-9-]{0,62}$": "at most 63 lower-case letters, digits and dashes, such as taxi-tips",
+}
+_MOST_NAMES = 20
+
+
+def schemas_at(root: Schema, keys: Keys, data: Any) -> list[Schema]:
+    """Returns the forms accepted at `keys`; a mapping around it narrows them by the type it names.
+
+    Args:
+        root: The schema of a whole file.
+        keys: The path.
+        data: The file as it was read, to see which type or kind a mapping names.
+    """
+    defs = root.get("$defs", {})
+    here = list(_forms(root, defs))
+    for key in keys:
+        fitting = [form for form in here if _fits(form, data)]
+        children = [_child(form, key) for form in fitting or here]
+        here = [form for child in children if child is not None for form in _forms(child, defs)]
+        data = _step(data, key)
+    fitting = [form for form in here if _fits(form, data)]
+    return fitting or here
+
+
+def accepted_keys(forms: Iterable[Schema]) -> list[str]:
+    """Returns the keys that a mapping may hold in any of `forms`."""
+    return list(dict.fromkeys(key for form in forms for key in form.get("properties", {})))
+
+
+def accepted_words(forms: Iterable[Schema]) -> list[str]:
+    """Returns the fixed words among `forms`."""
+    values = (value for form in forms for value in form.get("enum", [form.get("const")]))
+    return list(dict.fromkeys(value for value in values if isinstance(value, str)))
+
+
+def accepted_names(forms: Iterable[Schema]) -> list[str]:
+    """Returns the fixed words among `forms`, and the names of mappings written as {name: ...}, in order."""
+    names = (name for form in forms for name in accepted_words([form]) or _sole_key(form))
+    return list(dict.fromkeys(names))
+
+
+def accepts(forms: Iterable[Schema], kind: str) -> bool:
+    """Returns whether `forms` take any value of a JSON type, words of a fixed list left aside."""
+    return any(form.get("type") == kind and "enum" not in form and "const" not in form for form in forms)
+
+
+def describe(forms: Iterable[Schema], root: Schema) -> str:
+    """Returns `forms` in words.
+
+    Example:
+        `"auto" or a whole number of at least 1`
+    """
+    forms = list(forms)
+    defs = root.get("$defs", {})
+    parts = [f'"{word}"' for word in accepted_words(forms)]
+    parts += [_describe_mappings(forms), *(_describe_one(form, defs) for form in forms)]
+    *earlier, last = dict.fromkeys(part for part in parts if part)
+    return f"{', '.join(earlier)} or {last}" if earlier else last
+
+
+def resolve(schema: Schema, root: Schema) -> list[Schema]:
+    """Returns the forms a schema allows, references and alternatives followed."""
+    return list(_forms(schema, root.get("$defs", {})))
+
+
+def _forms(schema: Schema, defs: Schema) -> Iterator[Schema]:
+    if "$ref" in schema:
+        yield from _forms(defs[schema["$ref"].rpartition("/")[2]], defs)
+    elif "anyOf" in schema or "oneOf" in schema:
+        for form in [*schema.get("anyOf", []), *schema.get("oneOf", [])]:
+            yield from _forms(form, defs)
+    else:
+        yield schema
+
+
+def _fits(form: Schema, data: Any) -> bool:
+    properties = form.get("properties", {})
+    tags = {tag: properties[tag]["const"] for tag in TAGS if "const" in properties.get(tag, {})}
+    if not isinstance(data, Mapping):
+        return not isinstance(data, str) or not tags or data in tags.values()
+    if form.get("type") != "object" or any(data.get(tag, word) != word for tag, word in tags.items()):
+        return False
+    return all(name in data for name in _sole_key(form))
+
+
+def _sole_key(form: Schema) -> list[str]:
+    """Returns the key of a form that is written as {name: ...}, as transforms are."""
+    keys = list(form.get("properties", {}))
+    return keys if len(keys) == 1 and form.get("required") == keys else []
+
+
+def _child(form: Schema, key: str | int) -> Schema | None:
+    if isinstance(key, int):
+        first = form.get("prefixItems", [])
+        child = first[key] if key < len(first) else form.get("items")
+    else:
+        child = form.get("properties", {}).get(key, form.get("additionalProperties"))
+    return child if isinstance(child, dict) else None
+
+
+def _step(data: Any, key: str | int) -> Any:
+    if isinstance(data, Mapping):
+        return data.get(key)
+    return data[key] if isinstance(data, list) and isinstance(key, int) and key < len(data) else None
+
+
+def _describe_mappings(forms: list[Schema]) -> str:
+    """Describes all mappings among `forms` that have fixed keys in one phrase."""
+    mappings = [form for form in forms if form.get("properties")]
+    if not mappings:
+        return ""
+    tags = {tag for tag in TAGS if all("const" in form["properties"].get(tag, {}) for form in mappings)}
+    for tag in sorted(tags):
+        words = ", ".join(form["properties"][tag]["const"] for form in mappings)
+        return f"a mapping with the key {tag}: {words}"
+    keys = accepted_keys(mappings)
+    more = ", ..." if len(keys) > _MOST_NAMES else ""
+    return f"a mapping with the key{'s' if len(keys) > 1 else ''} {', '.join(keys[:_MOST_NAMES])}{more}"
+
+
+def _describe_one(form: Schema, defs: Schema) -> str:
+    kind = form.get("type")
+    if "enum" in form or "const" in form:
+        return " or ".join(str(value) for value in form.get("enum", []) if not isinstance(value, str))
+    if form.get("properties"):
+        return ""
+    if kind == "string":
+        return "one character" if form.get("maxLength") == 1 else _PATTERNS.get(form.get("pattern", ""), "text")
+    if kind in ("integer", "number"):
+        return _describe_number(form)
+    if kind == "array":
+        return _describe_list(form, defs)
+    if kind == "object":
+        values = form.get("additionalProperties")
+        inner = describe(_forms(values, defs), {"$defs": defs}) if isinstance(values, dict) else ""
+        return f"a mapping of names, each to {inner}" if inner else "a mapping"
+    return {"boolean": "true or false", "null": "null"}.get(str(kind), "anything")
+
+
+def _describe_number(form: Schema) -> str:
+    noun = "a whole number" if form["type"] == "integer" else "a number"
+    low, high, above, below = (form.get(k) for k in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"))
+    if low is not None and high is not None:
+        return f"{noun} from {low:g} to {high:g}"
+    end = f" and at most {high:g}" if high is not None else f" and below {below:g}" if below is not None else ""
+    if above is not None:
+        return f"{noun} above {above:g}{end}"
+    return f"{noun} of at least {low:g}{end}" if low is not None else noun
+
+
+def _describe_list(form: Schema, defs: Schema) -> str:
+    if "prefixItems" in form:
+        items = [describe(_forms(item, defs), {"$defs": defs}) for item in form["prefixItems"]]
+        return f"a list of exactly {len(items)} ({'; '.join(items)})"
+    forms = list(_forms(form.get("items", {}), defs))
+    names = accepted_names(forms)
+    inner = ", ".join(names) if names else describe(forms, {"$defs": defs})
+    least = form.get("minItems", 0)
+    return f"a list{f' of at least {least}' if least else ''} (each item: {inner})"

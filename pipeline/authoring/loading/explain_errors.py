@@ -1,0 +1,231 @@
+"""Turns validation errors of the config models into Problems: received, accepted, how to fix it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from fullpass.pipeline.authoring.json_schema import Schema
+from fullpass.pipeline.authoring.loading.accepted_values import (
+    accepted_keys,
+    accepted_names,
+    accepted_words,
+    accepts,
+    describe,
+    schemas_at,
+)
+from fullpass.pipeline.authoring.loading.problems import Keys, Problem, format_path, matches
+from fullpass.pipeline.authoring.loading.yaml_examples import example_at
+from fullpass.pipeline.authoring.loading.yaml_tree import Tree
+from fullpass.preprocessing.errors import did_you_mean
+
+# Paths with several forms, distinguished by a key: pydantic adds that key's value to the paths below them.
+_UNIONS: Mapping[str, str] = {"features.*": "type", "model": "kind", "data.source": "format", "data.split": "method"}
+# Keys of earlier versions -> the key of today in the same section.
+RENAMED: Mapping[str, str] = {
+    "data.split_overlap": "split_leakage",
+    "features.*.place": "compute_at",
+    "input.place": "compute_at",
+    "gates.lost_columns": "dropped_columns",
+    "schedule.missed": "catch_up",
+}
+_TRANSFORM = "features.*.transforms[*]"
+_NO_SUCH_FORM = ("union_tag_invalid", "union_tag_not_found")
+_BOOLEANS = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
+_LONGEST = 60
+
+
+@dataclass(frozen=True)
+class _File:
+    """What messages are made from: the file as read, the schema of such files, an example per path."""
+
+    data: Any
+    schema: Schema
+    examples: Mapping[str, str]
+
+
+def explain(error: ValidationError, tree: Tree, schema: Schema, examples: Mapping[str, str]) -> list[Problem]:
+    """Returns what `error` says about the file, one problem per path.
+
+    Args:
+        error: what the model of the file raised.
+        tree: the file.
+        schema: the JSON Schema of such files.
+        examples: path -> value as it would be written there.
+    """
+    file = _File(tree.data, schema, examples)
+    found: dict[Keys, list[ErrorDetails]] = {}
+    for details in error.errors(include_url=False):
+        found.setdefault(_path(details, tree.data), []).append(details)
+    return [
+        Problem(format_path(keys), tree.line(keys), _message(keys, details, file))
+        for keys, details in found.items()
+        if not _belongs_to_another_form(keys, details, found)
+    ]
+
+
+def received(value: Any) -> str:
+    """Returns a value of a YAML file in words, shortened."""
+    if value is None:
+        return "nothing (null)"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return f"the number {_short(str(value))}"
+    if isinstance(value, str):
+        return f'text "{_short(value)}"'
+    if isinstance(value, Mapping):
+        return f"a mapping with the keys {_short(', '.join(value))}" if value else "an empty mapping"
+    return f"a list of {len(value)}" if value else "an empty list"
+
+
+def union_tag(keys: Keys) -> str | None:
+    """Returns the key that distinguishes the forms at `keys` (`type` for a feature), or None."""
+    return next((tag for pattern, tag in _UNIONS.items() if matches(pattern, keys)), None)
+
+
+def _path(details: ErrorDetails, data: Any) -> Keys:
+    """Returns the path in the file: pydantic's own without the names of union members."""
+    keys: Keys = ()
+    tagged: Keys | None = None
+    last = len(details["loc"]) - 1
+    for i, part in enumerate(details["loc"]):
+        if keys != tagged and union_tag(keys) is not None:
+            tagged = keys
+        elif _holds(data, part):
+            data, keys = data[part], (*keys, part)
+        elif matches(_TRANSFORM, keys) or (i == last and details["type"] == "missing"):
+            data, keys = None, (*keys, part)
+    tag = union_tag(keys)
+    if details["type"] in _NO_SUCH_FORM and tag is not None and _holds(data, tag):
+        return (*keys, tag)
+    return keys
+
+
+def _holds(data: Any, part: str | int) -> bool:
+    if isinstance(data, Mapping):
+        return part in data
+    return isinstance(data, list) and isinstance(part, int) and part < len(data)
+
+
+def _belongs_to_another_form(keys: Keys, details: list[ErrorDetails], found: Mapping[Keys, list[ErrorDetails]]) -> bool:
+    """Returns whether a list's items have problems of their own, so that those of the form for text mean nothing."""
+    kept = {"missing", "extra_forbidden", "value_error"} & {d["type"] for d in details}
+    return not kept and any(len(other) > len(keys) and other[: len(keys)] == keys for other in found)
+
+
+def _message(keys: Keys, details: list[ErrorDetails], file: _File) -> str:
+    kinds = {d["type"] for d in details}
+    if "extra_forbidden" in kinds:
+        return _unknown_key(keys, file)
+    if "missing" in kinds:
+        forms = _not_null(schemas_at(file.schema, keys, file.data))
+        return f"missing. Accepted: {describe(forms, file.schema)}.{_example(keys, file)}"
+    if kinds & set(_NO_SUCH_FORM):
+        return _unknown_form(keys, _value(keys, file.data), file)
+    own = next((d for d in details if d["type"] == "value_error"), None)
+    if own is not None:
+        return str(own["ctx"]["error"])
+    if str(details[0]["loc"][-1]) == "[key]":
+        return "a name must not be empty."
+    return _wrong_value(keys, file)
+
+
+def _wrong_value(keys: Keys, file: _File) -> str:
+    value = _value(keys, file.data)
+    forms = _not_null(schemas_at(file.schema, keys, file.data))
+    fix = _fix(value, forms)
+    simple = not any(form.get("type") in ("object", "array") for form in forms)
+    example = "" if fix or simple else _example(keys, file)
+    empty = " (not empty)" if value == "" else ""
+    return f"Received: {received(value)}. Accepted: {describe(forms, file.schema)}{empty}.{fix}{example}"
+
+
+def _fix(value: Any, forms: list[Schema]) -> str:
+    words = accepted_words(forms)
+    number = accepts(forms, "number") or accepts(forms, "integer")
+    if isinstance(value, str):
+        if number and _is_number(value):
+            return " Remove the quotes."
+        if accepts(forms, "boolean") and value.lower() in _BOOLEANS:
+            return f" In YAML 1.2 that is text; write {_BOOLEANS[value.lower()]}."
+        if did_you_mean(value, words):
+            return did_you_mean(value, words)
+    if accepts(forms, "string") and isinstance(value, bool | int | float) and not number:
+        return " Put it in quotes."
+    if accepts(forms, "array") and isinstance(value, str | int | float):
+        return f" Write a list: [{_short(str(value))}]."
+    if accepts(forms, "array") and isinstance(value, Mapping) and value:
+        return " Begin each entry with a dash."
+    if value is None:
+        return " Give a value, or leave the key out."
+    return ""
+
+
+def _unknown_key(keys: Keys, file: _File) -> str:
+    accepted = accepted_keys(schemas_at(file.schema, keys[:-1], file.data))
+    name = str(keys[-1])
+    renamed = next((new for old, new in RENAMED.items() if matches(old, keys)), None)
+    if renamed in accepted:
+        return f'{name} has a new name. Did you mean "{renamed}"? Accepted: {", ".join(accepted)}.'
+    homes = [
+        section
+        for section in file.schema["properties"]
+        if name in accepted_keys(schemas_at(file.schema, (section,), file.data))
+    ]
+    hint = did_you_mean(name, accepted) or (f" It belongs under {homes[0]}." if len(homes) == 1 else "")
+    return f"unknown key.{hint} Accepted: {', '.join(accepted) or 'none'}."
+
+
+def _unknown_form(keys: Keys, value: Any, file: _File) -> str:
+    if matches(_TRANSFORM, keys):
+        return _unknown_transform(value, accepted_names(schemas_at(file.schema, keys, file.data)))
+    owner = keys if union_tag(keys) else keys[:-1]
+    tag = union_tag(owner) or ""
+    members = [form["properties"] for form in schemas_at(file.schema, owner, None) if tag in form.get("properties", {})]
+    words = [member[tag]["const"] for member in members]
+    accepted = f"Accepted: {', '.join(words)}."
+    if isinstance(value, str) and value not in words:
+        return f'unknown {tag} "{_short(value)}".{did_you_mean(value, words)} {accepted}'
+    if isinstance(value, Mapping) and owner == keys:
+        return f"the key {tag} is missing. {accepted}{_example(keys, file)}"
+    return f"Received: {received(value)}. Accepted {tag}s: {', '.join(words)}.{_example(owner, file)}"
+
+
+def _unknown_transform(value: Any, names: list[str]) -> str:
+    if isinstance(value, Mapping) and len(value) > 1:
+        return f"one transform per item. Received: {', '.join(value)}. Begin each with a dash of its own."
+    name = next(iter(value), None) if isinstance(value, Mapping) else value
+    if isinstance(name, str):
+        return f'unknown transform "{_short(name)}".{did_you_mean(name, names)} Accepted: {", ".join(names)}.'
+    return f"Received: {received(value)}. Accepted transforms: {', '.join(names)}."
+
+
+def _not_null(forms: list[Schema]) -> list[Schema]:
+    """Returns the forms that say something; leaving a key out is simpler than null."""
+    return [form for form in forms if form.get("type") != "null"]
+
+
+def _value(keys: Keys, data: Any) -> Any:
+    for key in keys:
+        data = data[key] if _holds(data, key) else None
+    return data
+
+
+def _example(keys: Keys, file: _File) -> str:
+    example = example_at(keys, file.examples)
+    return f" For example: {example}" if example else ""
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

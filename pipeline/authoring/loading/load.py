@@ -1,0 +1,173 @@
+"""Reads a pipeline file: YAML to a validated config, or every problem of the file at once."""
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from fullpass.components.ingest.sources.source_files import resolve_path
+from fullpass.pipeline.authoring.json_schema import Schema, json_schema
+from fullpass.pipeline.authoring.loading.explain_errors import explain, received
+from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem
+from fullpass.pipeline.authoring.loading.secret_checks import BY_ENVIRONMENT, secrecy_problems
+from fullpass.pipeline.authoring.loading.yaml_examples import EXAMPLES
+from fullpass.pipeline.authoring.loading.yaml_tree import Tree, read_yaml
+from fullpass.pipeline.config import PipelineConfig
+
+YAML_ENDINGS = (".yaml", ".yml")
+
+
+Config = TypeVar("Config", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class FileForm(Generic[Config]):
+    """What one kind of YAML file holds.
+
+    model: of its content. schema: its JSON Schema, from which messages say what is accepted. examples: path -> value
+    as it would be written there. needed: keys that an empty file is asked for. names: patterns of paths whose keys are
+    names given by the user, which are never taken for credentials. instead: how to give a secret.
+    """
+
+    model: type[Config]
+    schema: Callable[[], Schema]
+    examples: Mapping[str, str]
+    needed: tuple[str, ...]
+    names: tuple[str, ...]
+    instead: str = BY_ENVIRONMENT
+
+
+PIPELINE = FileForm(
+    model=PipelineConfig,
+    schema=cache(json_schema),
+    examples=EXAMPLES,
+    needed=("name", "data", "label", "features"),
+    names=(
+        "features.*", "features.*.columns.*", "data.types.*", "data.derive.*", "data.source.*.*", "data.split.*.*",
+        "label.class_weights.*", "evaluation.thresholds.*",
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A valid pipeline file."""
+
+    config: PipelineConfig
+    file: Path
+    """As the user named it."""
+    text: str
+    tree: Tree
+
+    @property
+    def folder(self) -> Path:
+        """Absolute folder of the file, where its relative paths begin."""
+        return self.file.absolute().parent
+
+    def resolve(self, path: str) -> str:
+        """Returns `path` as it can be opened from anywhere.
+
+        A relative path begins at the file's folder; an address (gs://, s3://, hdfs://) stays as it is; and
+        `package:NAME/PATH` becomes the file inside that installed Python package, which is not imported.
+
+        Raises:
+            UserError: The package of a `package:` path is not installed.
+        """
+        return resolve_path(path, self.folder)
+
+    def line(self, *keys: str | int) -> int:
+        """Returns the line of a path in the file, or of the nearest key around it."""
+        return self.tree.line(keys)
+
+
+def load(path: Path | str) -> Loaded:
+    """Reads and validates one pipeline file.
+
+    Example:
+        >>> loaded = load("examples/taxi/pipeline.yaml")
+        >>> loaded.config.name, loaded.config.label.task
+        ('taxi', 'binary')
+
+    Raises:
+        ConfigError: With every problem, in file order: the file cannot be read, is no YAML, or its keys, types
+            and values are not those of a pipeline. What only shows across sections is left to `checks.check`.
+    """
+    file = Path(path)
+    text = _text(file)
+    config, tree = read(file, text, PIPELINE)
+    return Loaded(config=config, file=file, text=text, tree=tree)
+
+
+def load_as(path: Path | str, form: FileForm[Config]) -> tuple[Config, Tree]:
+    """Reads and validates a file of any form; returns it as an object and as a tree with lines.
+
+    Raises:
+        ConfigError: As `load`.
+    """
+    file = Path(path)
+    return read(file, _text(file), form)
+
+
+def read(file: Path, text: str, form: FileForm[Config]) -> tuple[Config, Tree]:
+    """Validates the text of a file; see `load_as`."""
+    tree = read_yaml(text)
+    if not isinstance(tree.data, dict):
+        raise ConfigError(file, tree.problems or [_not_a_mapping(tree, form)])
+    config, problems = _validated(tree, form)
+    refused = [*tree.problems, *secrecy_problems(tree, form.names, form.instead)]
+    paths = {problem.path for problem in refused}
+    problems = [*refused, *(problem for problem in problems if problem.path not in paths)]
+    if problems or config is None:
+        raise ConfigError(file, problems)
+    return config, tree
+
+
+def _validated(tree: Tree, form: FileForm[Config]) -> tuple[Config | None, list[Problem]]:
+    try:
+        return form.model.model_validate(tree.data), []
+    except ValidationError as error:
+        return None, explain(error, tree, form.schema(), form.examples)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise ConfigError(file, [Problem("", None, f"no such file.{_nearby(file)}")]) from None
+    except IsADirectoryError:
+        raise ConfigError(file, [Problem("", None, f"is a folder, not a file.{_inside(file)}")]) from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        what = f"byte 0x{error.object[error.start]:02x} is not UTF-8. Save the file as UTF-8."
+        raise ConfigError(file, [Problem("", line, what)]) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(file, [Problem("", None, f"cannot be read: {reason}.")]) from None
+
+
+def _nearby(file: Path) -> str:
+    """Returns a hint at pipeline files beside the one that is not there."""
+    folder = file.parent
+    if not folder.is_dir():
+        return f" There is no folder {folder} either."
+    names = sorted(p.name for p in folder.iterdir() if p.suffix in YAML_ENDINGS)
+    close = difflib.get_close_matches(file.name, names, n=1, cutoff=0.5) or (names if len(names) == 1 else [])
+    return f' Did you mean "{folder / close[0]}"?' if close else ""
+
+
+def _inside(folder: Path) -> str:
+    names = sorted(p.name for p in folder.iterdir() if p.suffix in YAML_ENDINGS)
+    return f' Did you mean "{folder / names[0]}"?' if len(names) == 1 else ""
+
+
+def _not_a_mapping(tree: Tree, form: FileForm[Config]) -> Problem:
+    shape = f"{', '.join(form.needed[:-1])} and {form.needed[-1]}, for example\n" + "\n".join(
+        f"    {key}: {form.examples[key]}" for key in form.needed
+    )
+    if tree.data is None:
+        return Problem("", 1, f"the file is empty. It needs the keys {shape}")
+    return Problem("", tree.line(()), f"Received: {received(tree.data)}. Accepted: a mapping with the keys {shape}")

@@ -1,0 +1,72 @@
+"""What must not stand in a pipeline file: credentials, and variables that nothing fills in.
+
+The file is copied into artifacts, metadata and reports, so whatever stands in it is read by everybody.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from fullpass.pipeline.authoring.loading.problems import Keys, Problem, format_path, matches
+from fullpass.pipeline.authoring.loading.yaml_tree import Tree
+from fullpass.preprocessing.secrets.secret_shapes import find_shape, is_secret_setting
+
+_VARIABLE = re.compile(r"\$\{[A-Za-z_]\w*\}")
+BY_ENVIRONMENT = (
+    "This file is copied into artifacts and reports. Give secrets by the environment of the run: the variable named by "
+    "data.source.password_env for a database; AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for s3://, the file named by "
+    "GOOGLE_APPLICATION_CREDENTIALS for gs://, AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_ACCOUNT_KEY for abfs://; "
+    "FSSPEC_PROTOCOL_KEY for any other address, such as FSSPEC_SFTP_PASSWORD, or a file in the folder named by "
+    "FSSPEC_CONFIG_DIR; url_env and token_env of notify; os.environ, or a mounted file, in commands and code of "
+    "your own."
+)
+"""How a run is given what must not stand in a pipeline file."""
+
+
+def secrecy_problems(tree: Tree, names: Sequence[str], instead: str = BY_ENVIRONMENT) -> list[Problem]:
+    """Returns a problem for every secret and every `${VARIABLE}`; the values themselves are never shown.
+
+    Args:
+        tree: the file.
+        names: patterns of paths whose keys are the user's own names (columns, classes, splits), not settings.
+        instead: how to give a secret.
+    """
+    return [
+        Problem(format_path(keys), tree.line(keys), message)
+        for keys, value in _entries((), tree.data)
+        if (message := _message(keys, value, names, instead)) is not None
+    ]
+
+
+def _message(keys: Keys, value: Any, names: Sequence[str], instead: str) -> str | None:
+    if _is_setting(keys, names) and is_secret_setting(str(keys[-1]), value):
+        return f"looks like a credential. {instead}"
+    words = isinstance(value, list) and all(isinstance(word, str) for word in value)
+    # A secret and the option before it may be two items of a command; each item is looked at by itself too.
+    text = " ".join(value) if words else value
+    if not isinstance(text, str):
+        return None
+    shape = find_shape(text)
+    if shape is not None and not (words and any(map(find_shape, value))):
+        return f"holds {shape.name}. {instead}"
+    variable = _VARIABLE.search(text)
+    if variable is None or words:
+        return None
+    return (
+        f"Received: {variable.group()}. Variables are not filled in: the file says the same to everyone who reads it. "
+        "Write the value itself; credentials are read from the environment without being named here."
+    )
+
+
+def _is_setting(keys: Keys, names: Sequence[str]) -> bool:
+    return bool(keys) and isinstance(keys[-1], str) and not any(matches(p, keys) for p in names)
+
+
+def _entries(keys: Keys, value: Any) -> Iterator[tuple[Keys, Any]]:
+    yield keys, value
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _entries((*keys, key), inner)
+    elif isinstance(value, list):
+        for i, inner in enumerate(value):
+            yield from _entries((*keys, i), inner)

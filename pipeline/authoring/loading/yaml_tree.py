@@ -1,0 +1,197 @@
+"""YAML text as plain data, with the line of every key; syntax errors become Problems.
+
+YAML 1.2, core schema: `no` and `2013-07-01` are text, `true` is a boolean, and a key is always text, as written.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from fullpass.pipeline.authoring.loading.problems import Keys, Problem, format_path
+
+_MOST_NODES = 200_000
+_EXCERPT = 100
+_TAG = "tag:yaml.org,2002:"
+_BASES = {"0x": 16, "0o": 8, "0b": 2}
+# Part of the parser's message -> what to look for. The first that fits is shown.
+_ADVICE = (
+    ("'\\t' that cannot start", "a tab. YAML is indented by blanks only"),
+    ("mapping values", 'a ":" where no key can stand. Put text that holds ": " in quotes, or mend the indentation'),
+    ("end of stream", "a quote that is never closed"),
+    ("expected ',' or ']'", "a list in brackets that is not closed, or lacks a comma"),
+    ("expected ',' or '}'", "a mapping in braces that is not closed, or lacks a comma"),
+    ("expected <block end>", "this fits no indentation above it. Items of one level begin in one column"),
+    ("could not find expected ':'", 'a key without ":"'),
+    ("undefined alias", "no anchor of this name stands above. Put text that begins with * in quotes"),
+    ("cannot start any token", "text may not begin with this character. Put it in quotes"),
+    ("unknown escape", "in double quotes a backslash begins an escape. Use single quotes"),
+    ("expected the node content", "a value or a closing bracket is missing"),
+    ("another document", "a second document begins here (---). A file holds one"),
+)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A YAML document: plain dicts, lists and scalars, and the line of every path in it."""
+
+    data: Any
+    lines: Mapping[Keys, int]
+    problems: tuple[Problem, ...] = ()
+
+    def line(self, keys: Keys) -> int:
+        """Returns the line of `keys`, or of the nearest key around it in the file."""
+        while keys and keys not in self.lines:
+            keys = keys[:-1]
+        return self.lines.get(keys, 1)
+
+
+def read_yaml(text: str) -> Tree:
+    """Returns `text` as plain data; `data` is None if it is empty or no YAML."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.version = (1, 2)
+    try:
+        root = yaml.compose(text)
+        if root is None:
+            return Tree(None, {})
+        return _Reading().tree(root)
+    except MarkedYAMLError as error:
+        return Tree(None, {}, (_syntax_problem(error, text.splitlines()),))
+    except YAMLError as error:
+        return Tree(None, {}, (_character_problem(error, text),))
+    except RecursionError:
+        return Tree(None, {}, (Problem("", 1, "nested too deeply, or aliases multiply too often, to be read."),))
+
+
+class _Reading:
+    """Turns the nodes of one document into data; collects lines and problems."""
+
+    def __init__(self) -> None:
+        self._lines: dict[Keys, int] = {}
+        self._problems: list[Problem] = []
+        self._open: set[int] = set()
+        self._nodes = 0
+
+    def tree(self, root: Node) -> Tree:
+        data = self._value(root, (), root.start_mark.line + 1)
+        return Tree(data, self._lines, tuple(self._problems))
+
+    def _value(self, node: Node, keys: Keys, line: int) -> Any:
+        self._lines[keys] = line
+        self._nodes += 1
+        if self._nodes > _MOST_NODES:
+            raise RecursionError
+        if id(node) in self._open:
+            self._problem(keys, "an alias of something that holds it.")
+            return None
+        if isinstance(node, ScalarNode):
+            return self._scalar(node, keys)
+        if str(node.tag) not in (f"{_TAG}map", f"{_TAG}seq"):
+            self._problem(keys, f"tags such as {_short(node.tag)} are not used here; remove it.")
+        self._open.add(id(node))
+        value = self._mapping(node, keys) if isinstance(node, MappingNode) else self._sequence(node.value, keys)
+        self._open.discard(id(node))
+        return value
+
+    def _scalar(self, node: ScalarNode, keys: Keys) -> Any:
+        kind = str(node.tag).removeprefix(_TAG)
+        if kind == "timestamp":
+            return node.value
+        if kind not in ("str", "null", "bool", "int", "float"):
+            self._problem(keys, f"tags such as {_short(node.tag)} are not used here; remove it.")
+            return node.value
+        value = _convert(kind, node.value)
+        if isinstance(value, float) and not math.isfinite(value):
+            self._problem(keys, f"{node.value} is no finite number.")
+            return 0.0
+        return value
+
+    def _sequence(self, items: list[Node], keys: Keys) -> list[Any]:
+        return [self._value(item, (*keys, i), item.start_mark.line + 1) for i, item in enumerate(items)]
+
+    def _mapping(self, node: MappingNode, keys: Keys) -> dict[str, Any]:
+        merged: dict[str, Any] = {}
+        own: dict[str, Any] = {}
+        for key, value in node.value:
+            line = key.start_mark.line + 1
+            if str(key.tag) == f"{_TAG}merge":
+                for part in self._merged(value, keys, line):
+                    merged = {**part, **merged}
+            elif not isinstance(key, ScalarNode):
+                self._problem(keys, _no_key(key), line)
+            elif key.value in own:
+                first = self._lines[*keys, key.value]
+                self._problem((*keys, key.value), f"stands twice, first in line {first}. Remove or rename one.", line)
+            else:
+                own[key.value] = self._value(value, (*keys, key.value), line)
+        return {**{k: v for k, v in merged.items() if k not in own}, **own} if merged else own
+
+    def _merged(self, node: Node, keys: Keys, line: int) -> Iterator[dict[str, Any]]:
+        for part in node.value if isinstance(node, SequenceNode) else [node]:
+            if isinstance(part, MappingNode) and id(part) not in self._open:
+                known = dict(self._lines)
+                value = self._value(part, keys, line)
+                self._lines.update(known)
+                yield value
+            else:
+                self._problem(keys, "<< takes an alias of a mapping, such as `<<: *defaults`.", line)
+
+    def _problem(self, keys: Keys, message: str, line: int | None = None) -> None:
+        self._problems.append(Problem(format_path(keys), line or self._lines[keys], message))
+
+
+def _convert(kind: str, text: str) -> Any:
+    try:
+        if kind == "int":
+            digits = text.replace("_", "").lower()
+            return int(digits, _BASES.get(digits.lstrip("+-")[:2], 10))
+        if kind == "float":
+            return float(text.replace("_", "").lower().replace(".inf", "inf").replace(".nan", "nan"))
+    except ValueError:
+        return text
+    if kind == "bool" and text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    return None if kind == "null" else text
+
+
+def _no_key(node: Node) -> str:
+    if isinstance(node, MappingNode):
+        return "a mapping cannot be a key. {{...}} is not filled in here; put text that begins with { in quotes."
+    return "a list cannot be a key; a key is text."
+
+
+def _short(tag: Any) -> str:
+    return str(tag).replace(_TAG, "!!")
+
+
+def _syntax_problem(error: MarkedYAMLError, lines: list[str]) -> Problem:
+    mark = error.problem_mark or error.context_mark
+    if mark is None:
+        return Problem("", 1, f"not valid YAML: {error.problem}.")
+    said = str(error.problem)
+    advice = next((text for part, text in _ADVICE if part in said), said)
+    at = mark.line
+    if error.context_mark is not None and ("never closed" in advice or "not closed" in advice):
+        at = error.context_mark.line
+        mark = error.context_mark
+    shown = _excerpt(lines[at], mark.column) if at < len(lines) else ""
+    return Problem("", at + 1, f"not valid YAML, column {mark.column + 1}: {advice}.{shown}")
+
+
+def _excerpt(line: str, column: int) -> str:
+    """Returns the part of a line around a column, with a caret under it."""
+    start = max(0, column - _EXCERPT // 2)
+    part = line[start : start + _EXCERPT].replace("\t", " ")
+    return f"\n    {part}\n    {' ' * (column - start)}^" if part.strip() else ""
+
+
+def _character_problem(error: YAMLError, text: str) -> Problem:
+    position = getattr(error, "position", 0)
+    line = text.count("\n", 0, position) + 1
+    code = getattr(error, "character", 0)
+    name = f"U+{code:04X}" if isinstance(code, int) else repr(code)
+    return Problem("", line, f"not valid YAML: character {name} is not allowed. Write it as an escape in quotes.")

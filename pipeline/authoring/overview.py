@@ -1,0 +1,30 @@
+"""What a pipeline file declares, in a few lines."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from fullpass.pipeline.config import PipelineConfig
+from fullpass.preprocessing.features.raw_columns import raw_columns, serving_columns
+
+
+def overview(config: PipelineConfig, window: Sequence[str] = ()) -> str:
+    """Returns the lines that `fullpass check` ends with.
+
+    Args:
+        config: the pipeline.
+        window: lines about the spans that a run would take.
+    """
+    preprocessing = config.preprocessing_config
+    kinds = Counter(feature.type for feature in config.features.values())
+    serving = serving_columns(preprocessing)
+    training_only = [name for name in raw_columns(preprocessing) if name not in serving]
+    lines = [
+        f"{config.name}: {config.label.task} label {config.label.name}, model {config.model.kind}",
+        f"  features  {len(config.features)}: {', '.join(f'{count} {kind}' for kind, count in kinds.most_common())}",
+        f"  crosses   {len(config.crosses)}",
+        f"  serving   needs {len(serving)} columns: {', '.join(serving)}",
+        f"  training  needs besides: {', '.join(training_only) or 'nothing'}",
+        f"  splits    {', '.join(config.data.split_names)}",
+        *(f"  window    {line}" for line in window),
+    ]
+    return "\n".join([*lines, "No errors."])

@@ -1,0 +1,1 @@
+"""What a source holds, read from a sample."""

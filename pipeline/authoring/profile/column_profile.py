@@ -1,0 +1,239 @@
+"""What a column holds: a number, a category, a date, an id ...; decided by its values, and by its name where they leave
+it open."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from fullpass.pipeline.authoring.profile.date_formats import Dates, find_dates
+from fullpass.pipeline.authoring.profile.number_profile import NumberProfile, profile_numbers
+from fullpass.pipeline.authoring.profile.value_counts import NUMBER, ValueCounts
+from fullpass.preprocessing.features.feature import BooleanFeature
+
+Kind = Literal[
+    "number", "written_number", "category", "categories", "boolean", "date", "text", "vector",
+    "id", "constant", "empty", "image_path", "unreadable",
+]  # fmt: skip
+
+BOOLEAN = BooleanFeature(type="boolean")
+NUMBER_SIGNS = ("$", "€", "£", "%", ",", " ")
+"""What may stand in a number that people read, and is taken out before it is one."""
+_ID = frozenset({"id", "uuid", "guid", "key", "index", "idx", "pk", "rownum", "row", "unnamed"})
+_CODE = _ID | frozenset(
+    "code zone zip zipcode postcode area tract type class category cat status state region district county location "
+    "loc store shop product item sku carrier flight channel device gender sex race segment group cluster vendor rate "
+    "level month weekday dow day hour quarter season grade flag".split()
+)
+_COUNT = frozenset("num count number n total amount qty quantity age price size length width weight".split())
+_IMAGE = re.compile(r"\.(jpe?g|png|gif|bmp|webp|tiff?)$", re.IGNORECASE)
+_WITHOUT_BLANKS = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f]"
+)
+"""Letters of Thai, Lao, Burmese, Khmer, Japanese and Chinese."""
+_LETTERS_PER_WORD = 2
+_SEPARATORS = ("|", ";", ",")
+_FEW_ROWS, _ROWS_FOR_LISTS = 20, 50
+_MOST_CODES = 0.5
+_LARGE_CODE = 1e9
+_NEARLY_ALL = 0.95
+_LOOKED_AT = 5000
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnProfile:
+    """A column and what it holds.
+
+    values: of text columns, without missing tokens. why: what decided its kind, in a few words.
+    separator: of `categories`. width: of `vector`. bad: share of present rows that do not fit the kind.
+    """
+
+    name: str
+    kind: Kind
+    why: str
+    values: ValueCounts | None = None
+    numbers: NumberProfile | None = None
+    dates: Dates | None = None
+    separator: str | None = None
+    width: int = 0
+    bad: float = 0.0
+
+
+def profile_column(name: str, values: ValueCounts) -> ColumnProfile:
+    """Returns what a text column holds.
+
+    Example:
+        >>> profile_column("paid", count_values(pa.array(["yes", "no", "yes"]))).kind
+        'boolean'
+    """
+    if values.distinct <= 1:
+        return _of_one_value(name, values)
+    dates = find_dates(values, name)
+    if dates is not None:
+        also = f", or {dates.ambiguous}: no day above 12 tells" if dates.ambiguous else ""
+        return ColumnProfile(name, "date", f"dates as {dates.format}{also}", values, dates=dates, bad=1 - dates.share)
+    words = {text.lower() for text in values.texts}
+    if words <= {*BOOLEAN.true, *BOOLEAN.false} and words & set(BOOLEAN.true) and words & set(BOOLEAN.false):
+        return ColumnProfile(name, "boolean", f"only {' and '.join(sorted(values.texts[:2]))}", values)
+    if values.number_share >= _NEARLY_ALL:
+        return _of_numbers(name, values)
+    return _of_text(name, values)
+
+
+def profile_list_column(name: str, lists: pa.Array) -> ColumnProfile:
+    """Returns what a column of lists holds: a vector where all are as long and hold numbers."""
+    inner = lists.type.value_type
+    lengths = np.array([len(row) for row in lists.to_pylist() if row is not None])
+    if not (pa.types.is_floating(inner) or pa.types.is_integer(inner)):
+        return ColumnProfile(name, "unreadable", f"lists of {inner}; a feature reads lists of numbers")
+    if not len(lengths):
+        return ColumnProfile(name, "empty", "no value in any row")
+    if len(set(lengths.tolist())) > 1 or not lengths[0]:
+        return ColumnProfile(
+            name, "unreadable", f"lists of {lengths.min()} to {lengths.max()} numbers; a vector has one width"
+        )
+    return ColumnProfile(name, "vector", f"{lengths[0]} numbers per row", width=int(lengths[0]))
+
+
+def _of_one_value(name: str, values: ValueCounts) -> ColumnProfile:
+    if not values.present:
+        return ColumnProfile(name, "empty", "no value in any row", values)
+    if values.missing_share < 0.01 or values.present < 0.01 * values.rows:
+        return ColumnProfile(name, "constant", f"nothing but {shown(values.texts[0])}", values)
+    return ColumnProfile(name, "category", f"{shown(values.texts[0])} or nothing", values)
+
+
+def _of_numbers(name: str, values: ValueCounts) -> ColumnProfile:
+    bad = 1 - values.number_share
+    numbers = profile_numbers(values.row_numbers)
+    if numbers is None:
+        raise ValueError(f"{name}: no numbers, though {values.number_share:.0%} of its values are")
+    words = words_of(name)
+    if any(re.fullmatch(r"0\d+", text) for text in values.texts):
+        return _id_or_category(name, values, "digits with leading zeros are codes")
+    if numbers.whole and _counts_up_or_is_named_id(values, words):
+        return ColumnProfile(name, "id", "another whole number in every row", values, numbers)
+    if bad:
+        return ColumnProfile(name, "written_number", f"{bad:.2%} of cells are no number", values, numbers, bad=bad)
+    repeated = values.distinct <= _MOST_CODES * values.present or values.present < _FEW_ROWS
+    coded = bool(words & _CODE) and not words & _COUNT
+    if numbers.whole and numbers.low >= 0 and repeated and (coded or numbers.low > _LARGE_CODE):
+        return ColumnProfile(name, "category", "whole numbers that name something", values, numbers)
+    if values.distinct == 2 and numbers.whole:
+        return ColumnProfile(name, "category", "two values", values, numbers)
+    return ColumnProfile(name, "number", "numbers", values, numbers)
+
+
+def _counts_up_or_is_named_id(values: ValueCounts, words: frozenset[str]) -> bool:
+    if values.present < _FEW_ROWS or values.distinct < 0.98 * values.present:
+        return False
+    numbers = values.row_numbers
+    return bool(words & _ID) or bool((np.diff(numbers[~np.isnan(numbers)]) > 0).all())
+
+
+def _of_text(name: str, values: ValueCounts) -> ColumnProfile:
+    written = _share(values, lambda text: NUMBER.fullmatch(without_signs(text)) is not None)
+    if written >= _NEARLY_ALL:
+        return ColumnProfile(name, "written_number", "numbers with signs in them", values, bad=1 - written)
+    if _share(values, lambda text: _IMAGE.search(text) is not None) >= _NEARLY_ALL:
+        return ColumnProfile(name, "image_path", "paths of images", values)
+    separator = _separator(values)
+    if separator is not None:
+        return ColumnProfile(
+            name, "categories", f"several values per cell, split by {separator}", values, separator=separator
+        )
+    words = _mean(values, _word_count)
+    repeats = values.present / values.distinct
+    if words >= 4 and (repeats < 3 or _mean(values, len) > 60) and values.distinct > _FEW_ROWS:
+        script = ", written without blanks" if is_without_blanks(values) else ""
+        return ColumnProfile(name, "text", f"about {words:.0f} words per row{script}", values)
+    return _id_or_category(name, values, "text that repeats")
+
+
+def _id_or_category(name: str, values: ValueCounts, why: str) -> ColumnProfile:
+    if values.present >= _FEW_ROWS and values.distinct > 0.9 * values.present:
+        return ColumnProfile(
+            name, "id", f"{values.distinct:,} values in {values.present:,} rows: nearly each its own", values
+        )
+    return ColumnProfile(name, "category", why, values)
+
+
+def without_signs(text: str) -> str:
+    """Returns a number without currency, percent and thousands signs.
+
+    Example:
+        >>> without_signs("$1,250.50")
+        '1250.50'
+    """
+    for sign in NUMBER_SIGNS:
+        text = text.replace(sign, "")
+    return text
+
+
+def _separator(values: ValueCounts) -> str | None:
+    """Returns what splits cells into several values each, or None.
+
+    Cells differ in how many there are, and the values repeat: neither sentences nor "city, state" are lists.
+    """
+    if values.present < _ROWS_FOR_LISTS:
+        return None
+    for separator in _SEPARATORS:
+        cells = [text.split(separator) for text in values.texts[:_LOOKED_AT]]
+        weights = values.counts[:_LOOKED_AT]
+        widths = Counter[int]()
+        for cell, weight in zip(cells, weights.tolist(), strict=True):
+            widths[len(cell)] += weight
+        common = [width for width, rows in widths.items() if rows >= 0.05 * weights.sum()]
+        if len(common) > 1 and max(common) > 1 and _repeat(cells, weights):
+            return separator
+    return None
+
+
+def _repeat(cells: Sequence[Sequence[str]], weights: np.ndarray) -> bool:
+    tokens = Counter[str]()
+    for cell, weight in zip(cells, weights.tolist(), strict=True):
+        for token in cell:
+            tokens[token.strip()] += weight
+    words = sum(len(token.split()) for token in tokens) / len(tokens)
+    return len(tokens) < len(cells) and tokens.total() / len(tokens) >= 5 and words <= 3
+
+
+def is_without_blanks(values: ValueCounts) -> bool:
+    """Returns whether a column of text is, for a good part, in scripts that put no blanks between words."""
+    letters = _mean(values, lambda text: len(_WITHOUT_BLANKS.findall(text)))
+    return letters / _LETTERS_PER_WORD > 0.5 * _mean(values, _word_count)
+
+
+def _word_count(text: str) -> int:
+    """Returns about how many words a text has, in any script."""
+    return len(_WITHOUT_BLANKS.sub(" ", text).split()) + len(_WITHOUT_BLANKS.findall(text)) // _LETTERS_PER_WORD
+
+
+def _share(values: ValueCounts, test: Callable[[str], bool]) -> float:
+    return values.share(np.array([test(text) for text in values.texts], dtype=bool))
+
+
+def _mean(values: ValueCounts, measure: Callable[[str], int]) -> float:
+    texts, weights = values.texts[:_LOOKED_AT], values.counts[:_LOOKED_AT]
+    return float(np.average([measure(text) for text in texts], weights=weights))
+
+
+def words_of(name: str) -> frozenset[str]:
+    """Returns the words that a column's name is made of.
+
+    Example:
+        >>> sorted(words_of("pickupZone_id"))
+        ['id', 'pickup', 'zone']
+    """
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+    return frozenset(re.split(r"[\W_\d]+", apart.lower())) - {""}
+
+
+def shown(text: str, longest: int = 30) -> str:
+    """Returns a value as it can stand in a message or comment: on one line, and not too long."""
+    line = "".join(c if c.isprintable() else " " for c in text)
+    return line if len(line) <= longest else line[: longest - 3] + "..."

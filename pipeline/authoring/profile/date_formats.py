@@ -1,0 +1,189 @@
+"""Which format the dates of a column are written in, and which moments they name."""
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import cache
+
+import numpy as np
+
+from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
+from fullpass.preprocessing.dates.date_format import MONTHS, DateFormat, compile_format
+
+_DAYS = (
+    "%Y/%m/%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y.%m.%d", "%Y-%m-%d",
+    "%d/%m/%y", "%m/%d/%y", "%d.%m.%y", "%d-%b-%y", "%d-%b-%Y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y",
+)  # fmt: skip
+_TIMES = ("", " %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p", " %H:%M:%S.%f", "T%H:%M:%S", " %H:%M:%S %z")
+_WHOLE = (
+    "%a %b %d %H:%M:%S %Y", "%a, %d %b %Y %H:%M:%S %z", "%d/%b/%Y:%H:%M:%S %z", "%a %b %d %H:%M:%S %z %Y",
+    "%Y%m%d%H%M%S", "%Y%m%d", "%Y-%m", "%H:%M:%S", "%H:%M", "%I:%M %p",
+)  # fmt: skip
+_CANDIDATES = ("iso", *(day + time for day, time in itertools.product(_DAYS, _TIMES)), *_WHOLE)
+_TIME_NAME = re.compile(r"time|date|stamp|epoch|(^|_)(at|ts|when)$", re.IGNORECASE)
+_EPOCHS = (("epoch_seconds", 1.0), ("epoch_millis", 1e-3))
+_TRIED = 40
+_ENOUGH = 0.95
+_YEAR_1900, _YEAR_1990, _YEAR_2040, _YEAR_2100 = (
+    datetime(year, 1, 1, tzinfo=UTC).timestamp() for year in (1900, 1990, 2040, 2100)
+)
+_DAY = 86_400.0
+
+
+@dataclass(frozen=True, eq=False)
+class Dates:
+    """A column of dates.
+
+    format: as a date feature takes it. share: share of present rows that fit it. moments: float64 [values], seconds
+    since 1970-01-01 UTC, NaN where the value does not fit. ambiguous: another format that fits as many.
+    """
+
+    format: str
+    share: float
+    moments: np.ndarray
+    ambiguous: str | None = None
+
+
+def find_dates(values: ValueCounts, name: str) -> Dates | None:
+    """Returns the dates of a column, or None if fewer than 95 % of its present rows fit one format.
+
+    Whole numbers are taken for seconds or milliseconds since 1970 only where the column's name speaks of time and all
+    lie in the years 1990 to 2040; eight digits are a date only if all are days of the years 1900 to 2100.
+
+    Args:
+        values: the column.
+        name: its name.
+    """
+    if not values.distinct:
+        return None
+    epoch = _epoch(values, name)
+    if epoch is not None:
+        return epoch
+    formats = _fitting(values)
+    if "iso" in formats:
+        formats = ["iso"]  # the same dates, written with directives, fit as well
+    fitting = [dates for dates in (_dates(values, text) for text in formats) if dates.share >= _ENOUGH]
+    if not fitting:
+        return None
+    best = max(fitting, key=lambda dates: dates.share)
+    other = next((d.format for d in fitting if d.share == best.share and _swapped(d.format, best.format)), None)
+    return Dates(best.format, best.share, best.moments, other)
+
+
+def moments(texts: Sequence[str], format: DateFormat) -> np.ndarray:
+    """Returns float64 [texts], seconds since 1970-01-01 UTC, as a date feature reads them; NaN where none is."""
+    pattern = _pattern(format.text)
+    return np.array([_moment(text, format, pattern) for text in texts], dtype=np.float64)
+
+
+@cache
+def _pattern(format: str) -> re.Pattern[str]:
+    return re.compile(compile_format(format).pattern, re.ASCII)
+
+
+def _fitting(values: ValueCounts) -> list[str]:
+    """Returns the formats that nearly all of the commonest values fit."""
+    tried = values.texts[:_TRIED]
+    if not any(any(c.isdigit() for c in text) for text in tried):
+        return []
+    rows = values.counts[:_TRIED]
+    found = []
+    for text in _CANDIDATES:
+        fits = [_pattern(text).match(value) is not None for value in tried]
+        if rows[fits].sum() >= _ENOUGH * rows.sum():
+            found.append(text)
+    return found
+
+
+def _dates(values: ValueCounts, text: str) -> Dates:
+    when = moments(values.texts, compile_format(text))
+    if text in ("%Y%m%d", "%Y%m%d%H%M%S"):
+        digits = np.array([len(value) in (8, 14) for value in values.texts])
+        usual = digits & (when >= _YEAR_1900) & (when < _YEAR_2100)
+        when = when if usual.all() and values.distinct > 1 else np.full(len(when), np.nan)
+    return Dates(text, values.share(~np.isnan(when)), when)
+
+
+def _epoch(values: ValueCounts, name: str) -> Dates | None:
+    numbers = values.numbers
+    if not _TIME_NAME.search(name) or np.isnan(numbers).any() or (numbers % 1).any():
+        return None
+    for text, scale in _EPOCHS:
+        when = numbers * scale
+        if (when >= _YEAR_1990).all() and (when < _YEAR_2040).all():
+            return Dates(text, 1.0, when)
+    return None
+
+
+def _swapped(one: str, other: str) -> bool:
+    """Returns whether two formats differ in which of day and month comes first."""
+    return one != other and one.replace("%d", "%m").replace("%B", "%b") == other.replace("%d", "%m").replace("%B", "%b")
+
+
+def _moment(text: str, format: DateFormat, pattern: re.Pattern[str]) -> float:
+    match = pattern.match(text)
+    if match is None:
+        return np.nan
+    fields = dict(zip(format.fields, match.groups(default=""), strict=True))
+    if format.unit is not None:
+        sign = -1 if fields["sign"] else 1
+        return sign * float(f"{fields['epoch']}.{fields['fraction'] or 0}") * format.unit / 1e6
+    try:
+        day = date(_year(fields), _month(fields), int(fields.get("day") or 1)).toordinal()
+    except ValueError:
+        return np.nan
+    day += int(fields.get("day_of_year") or 1) - 1
+    return (day - date(1970, 1, 1).toordinal()) * _DAY + _time_of_day(fields) - _offset(fields.get("offset", ""))
+
+
+def _year(fields: Mapping[str, str]) -> int:
+    if "year_of_century" not in fields:
+        return int(fields.get("year") or 1900)
+    year = int(fields["year_of_century"])
+    return year + (1900 if year >= 69 else 2000)
+
+
+def _month(fields: Mapping[str, str]) -> int:
+    if "month_name" in fields:
+        return MONTHS.index(fields["month_name"][:3].lower()) + 1
+    return int(fields.get("month") or 1)
+
+
+def _time_of_day(fields: Mapping[str, str]) -> float:
+    hour = int(fields.get("hour") or 0)
+    if "hour_of_half" in fields:
+        hour = int(fields["hour_of_half"]) % 12 + 12 * (fields["half"].lower() == "pm")
+    seconds = hour * 3600 + int(fields.get("minute") or 0) * 60 + int(fields.get("second") or 0)
+    return seconds + float(f"0.{fields.get('fraction') or 0}")
+
+
+def _offset(text: str) -> float:
+    """Returns an offset from UTC in seconds: "+0130" is 5400."""
+    if not text or text.lower() in ("z", "utc"):
+        return 0.0
+    digits = text[1:].replace(":", "").ljust(4, "0")
+    return (-1 if text[0] == "-" else 1) * (int(digits[:2]) * 3600 + int(digits[2:]) * 60)
+
+
+def parts_of(dates: Dates) -> tuple[str, ...]:
+    """Returns the parts of a date that differ between rows: hour if the time of day varies, and so on up.
+
+    The year only where there are many: what a model learns of one or two years does not hold in the next.
+    """
+    when = dates.moments[~np.isnan(dates.moments)]
+    days = np.floor(when / _DAY)
+    span = float(days.max() - days.min()) if len(days) else 0.0
+    parts = []
+    if span >= 10 * 365:
+        parts.append("year")
+    if span >= 60:
+        parts.append("month")
+    if span >= 6:
+        parts.append("day_of_week")
+    if len(np.unique(np.floor(when % _DAY / 3600))) > 1:
+        parts.append("hour")
+    elif len(np.unique(np.floor(when % 3600 / 60))) > 1:
+        parts.append("minute")
+    return tuple(parts) or ("day",)

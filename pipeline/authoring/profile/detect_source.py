@@ -1,0 +1,304 @@
+"""From the data a user names to the section `data.source`: files, format, and how the text is written."""
+
+import glob
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path, PurePath
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from fullpass.components.ingest.readers.open_source import columns_of
+from fullpass.components.ingest.readers.reader import readable
+from fullpass.components.ingest.readers.tfrecord import begins_with_record, feature_names, payload_of
+from fullpass.components.ingest.sources.source_config import (
+    ArrowSource,
+    AvroSource,
+    CsvSource,
+    FileSource,
+    JsonLinesSource,
+    OrcSource,
+    ParquetSource,
+    Paths,
+    Source,
+    TfRecordSource,
+)
+from fullpass.components.ingest.sources.source_files import SourceFile, find_files, resolve_path
+from fullpass.components.ingest.sources.storage import find, is_address, is_compressed, matches, open_binary
+from fullpass.pipeline.authoring.profile.dialect import guess_dialect
+from fullpass.preprocessing.errors import UserError, did_you_mean
+
+_LOOK = 4 << 20
+_NAMES_FROM = 1000
+_LONGEST_LINE = 64 << 20
+_FORMATS: Mapping[str, type[FileSource]] = {
+    "csv": CsvSource,
+    "jsonl": JsonLinesSource,
+    "parquet": ParquetSource,
+    "arrow": ArrowSource,
+    "orc": OrcSource,
+    "avro": AvroSource,
+    "tfrecord": TfRecordSource,
+}
+_READ = "CSV, JSON lines, Parquet, Arrow, ORC, Avro and TFRecords of tf.Example"
+_MAGIC = (
+    (b"PAR1", "parquet"),
+    (b"ARROW1", "arrow"),
+    (b"Obj\x01", "avro"),
+    (b"ORC", "orc"),
+    (b"SQLite format 3", "an SQLite database"),
+    (b"\x93NUMPY", "a NumPy array"),
+    (b"\x89PNG", "an image"),
+    (b"\xff\xd8\xff", "an image"),
+    (b"%PDF", "a PDF"),
+    (b"\xd0\xcf\x11\xe0", "an Excel sheet"),
+    (b"PK\x03\x04", "an archive, or an Excel sheet"),
+)
+_SPLIT_NAMES = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("eval", "valid", "validation", "val", "dev"), "eval"),
+    **dict.fromkeys(("test", "testing"), "test"),
+}
+_SPLIT = re.compile(rf"(?<![a-z])({'|'.join(_SPLIT_NAMES)})(?![a-z])")
+_NAMED_SPLITS = "the names of the files say which split each is"
+_SOURCE: TypeAdapter[Source] = TypeAdapter(Source)
+
+
+@dataclass(frozen=True)
+class FoundSource:
+    """The section `data.source`, guessed.
+
+    settings: as written in YAML. why: for some of its keys, what they were guessed from.
+    """
+
+    settings: Mapping[str, Any]
+    why: Mapping[str, str]
+    files: tuple[SourceFile, ...]
+
+    @property
+    def source(self) -> Source:
+        """The section as the run reads it."""
+        return _SOURCE.validate_python(dict(self.settings))
+
+
+@dataclass(frozen=True)
+class _Named:
+    """What the user named. endings: of the files meant, where a path is a folder."""
+
+    paths: Paths
+    endings: Sequence[str] = ()
+    why: str = ""
+
+
+def find_source(data: str, folder: Path, *, known: Collection[str] = ()) -> FoundSource:
+    """Returns the source that reads `data`.
+
+    Args:
+        data: a file, a folder, a pattern, or package:NAME/PATH; from where the user stands.
+        folder: where the YAML will lie; paths are written relative to it.
+        known: names that, where a CSV file's first line holds one of them, show that it is a header.
+
+    Raises:
+        UserError: There is no such file, it is empty, or of a format that cannot be read.
+    """
+    named = _named(data)
+    paths = _map_paths(named.paths, lambda path: _from_folder(path, folder))
+    files = find_files(paths, lambda path: resolve_path(path, folder), endings=named.endings)
+    first = next((file for file in files if file.size), None)
+    if first is None:
+        raise UserError(f"{data}: {'the file is' if len(files) == 1 else 'all files are'} empty.")
+    settings, why = _settings(first, known)
+    path_why = {"path": named.why} if named.why else {}
+    return FoundSource({"format": settings.pop("format"), "path": paths, **settings}, {**path_why, **why}, files)
+
+
+def changed(found: FoundSource, key: str, value: object, why: str) -> FoundSource:
+    """Returns the source with one more setting, and why."""
+    return FoundSource({**found.settings, key: value}, {**found.why, key: why}, found.files)
+
+
+def column_names(file: SourceFile, source: Source) -> list[str]:
+    """Returns the columns of a file, in its order; those of the first 1,000 rows if there is no header.
+
+    Raises:
+        UserError: The file is empty or not of its format.
+    """
+    columns = columns_of(file, source)
+    if columns is not None:
+        return columns
+    if isinstance(source, TfRecordSource):
+        return feature_names(file.path, source.payload, records=_NAMES_FROM)
+    return list(dict.fromkeys(name for row in _first_objects(file.path) for name in _keys(row, "")))
+
+
+def _keys(row: Mapping[str, Any], above: str) -> Iterator[str]:
+    for key, value in row.items():
+        if isinstance(value, dict) and value:
+            yield from _keys(value, f"{above}{key}.")
+        else:
+            yield above + key
+
+
+def _first_objects(path: str) -> Iterator[dict[str, Any]]:
+    with readable(path), open_binary(path) as stream:
+        looked_at = 0
+        for line in islice(iter(lambda: stream.readline(_LONGEST_LINE), b""), _NAMES_FROM):
+            looked_at += len(line)
+            if looked_at > _LONGEST_LINE:
+                return
+            try:
+                row = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(row, dict):
+                yield row
+
+
+def _settings(file: SourceFile, known: Collection[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    with readable(file.path), open_binary(file.path) as stream:
+        start = stream.read(_LOOK)
+        whole = not stream.read(1)
+    binary = next((name for magic, name in _MAGIC if start.startswith(magic)), None)
+    if binary in _FORMATS:
+        return {"format": binary}, {}
+    if binary is not None:
+        raise UserError(f"{file.path} is {binary}. `init` reads {_READ}.")
+    if begins_with_record(start):
+        return _tfrecord_settings(file)
+    if start.lstrip()[:1] == b"{" and _is_json(start, whole=whole):
+        return {"format": "jsonl"}, {}
+    if start.lstrip()[:1] == b"[":
+        raise UserError(f"{file.path}: one JSON array. Write JSON lines: one object per line, without [ and ].")
+    return _csv_settings(file, start, whole=whole, known=known)
+
+
+def _tfrecord_settings(file: SourceFile) -> tuple[dict[str, Any], dict[str, str]]:
+    if payload_of(file.path) == "example":
+        return {"format": "tfrecord"}, {}
+    return (
+        {"format": "tfrecord", "payload": "sequence_example"},
+        {"payload": "the first record holds feature lists, which are left out; its context features are columns"},
+    )
+
+
+def _is_json(start: bytes, *, whole: bool) -> bool:
+    line = start.lstrip().split(b"\n", 1)[0]
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return not whole and b"\n" not in start
+
+
+def _csv_settings(
+    file: SourceFile, start: bytes, *, whole: bool, known: Collection[str]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    if not start.strip():
+        raise UserError(f"{file.path}: the file is empty.")
+    dialect = guess_dialect(start, whole=whole, known=known)
+    if dialect is None:
+        aligned = " Columns aligned by blanks must be parted by one separator first." if b"  " in start[:10_000] else ""
+        raise UserError(
+            f"{file.path}: no separator (comma, tab, semicolon, bar, blank) gives two columns or more.{aligned} "
+            f"`init` reads {_READ}, with a label and at least one feature."
+        )
+    settings: dict[str, Any] = {"format": "csv"}
+    if dialect.separator != ",":
+        settings["separator"] = dialect.separator
+    if dialect.columns is not None:
+        settings["columns"] = list(dialect.columns)
+    if not dialect.quoting:
+        settings["quoting"] = False
+    if dialect.encoding != "utf-8":
+        settings["encoding"] = dialect.encoding
+    return settings, dialect.why
+
+
+def _named(data: str) -> _Named:
+    if data.startswith("package:") or is_address(data):
+        return _Named(data)
+    path = Path(data)
+    if path.is_dir():
+        return _in_folder(path)
+    named = [data] if path.is_file() else matches(data)
+    if not named:
+        raise UserError(f"{data}: no such file.{_nearby(path)}")
+    by_split = _by_split(named)
+    return _Named(by_split, why=_NAMED_SPLITS) if by_split else _Named(data)
+
+
+def _in_folder(folder: Path) -> _Named:
+    """Returns the files of the commonest ending in a folder, plain text last."""
+    found = {name: find(str(folder), source.endings) for name, source in _FORMATS.items()}
+    by_ending: dict[tuple[str, str], list[str]] = {}
+    for name, files in found.items():
+        for file in files:
+            by_ending.setdefault((name, _ending(file.path)), []).append(file.path)
+    if not by_ending:
+        raise UserError(f"{folder}: no file of a known ending in this folder. `init` reads {_READ}. Name the file.")
+    name, ending = max(by_ending, key=lambda key: (key[1] != ".txt", len(by_ending[key])))
+    chosen = by_ending[name, ending]
+    by_split = _by_split(chosen)
+    if by_split:
+        return _Named(by_split, why=_NAMED_SPLITS)
+    if len(chosen) == len(found[name]):
+        return _Named(str(folder), _FORMATS[name].endings, _counted(chosen))
+    deep = "" if all(PurePath(path).parent == folder for path in chosen) else "**/"
+    return _Named(f"{glob.escape(str(folder))}/{deep}*{ending}", why=_counted(chosen))
+
+
+def _counted(paths: Sequence[str]) -> str:
+    return "1 file" if len(paths) == 1 else f"{len(paths):,} files"
+
+
+def _ending(path: str) -> str:
+    suffixes = PurePath(path).suffixes
+    return "".join(suffixes[-2:] if is_compressed(path) else suffixes[-1:])
+
+
+def _by_split(paths: Sequence[str]) -> dict[str, str | tuple[str, ...]] | None:
+    """Returns paths per split where the name of every file, or of its folder, says which it is; else None."""
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        file = PurePath(path)
+        words = _split_words(file.name) or _split_words(file.parent.name)
+        if len(words) != 1:
+            return None
+        found.setdefault(words.pop(), []).append(path)
+    if "eval" not in found and "test" in found:
+        found["eval"] = found.pop("test")
+    if "train" not in found or "eval" not in found:
+        return None
+    order = [split for split in ("train", "eval", "test") if split in found]
+    return {split: found[split][0] if len(found[split]) == 1 else tuple(found[split]) for split in order}
+
+
+def _split_words(name: str) -> set[str]:
+    return {_SPLIT_NAMES[word] for word in _SPLIT.findall(name.lower())}
+
+
+def _map_paths(paths: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(paths, str):
+        return change(paths)
+    if isinstance(paths, Mapping):
+        return {split: _map_paths(entry, change) for split, entry in paths.items()}
+    return tuple(change(path) for path in paths)
+
+
+def _from_folder(path: str, folder: Path) -> str:
+    """Returns a path relative to the YAML's folder, or absolute where that would climb far."""
+    if path.startswith("package:") or is_address(path):
+        return path
+    absolute = Path(path).absolute()
+    for up, above in enumerate([folder.absolute(), *folder.absolute().parents][:3]):
+        if above != above.parent and absolute.is_relative_to(above):
+            return str(PurePath(*[".."] * up) / absolute.relative_to(above))
+    return str(absolute)
+
+
+def _nearby(path: Path) -> str:
+    if not path.parent.is_dir():
+        return f" There is no folder {path.parent} either."
+    return did_you_mean(path.name, [p.name for p in path.parent.iterdir()])

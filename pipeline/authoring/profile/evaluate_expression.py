@@ -1,0 +1,211 @@
+"""Derived columns of a sample: the tree of an expression on NumPy arrays, by the rules that stand in `expression_ops`.
+
+A number or condition is float32 [rows] with NaN for missing; text is an object array [rows] with None for missing.
+"""
+
+import functools
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+
+from fullpass.pipeline.authoring.profile.value_counts import NUMBER
+from fullpass.preprocessing.expressions.expression import Expression
+from fullpass.preprocessing.expressions.functions import TABLE
+from fullpass.preprocessing.expressions.syntax_tree import Call, ColumnReference, Comparison, Constant, Membership, Node
+
+_EARTH_RADIUS_KM = 6371.0088
+_LONGEST_NUMBER = 31
+_SMALLEST_NORMAL = np.finfo(np.float32).tiny
+_NOTHING = np.array(None, dtype=object)
+_BLANKS = " \t\n\v\f\r"
+
+
+def evaluate(expression: Expression, columns: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
+    """Returns a derived column, [rows].
+
+    Args:
+        expression: one that `check_types` has accepted for these columns.
+        columns: at least those the expression reads.
+        rows: length of the result, for expressions that read no column.
+    """
+    with np.errstate(all="ignore"):
+        result = _evaluate(expression.root, columns)
+    return np.broadcast_to(result, rows)
+
+
+def _evaluate(node: Node, columns: Mapping[str, np.ndarray]) -> np.ndarray:
+    match node:
+        case ColumnReference():
+            column = columns[node.name]
+            return column if _is_text(column) else _finite(column.astype(np.float32))
+        case Constant():
+            return _constant(node)
+        case Comparison():
+            operands = [_evaluate(operand, columns) for operand in node.operands]
+            pairs = zip(node.operators, operands, operands[1:], strict=False)
+            return functools.reduce(_and, [_strict(STRICT[name], [a, b]) for name, a, b in pairs])
+        case Membership():
+            operand = _evaluate(node.operand, columns)
+            members = [_strict(STRICT["=="], [operand, _constant(member)]) for member in node.members]
+            return functools.reduce(_or, members)
+    return _call(node, columns)
+
+
+def _constant(node: Constant) -> np.ndarray:
+    return np.array(node.value, dtype=object if isinstance(node.value, str) else np.float32)
+
+
+def _call(node: Call, columns: Mapping[str, np.ndarray]) -> np.ndarray:
+    function = TABLE[node.function]
+    arguments: list[np.ndarray] = []
+    written: list[str | int] = []
+    for index, argument in enumerate(node.arguments):
+        if isinstance(argument, Constant) and function.parameter(index).written:
+            written.append(argument.value if isinstance(argument.value, str) else int(argument.value))
+        else:
+            arguments.append(_evaluate(argument, columns))
+    if not function.strict:
+        return LENIENT[node.function](*arguments)
+    op = TEXT.get(node.function)
+    if op is not None:
+        return _of_text(op, arguments, written, gives_text=function.result == "string")
+    return _strict(STRICT[node.function], arguments, written)
+
+
+def _strict(
+    op: Callable[..., np.ndarray], arguments: Sequence[np.ndarray], written: Sequence[object] = ()
+) -> np.ndarray:
+    """Runs `op` on whole arrays; the result is missing where an argument is, and where it is no finite number."""
+    present = functools.reduce(operator.and_, map(_present, arguments))
+    return np.where(present, _finite(np.asarray(op(*arguments, *written), dtype=np.float32)), np.float32("nan"))
+
+
+def _of_text(
+    op: Callable[..., object], arguments: Sequence[np.ndarray], written: Sequence[object], *, gives_text: bool
+) -> np.ndarray:
+    """Runs `op` row by row; the result is missing where an argument is."""
+    rows = np.broadcast_arrays(*arguments)
+    results = [
+        None if any(value is None for value in row) else op(*row, *written)
+        for row in zip(*(array.ravel() for array in rows), strict=True)
+    ]
+    shape = rows[0].shape
+    if gives_text:
+        return np.array(results, dtype=object).reshape(shape)
+    return np.array([np.nan if r is None else r for r in results], dtype=np.float32).reshape(shape)
+
+
+def _is_text(array: np.ndarray) -> bool:
+    return array.dtype == object
+
+
+def _present(array: np.ndarray) -> np.ndarray:
+    return np.not_equal(array, _NOTHING) if _is_text(array) else ~np.isnan(array)
+
+
+def _finite(numbers: np.ndarray) -> np.ndarray:
+    return np.where(np.isfinite(numbers), numbers, np.float32("nan"))
+
+
+def _and(*operands: np.ndarray) -> np.ndarray:
+    def both(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return np.where((a == 0) | (b == 0), np.float32(0), a * b)
+
+    return functools.reduce(both, operands)
+
+
+def _or(*operands: np.ndarray) -> np.ndarray:
+    return 1 - _and(*(1 - operand for operand in operands))
+
+
+def _keep(kept: np.ndarray, value: np.ndarray) -> np.ndarray:
+    if _is_text(value):
+        return np.where(kept, value, _NOTHING)
+    return np.where(kept, value, np.float32("nan"))
+
+
+def _round(x: np.ndarray, digits: int = 0) -> np.ndarray:
+    return np.round(x.astype(np.float64) * 10.0**digits) / 10.0**digits
+
+
+def _haversine(lat1: np.ndarray, lon1: np.ndarray, lat2: np.ndarray, lon2: np.ndarray) -> np.ndarray:
+    on_earth = (np.abs(lat1) <= 90) & (np.abs(lat2) <= 90) & (np.abs(lon1) <= 360) & (np.abs(lon2) <= 360)
+    phi1, lambda1, phi2, lambda2 = (np.radians(x.astype(np.float64)) for x in (lat1, lon1, lat2, lon2))
+    across = np.cos(phi1) * np.cos(phi2) * np.sin((lambda2 - lambda1) / 2) ** 2
+    chord = np.sin((phi2 - phi1) / 2) ** 2 + across
+    return np.where(on_earth, 2 * _EARTH_RADIUS_KM * np.arcsin(np.sqrt(np.minimum(chord, 1.0))), np.nan)
+
+
+def _read_number(text: str) -> float:
+    text = text.strip(_BLANKS)
+    return float(text) if len(text) <= _LONGEST_NUMBER and NUMBER.fullmatch(text) else np.nan
+
+
+def _substr(text: str, start: int, length: int | None = None) -> str:
+    first = max(len(text) + start, 0) if start < 0 else start
+    return text[first:] if length is None else text[first : first + length]
+
+
+STRICT: Mapping[str, Callable[..., np.ndarray]] = MappingProxyType(
+    {
+        "not": lambda a: 1 - a,
+        "==": np.equal,
+        "!=": np.not_equal,
+        "<": np.less,
+        "<=": np.less_equal,
+        ">": np.greater,
+        ">=": np.greater_equal,
+        "+": np.add,
+        "-": np.subtract,
+        "*": np.multiply,
+        "/": lambda a, b: np.where(np.abs(b) < _SMALLEST_NORMAL, np.float32("nan"), a / b),
+        "%": np.mod,
+        "negate": np.negative,
+        "**": np.power,
+        "abs": np.abs,
+        "sqrt": np.sqrt,
+        "exp": np.exp,
+        "log": np.log,
+        "log1p": np.log1p,
+        "floor": np.floor,
+        "ceil": np.ceil,
+        "round": _round,
+        "pow": np.power,
+        "clip": lambda x, low, high: np.minimum(np.maximum(x, low), high),
+        "min": lambda *numbers: functools.reduce(np.minimum, numbers),
+        "max": lambda *numbers: functools.reduce(np.maximum, numbers),
+        "haversine": _haversine,
+    }
+)
+"""On whole arrays of numbers; the result is missing where an argument is."""
+
+TEXT: Mapping[str, Callable[..., object]] = MappingProxyType(
+    {
+        "number": _read_number,
+        "lower": str.lower,
+        "upper": str.upper,
+        "strip": lambda text: text.strip(_BLANKS),
+        "length": len,
+        "concat": lambda *texts: "".join(texts),
+        "substr": _substr,
+        "replace": str.replace,
+        "contains": lambda text, part: part in text,
+        "starts_with": str.startswith,
+        "ends_with": str.endswith,
+    }
+)
+"""Row by row on text; the result is missing where an argument is."""
+
+LENIENT: Mapping[str, Callable[..., np.ndarray]] = MappingProxyType(
+    {
+        "and": _and,
+        "or": _or,
+        "where": lambda condition, a, b: _keep(_present(condition), np.where(condition == 1, a, b)),
+        "coalesce": lambda *values: functools.reduce(lambda a, b: np.where(_present(a), a, b), values),
+        "is_missing": lambda a: np.where(_present(a), np.float32(0), np.float32(1)),
+        "missing_if": lambda a, condition: _keep(condition == 0, a),
+    }
+)
+"""On whole arrays; these look at missing arguments themselves."""

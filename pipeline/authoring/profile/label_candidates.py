@@ -1,0 +1,248 @@
+"""Which column is the label, what task it makes, and its value in every row."""
+
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fullpass.pipeline.authoring.profile.column_profile import BOOLEAN, ColumnProfile, shown, words_of
+from fullpass.pipeline.authoring.profile.strength import Target
+from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.label import Task
+
+_NAMES = frozenset("label target class y outcome response".split())
+_LIKELY_WORDS = frozenset(
+    "survived churn churned default fraud spam clicked click converted conversion purchased bought price income salary "
+    "diagnosis species quality rating score sentiment tip tips tipper delay delayed returned cancelled canceled won "
+    "win risk approved revenue sales demand".split()
+)
+_FEW_CLASSES, _MOST_CLASSES = 20, 1000
+_TAKEN, _AHEAD = 3, 2
+_NO_LABEL = {
+    "date": "a date",
+    "text": "free text",
+    "id": "another value in nearly every row",
+    "constant": "the same value in every row",
+    "empty": "no value in any row",
+    "image_path": "paths of images",
+    "vector": "vectors",
+    "unreadable": "values that cannot be read",
+}
+
+
+@dataclass(frozen=True)
+class LabelGuess:
+    """The label as the YAML writes it. settings: the section `label`. why: in a few words."""
+
+    settings: Mapping[str, object]
+    why: str
+
+    @property
+    def task(self) -> Task:
+        """The task."""
+        return self.settings["task"]  # type: ignore[return-value]
+
+
+def most_likely_label(columns: Sequence[ColumnProfile]) -> tuple[str, str]:
+    """Returns the column that is most likely the label, and why, by names, positions and kinds.
+
+    Raises:
+        UserError: None stands out; the message lists the likely ones.
+    """
+    points = {column.name: _points(column, index, columns) for index, column in enumerate(columns)}
+    ranked = sorted((c for c in columns if points[c.name] >= 0), key=lambda c: -points[c.name])
+    if len(ranked) == 1:
+        return ranked[0].name, "the only column that can be a label"
+    if ranked and points[ranked[0].name] >= _TAKEN:
+        ahead = points[ranked[0].name] - (points[ranked[1].name] if len(ranked) > 1 else 0)
+        if ahead >= _AHEAD:
+            return ranked[0].name, _why_chosen(ranked[0], columns)
+    raise UserError(_which(ranked[:6], columns))
+
+
+def label_of(column: ColumnProfile, task: Task | None) -> LabelGuess:
+    """Returns the section `label` for a column.
+
+    Args:
+        column: the label.
+        task: what the user asks for; None decides by the values.
+
+    Raises:
+        UserError: The column cannot be a label, or not one of this task.
+    """
+    if column.kind in _NO_LABEL and not (task == "regression" and column.numbers is not None):
+        raise UserError(f"label {column.name!r} holds {_NO_LABEL[column.kind]}. Choose another with --label.")
+    if column.values is None or column.values.distinct < 2:
+        raise UserError(f"label {column.name!r} holds one value only; there is nothing to learn. Choose another.")
+    chosen = task or _task_of(column)
+    settings, why = _BY_TASK[chosen](column)
+    return LabelGuess({"name": column.name, "task": chosen, **settings, **_max_missing(column)}, why)
+
+
+def target_of(column: ColumnProfile, label: LabelGuess) -> Target:
+    """Returns the label of every row, as the run would take it."""
+    if column.values is None:
+        raise UserError(f"label {column.name!r} cannot be read.")
+    return Target(label.task, label_rows(column.values, label.task, label.settings.get("positive")))
+
+
+def label_rows(
+    values: ValueCounts, task: Task, positive: object = None, classes: Collection[str] | None = None
+) -> np.ndarray:
+    """Returns the label of each row, float64 [rows], as in `Target`; NaN if it is missing or cannot be read.
+
+    Args:
+        values: the column.
+        task: what is learned.
+        positive: as in the section `label`.
+        classes: the accepted classes; None accepts all.
+    """
+    if task == "regression":
+        return values.row_numbers
+    if task == "binary":
+        return values.per_row(binary_values(values.texts, positive))
+    numbers = [float(i) if classes is None or text in classes else np.nan for i, text in enumerate(values.texts)]
+    return values.per_row(np.array(numbers, dtype=np.float64))
+
+
+def binary_values(texts: Sequence[str], positive: object) -> np.ndarray:
+    """Returns 1, 0 or NaN (no label) for each value of a binary label, float64 [texts].
+
+    Args:
+        texts: values as text.
+        positive: as in the section `label`; None reads true and false words.
+    """
+    if positive is None:
+        return np.array(
+            [1.0 if t.lower() in BOOLEAN.true else 0.0 if t.lower() in BOOLEAN.false else np.nan for t in texts]
+        )
+    if isinstance(positive, str):
+        return np.array([float(text == positive) for text in texts])
+    return np.array([_equals(text, positive) for text in texts])
+
+
+def _equals(text: str, number: object) -> float:
+    try:
+        return float(np.float32(text) == np.float32(number))  # type: ignore[arg-type]
+    except ValueError:
+        return np.nan
+
+
+def _points(column: ColumnProfile, index: int, columns: Sequence[ColumnProfile]) -> int:
+    """Returns how likely a column is the label; -1 where it cannot be one."""
+    values = column.values
+    if column.kind in _NO_LABEL or values is None or values.missing_share > 0.5:
+        return -1
+    words = words_of(column.name)
+    last, lone = index == len(columns) - 1, len(words) == 1
+    points = 8 if words & _NAMES and lone else 3 if words & _NAMES else 2 if words & _LIKELY_WORDS else 0
+    points += 2 if last else 1 if index == 0 and len(columns) < 4 else 0
+    points += 2 if last and _is_unlike(column, columns[:-1]) else 0
+    return points + (1 if values.distinct == 2 or column.kind == "boolean" else 0)
+
+
+def _is_unlike(column: ColumnProfile, others: Sequence[ColumnProfile]) -> bool:
+    """Returns whether a column holds classes and the others numbers: the only text, or the only few whole numbers."""
+    if column.kind == "category" and column.numbers is None:
+        return all(other.numbers is not None or other.kind in _NO_LABEL for other in others)
+    values = column.values
+    few = (
+        values is not None
+        and 2 <= values.distinct <= _FEW_CLASSES
+        and column.numbers is not None
+        and column.numbers.whole
+    )
+    return few and all(
+        other.kind in _NO_LABEL or (other.values is not None and other.values.distinct > _FEW_CLASSES)
+        for other in others
+    )
+
+
+def _why_chosen(column: ColumnProfile, columns: Sequence[ColumnProfile]) -> str:
+    if words_of(column.name) & (_NAMES | _LIKELY_WORDS):
+        return "taken by its name; --label takes another"
+    return f"taken as the {'last' if column is columns[-1] else 'first'} column; --label takes another"
+
+
+def _which(likely: Sequence[ColumnProfile], columns: Sequence[ColumnProfile]) -> str:
+    rows = [f"  --label {shlex.quote(c.name)}  ({_task_of(c)}, {_values(c)})" for c in likely]
+    named = ", ".join(c.name for c in columns[:30]) + (" ..." if len(columns) > 30 else "")
+    listed = "Likely ones:\n" + "\n".join(rows) + "\n" if rows else ""
+    return f"which column is the label? No column stands out; name one with --label. {listed}Columns: {named}."
+
+
+def _values(column: ColumnProfile) -> str:
+    if column.numbers is not None and column.values is not None and column.values.distinct > _FEW_CLASSES:
+        return f"numbers from {column.numbers.low:g} to {column.numbers.high:g}"
+    texts = column.values.texts if column.values is not None else ()
+    return f"{len(texts)} values: " + ", ".join(shown(t, 16) for t in texts[:3]) + (" ..." if len(texts) > 3 else "")
+
+
+def _task_of(column: ColumnProfile) -> Task:
+    values = column.values
+    if column.kind == "categories":
+        return "multilabel"
+    if column.kind == "boolean" or (values is not None and values.distinct == 2):
+        return "binary"
+    if column.numbers is None or values is None:
+        return "multiclass"
+    few = values.distinct <= (_FEW_CLASSES if column.kind == "category" else _FEW_CLASSES // 2)
+    return "multiclass" if column.numbers.whole and few else "regression"
+
+
+def _binary(column: ColumnProfile) -> tuple[dict[str, object], str]:
+    values = column.values
+    if values is None or values.distinct != 2 and column.kind != "boolean":
+        name = column.name if column.name.isidentifier() else f"`{column.name}`"
+        raise UserError(
+            f"label {column.name!r}: task binary takes two values. Received: {_values(column)}. "
+            f'Give a condition instead, such as --label "{name} > 0".'
+        )
+    if column.kind == "boolean":
+        share = values.share(binary_values(values.texts, None) == 1)
+        return {}, f"true in {share:.1%}"
+    rare = 1 if column.numbers is None else int(np.argmax(values.numbers))
+    positive: object = values.texts[rare] if column.numbers is None else _plain(values.numbers[rare])
+    what = "the rarer of two values" if column.numbers is None else "the larger of two numbers"
+    return {"positive": positive}, f"{what}: {values.counts[rare] / values.present:.1%}"
+
+
+def _plain(number: float) -> float | int:
+    return int(number) if number == int(number) else float(number)
+
+
+def _multiclass(column: ColumnProfile) -> tuple[dict[str, object], str]:
+    values = column.values
+    if values is None or values.distinct > max(2, min(_MOST_CLASSES, values.present // 2)):
+        distinct, present = (values.distinct, values.present) if values else (0, 0)
+        raise UserError(
+            f"label {column.name!r}: {distinct:,} values in {present:,} rows are too many classes. Choose another "
+            "label, or --task regression for numbers."
+        )
+    share = values.counts[0] / values.present
+    order = "; --task regression if their order matters" if column.numbers is not None else ""
+    return {}, f"{values.distinct} classes, the commonest {shown(values.texts[0])} in {share:.1%} of rows{order}"
+
+
+def _multilabel(column: ColumnProfile) -> tuple[dict[str, object], str]:
+    if column.separator is None:
+        raise UserError(f"label {column.name!r}: no separator splits its cells into classes, as multilabel needs.")
+    return {"separator": column.separator}, f"several classes per cell, split by {column.separator}"
+
+
+def _regression(column: ColumnProfile) -> tuple[dict[str, object], str]:
+    numbers = column.numbers
+    if numbers is None:
+        raise UserError(f"label {column.name!r}: task regression takes numbers. Received: {_values(column)}.")
+    low, high = numbers.usual
+    return {}, f"numbers, median {numbers.median:g}, 998 of 1,000 from {low:g} to {high:g}"
+
+
+def _max_missing(column: ColumnProfile) -> dict[str, object]:
+    missing = column.values.missing_share if column.values is not None else 0.0
+    return {"max_missing": min(1.0, float(np.ceil(missing * 120) / 100))} if missing > 0.04 else {}
+
+
+_BY_TASK = {"binary": _binary, "multiclass": _multiclass, "multilabel": _multilabel, "regression": _regression}

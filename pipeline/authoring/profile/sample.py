@@ -1,0 +1,268 @@
+"""Rows of a source to look at: read as the run reads them, from all over the files, within a budget of bytes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fullpass.components.ingest.config import DataConfig
+from fullpass.components.ingest.readers.csv_records import one_record_per_line
+from fullpass.components.ingest.readers.open_source import parts_of, read
+from fullpass.components.ingest.readers.reader import WHOLE, BadRow, FilePart, Reading
+from fullpass.components.ingest.sources.source_config import (
+    ArrowSource,
+    CsvSource,
+    JsonLinesSource,
+    OrcSource,
+    ParquetSource,
+    Source,
+    TfRecordSource,
+)
+from fullpass.components.ingest.sources.source_files import SourceFile
+from fullpass.components.ingest.sources.storage import is_compressed, open_binary, open_raw
+from fullpass.components.ingest.splitting.assign_split import assign, split_columns
+from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.values.convert import to_text
+
+_BUDGET = {"csv": 64 << 20, "parquet": 64 << 20, "arrow": 64 << 20, "orc": 64 << 20}
+_SLOW_BUDGET = 16 << 20
+_MOST_ROWS = 1_000_000
+_MOST_FILES = 16
+_PIECES = 16
+_LOOK = 4 << 20
+_LONGEST_LINE = 64 << 20
+_ONE_BYTE_LINE_ENDS = ("utf-8", "cp1252", "latin-1", "ascii", "cp1251")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows of a source.
+
+    columns: name -> text, or lists as read. everything: the same, of all rows seen. unreadable: name -> Arrow type of
+    columns that are neither.
+    splits: split -> bool [rows], for sources with data per split; all_splits: split -> bool [seen].
+    seen: rows that were read to draw these from. malformed: rows that could not be read, and bad: the first
+    of them. whole: whether every row of the source was seen. all_over: whether rows come from every part of the files,
+    not from their beginning only. total: rows of the whole source, estimated by bytes; None where that is not known.
+    """
+
+    columns: Mapping[str, pa.Array]
+    everything: Mapping[str, pa.Array]
+    unreadable: Mapping[str, str]
+    splits: Mapping[str, np.ndarray]
+    all_splits: Mapping[str, np.ndarray]
+    seen: int
+    malformed: int
+    bad: tuple[BadRow, ...]
+    whole: bool
+    all_over: bool
+    total: int | None
+
+    @property
+    def rows(self) -> int:
+        """Rows in the sample."""
+        return len(next(iter(self.columns.values()))) if self.columns else 0
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """What was read of one file. chunks: name -> one array per batch. total: rows of the file; None if not known."""
+
+    file: SourceFile
+    chunks: Mapping[str, list[pa.Array]]
+    rows: int
+    malformed: int
+    bad: tuple[BadRow, ...]
+    whole: bool
+    all_over: bool
+    total: int | None
+
+
+def read_sample(files: Sequence[SourceFile], source: Source, columns: Sequence[str], *, rows: int | None) -> Sample:
+    """Returns up to `rows` rows (None for all that the budget allows), drawn evenly from what is read.
+
+    A source within the budget (64 MB; 16 MB for formats that are slow to read) is read whole. Of a larger one up to 16
+    files are read, and of each large file pieces from all over it, if it can be cut.
+
+    Raises:
+        UserError: A file is empty, lacks a column, or is not of its format.
+    """
+    budget = _BUDGET.get(source.format, _SLOW_BUDGET)
+    within = sum(file.size for file in files) <= budget
+    chosen = list(files) if within else _spread([file for file in files if file.size], _MOST_FILES)
+    pieces = [_read(file, source, columns, budget // len(chosen), _MOST_ROWS // len(chosen)) for file in chosen]
+    total = sum(piece.rows for piece in pieces)
+    picked = _picked(total, rows)
+    owner = np.repeat(np.arange(len(pieces)), [piece.rows for piece in pieces])
+    files_read = [piece.file for piece in pieces]
+    found = {name: _concat([chunk for piece in pieces for chunk in piece.chunks[name]]) for name in columns}
+    in_lists = isinstance(source, TfRecordSource)
+    arrays = {name: _sole_values(array, source) if in_lists else array for name, array in found.items()}
+    usable = {
+        name: array for name, array in arrays.items() if pa.types.is_string(array.type) or pa.types.is_list(array.type)
+    }
+    return Sample(
+        columns={name: array.take(pa.array(picked)) for name, array in usable.items()},
+        everything=usable,
+        unreadable={name: str(array.type) for name, array in arrays.items() if name not in usable},
+        splits=_splits(files_read, owner[picked]),
+        all_splits=_splits(files_read, owner),
+        seen=total,
+        malformed=sum(piece.malformed for piece in pieces),
+        bad=tuple(row for piece in pieces for row in piece.bad[:100]),
+        whole=within and all(piece.whole for piece in pieces),
+        all_over=all(piece.all_over for piece in pieces),
+        total=_total(pieces, sum(file.size for file in files)),
+    )
+
+
+def _total(pieces: Sequence[_Piece], size: int) -> int | None:
+    """Returns the rows of a source of `size` bytes, those of files not read by their bytes; None if not known."""
+    known = [piece.total for piece in pieces if piece.total is not None]
+    read = sum(piece.file.size for piece in pieces)
+    if len(known) < len(pieces):
+        return None
+    return sum(known) if read == size else round(sum(known) * size / read)
+
+
+def row_keys(sample: Sample, columns: Sequence[str]) -> pa.Array:
+    """Returns each row seen as one text, over those of the columns that hold text."""
+    texts = [sample.everything[name] for name in columns if name in sample.everything]
+    filled = [pc.fill_null(array, "\0") for array in texts if pa.types.is_string(array.type)]
+    return pc.binary_join_element_wise(*filled, "\x1f") if filled else pa.array([], pa.string())
+
+
+def split_indices(data: DataConfig, sample: Sample) -> np.ndarray | None:
+    """Returns the index of each sampled row's split among `data.split_names`, int [rows]; NO_SPLIT for none.
+
+    None if the split reads a column that is not in the sample.
+    """
+    if sample.splits:
+        given = [sample.splits.get(name, np.zeros(sample.rows, dtype=bool)) for name in data.split_names]
+        return np.argmax(np.stack(given), axis=0)
+    texts = {name: array for name, array in sample.columns.items() if pa.types.is_string(array.type)}
+    if not texts or any(column not in texts for column in split_columns(data.split)):
+        return None
+    return assign(data.split, pa.table(texts), np.arange(sample.rows, dtype=np.int64), file_index=0)
+
+
+def _spread(items: Sequence, most: int) -> list:
+    """Returns at most `most` items: the first, the last and evenly between."""
+    indices = np.unique(np.linspace(0, len(items) - 1, num=min(most, len(items))).round().astype(int))
+    return [items[index] for index in indices]
+
+
+def _picked(total: int, rows: int | None) -> np.ndarray:
+    if rows is None or total <= rows:
+        return np.arange(total)
+    return np.sort(np.random.default_rng(1).choice(total, size=rows, replace=False))
+
+
+def _splits(files: Sequence[SourceFile], owner: np.ndarray) -> dict[str, np.ndarray]:
+    names = dict.fromkeys(file.split for file in files if file.split is not None)
+    return {name: np.isin(owner, [i for i, f in enumerate(files) if f.split == name]) for name in names}
+
+
+def _concat(chunks: Sequence[pa.Array]) -> pa.Array:
+    """Returns chunks as one array; as text where one batch holds lists and another text."""
+    kinds = {chunk.type for chunk in chunks if not pa.types.is_null(chunk.type)} or {pa.string()}
+    if len(kinds) > 1:
+        chunks = [pa.array([None if v is None else str(v) for v in c.to_pylist()], pa.string()) for c in chunks]
+        return pa.concat_arrays(chunks)
+    kind = kinds.pop()
+    return pa.concat_arrays([chunk.cast(kind) for chunk in chunks]) if chunks else pa.array([], kind)
+
+
+def _sole_values(array: pa.Array, source: Source) -> pa.Array:
+    """Returns lists of at most one value each as those values: a tf.Example holds nothing but lists."""
+    if pa.types.is_large_list(array.type):
+        array = array.cast(pa.list_(array.type.value_type))
+    if not pa.types.is_list(array.type) or pc.max(pc.list_value_length(array)).as_py() != 1:
+        return array
+    rows = np.cumsum(pc.fill_null(pc.list_value_length(array), 0).to_numpy()) - 1
+    is_missing = pc.not_equal(pc.fill_null(pc.list_value_length(array), 0), 1)
+    return _as_text(array.flatten().take(pc.if_else(is_missing, None, pa.array(rows))), source)
+
+
+def _as_text(array: pa.Array, source: Source) -> pa.Array:
+    """Returns a column as ingest takes it; as it is where ingest takes none."""
+    if pa.types.is_nested(array.type) or pa.types.is_null(array.type):
+        return array
+    try:
+        return to_text(array, strip=source.raw_text.strip, missing=())[0]
+    except pa.ArrowException:
+        return array
+
+
+def _read(file: SourceFile, source: Source, columns: Sequence[str], budget: int, rows: int) -> _Piece:
+    """Reads a file, or parts of it, until its bytes in memory, or its rows, are over the budget."""
+    cut = _cut(file, source, budget)
+    parts = cut.parts if cut else [WHOLE]
+    chunks: dict[str, list[pa.Array]] = {name: [] for name in columns}
+    malformed = total = 0
+    bad: list[BadRow] = []
+    whole = True
+    for part in parts:
+        reading = Reading(file, {name: RawColumn(name, "string") for name in columns}, part)
+        count = size = 0
+        for batch in read(reading, source):
+            for name in columns:
+                chunks[name].append(_as_text(batch.table.column(name).combine_chunks(), source))
+            count, size = count + batch.table.num_rows, size + batch.table.nbytes
+            if size > 2 * budget / len(parts) or count >= rows / len(parts):
+                whole = False
+                break
+        total, malformed, bad = total + count, malformed + reading.malformed, bad + reading.bad
+    in_file = cut.rows or (round(total / cut.share) if whole else None) if cut else total if whole else None
+    return _Piece(file, chunks, total, malformed, tuple(bad), whole and not cut, whole or bool(cut), in_file)
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """Parts from all over a file, and either their share of it or the rows of the whole file."""
+
+    parts: list[FilePart]
+    share: float = 1.0
+    rows: int | None = None
+
+
+def _cut(file: SourceFile, source: Source, budget: int) -> _Cut | None:
+    """Returns parts of a file that is larger than the budget, or None if it is not, or cannot be cut."""
+    if file.size <= budget:
+        return None
+    if isinstance(source, ParquetSource | ArrowSource | OrcSource):
+        parts = parts_of(file, source)
+        chosen = _spread(parts, _PIECES)
+        return _Cut(chosen, share=len(chosen) / len(parts))
+    if isinstance(source, CsvSource | JsonLinesSource) and _ends_rows_with_lines(file.path, source):
+        return _cut_lines(file, budget // _PIECES)
+    return None
+
+
+def _ends_rows_with_lines(path: str, source: CsvSource | JsonLinesSource) -> bool:
+    """Returns whether any line end of the file ends a row, as far as its first megabytes show."""
+    if is_compressed(path):
+        return False
+    if not isinstance(source, CsvSource) or not source.quoting:
+        return True
+    if source.encoding.lower() not in _ONE_BYTE_LINE_ENDS:
+        return False
+    with open_binary(path) as file:
+        return one_record_per_line(file.read(_LOOK).rpartition(b"\n")[0] + b"\n", source.separator)
+
+
+def _cut_lines(file: SourceFile, size: int) -> _Cut:
+    """Returns ranges of whole lines, evenly from all over a file, the first from its start."""
+    parts: list[FilePart] = []
+    lines = looked_at = 0
+    with open_raw(file.path) as stream:
+        for start in np.linspace(0, file.size - size, num=_PIECES).astype(int).tolist():
+            stream.seek(start)
+            begin = start + len(stream.readline(_LONGEST_LINE)) if start else 0
+            piece = stream.read(max(start + size - begin, 0)) + stream.readline(_LONGEST_LINE)
+            if piece and (not parts or begin >= parts[-1].end):
+                parts.append(FilePart(begin, begin + len(piece)))
+                lines, looked_at = lines + piece.count(b"\n"), looked_at + len(piece)
+    return _Cut(parts, rows=round(file.size * lines / looked_at))

@@ -1,0 +1,162 @@
+"""Profiles a source: its format, and what each of its columns holds."""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fullpass.components.ingest.sources.source_config import CsvSource, Source
+from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, profile_column, profile_list_column, shown
+from fullpass.pipeline.authoring.profile.detect_source import FoundSource, changed, column_names, find_source
+from fullpass.pipeline.authoring.profile.number_profile import SURE_WORDS, missing_tokens, profile_numbers, read_numbers
+from fullpass.pipeline.authoring.profile.sample import Sample, read_sample
+from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_values
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID
+
+_BAD_ENCODING = 0.001
+_LONGEST_NAME = 500
+_MOST_BAD = 0.0005
+_COMMA_NUMBER = re.compile(r"[+-]?\d+,\d+")
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+")
+
+
+@dataclass(frozen=True, eq=False)
+class SourceProfile:
+    """A source and its columns.
+
+    columns: in the order of the file. unusable: (name, why) of columns that cannot be read by name.
+    """
+
+    found: FoundSource
+    sample: Sample
+    columns: Sequence[ColumnProfile]
+    unusable: Sequence[tuple[str, str]]
+
+    def column(self, name: str) -> ColumnProfile | None:
+        """Returns the column of this name, if there is one."""
+        return next((column for column in self.columns if column.name == name), None)
+
+
+def profile_source(data: str, folder: Path, *, rows: int, known: Collection[str] = ()) -> SourceProfile:
+    """Returns what the source `data` holds, by a sample of its rows.
+
+    Args:
+        data: a file, folder, pattern or package:NAME/PATH.
+        folder: where the YAML will lie.
+        rows: size of the sample.
+        known: names that, where a CSV file's first line holds one of them, show that it is a header.
+
+    Raises:
+        UserError: There is no such data, it holds no rows, or it is of a format that cannot be read.
+    """
+    found = find_source(data, folder, known=known)
+    names, unusable = _usable_names(found)
+    sample = read_sample(found.files, found.source, names, rows=rows)
+    if isinstance(found.source, CsvSource) and _undecodable(sample, found.source) > _BAD_ENCODING:
+        found = changed(found, "encoding", "cp1252", "some of its bytes are not UTF-8")
+        sample = read_sample(found.files, found.source, names, rows=rows)
+    if not sample.rows:
+        raise UserError(f"{data}: no row that can be read: only a header line, or rows with another number of cells.")
+    values = {name: count_values(column) for name, column in sample.columns.items() if pa.types.is_string(column.type)}
+    found = _with_decimal(found, values)
+    decimal, missing = getattr(found.source, "decimal", "."), found.source.missing
+    declared = {n: ValueCounts(v.texts, v.counts, v.codes, decimal).without(missing) for n, v in values.items()}
+    found, known = _with_missing(found, declared)
+    return SourceProfile(found, sample, [_column(name, sample, known, found.source) for name in names], unusable)
+
+
+def _undecodable(sample: Sample, source: CsvSource) -> float:
+    """Returns the share of rows that are not text of the encoding, as far as bad rows are kept."""
+    share = sum(row.reason == f"not {source.encoding}" for row in sample.bad) / max(len(sample.bad), 1)
+    return share * sample.malformed / max(sample.seen + sample.malformed, 1)
+
+
+def _column(name: str, sample: Sample, known: Mapping[str, ValueCounts], source: Source) -> ColumnProfile:
+    if name in known:
+        column = profile_column(name, known[name])
+        return _of_all_rows(column, sample, source) if column.kind == "number" else column
+    if name in sample.columns:
+        return profile_list_column(name, sample.columns[name])
+    return ColumnProfile(name, "unreadable", f"{sample.unreadable[name]}, which no feature reads")
+
+
+def _of_all_rows(column: ColumnProfile, sample: Sample, source: Source) -> ColumnProfile:
+    """Returns a number column with the range of all rows seen: outliers and cells that are no number are rare."""
+    decimal = getattr(source, "decimal", ".")
+    array = sample.everything[column.name]
+    numbers, wrong = read_numbers(array, missing=source.missing_of(column.name), decimal=decimal)
+    bad = wrong / max(len(array), 1)
+    if bad > _MOST_BAD:
+        return replace(column, kind="written_number", why=f"{bad:.2%} of cells are no number", bad=bad)
+    return replace(column, numbers=profile_numbers(numbers), bad=bad)
+
+
+def _usable_names(found: FoundSource) -> tuple[list[str], list[tuple[str, str]]]:
+    """Returns the columns that every file has once and under a name, and why not the others."""
+    per_file = [column_names(file, found.source) for file in found.files if file.size]
+    counts = Counter(name for names in per_file for name in set(names))
+    usable, unusable = [], []
+    for name in dict.fromkeys(name for names in per_file for name in names):
+        why = None
+        if not name:
+            why = "has no name in the header"
+        elif any(names.count(name) > 1 for names in per_file):
+            why = "stands twice in the header"
+        elif len(name) > _LONGEST_NAME:
+            why = f"has a name of {len(name):,} characters"
+        elif name == RAW_ROW_ID:
+            why = "is the name of a column that ingest adds"
+        elif counts[name] < len(per_file):
+            why = f"is in {counts[name]} of {len(per_file)} files only"
+        if why is None:
+            usable.append(name)
+        else:
+            unusable.append((name, why))
+    if len(usable) < 2:
+        raise UserError(
+            f"{found.files[0].path}: a label and a feature are two columns. "
+            f"Received: {', '.join(usable) or 'none'}{''.join(f'; {shown(n)!r} {why}' for n, why in unusable[:5])}."
+        )
+    return usable, unusable
+
+
+def _with_decimal(found: FoundSource, values: Mapping[str, ValueCounts]) -> FoundSource:
+    """Returns the source with a decimal comma, if columns hold numbers with one and none holds one with a point."""
+    if not isinstance(found.source, CsvSource) or found.source.separator == ",":
+        return found
+    commas = [n for n, v in values.items() if _share(v, _COMMA_NUMBER) > 0.5 and _share(v, _THOUSANDS) < 0.9]
+    points = any(any("." in text for text in v.texts[:50]) for v in values.values() if v.number_share > 0.9)
+    if not commas or points:
+        return found
+    return changed(found, "decimal", ",", f"{commas[0]} holds numbers such as {values[commas[0]].texts[0]}")
+
+
+def _share(values: ValueCounts, pattern: re.Pattern[str]) -> float:
+    fits = pc.match_substring_regex(pa.array(values.texts, pa.string()), f"^(?:{pattern.pattern})$")
+    return values.share(fits.to_numpy(zero_copy_only=False).astype(bool)) if values.distinct else 0.0
+
+
+def _with_missing(found: FoundSource, values: Mapping[str, ValueCounts]) -> tuple[FoundSource, dict[str, ValueCounts]]:
+    """Returns the source with the missing tokens found, and the columns without them.
+
+    What is hardly ever a value, or stands in several columns, is missing in all; anything else in its column only.
+    """
+    tokens = {name: missing_tokens(column) for name, column in values.items()}
+    counts = Counter(token for of_column in tokens.values() for token in of_column)
+    everywhere = [t for t in counts if t in SURE_WORDS or (counts[t] > 1 and not any(c.isdigit() for c in t))]
+    alone = {n: [t for t in of if t not in everywhere] for n, of in tokens.items() if set(of) - set(everywhere)}
+    if everywhere:
+        why = ", ".join(f"{shown(t)} in {_rows_with(values, t):,} cells" for t in everywhere[:4])
+        found = changed(found, "missing", [*found.source.missing, *everywhere], why)
+    if alone:
+        found = changed(found, "missing_in", alone, "numbers or words apart from all others in their column")
+    return found, {n: v.without([*everywhere, *alone.get(n, ())]) for n, v in values.items()}
+
+
+def _rows_with(values: Mapping[str, ValueCounts], token: str) -> int:
+    return sum(int(v.counts[v.texts.index(token)]) for v in values.values() if token in v.texts)

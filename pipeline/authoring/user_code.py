@@ -1,0 +1,45 @@
+"""The user's own functions: which the config names, and whether they changed."""
+
+import hashlib
+from pathlib import Path
+
+from fullpass.pipeline.config import PipelineConfig
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.features.feature import CustomFeature
+from fullpass.preprocessing.user_modules import source_of
+from fullpass.trainer.config import Module
+
+
+def transform_functions(config: PipelineConfig) -> list[str]:
+    """Returns the `module:function` paths whose code ends in the transform graph."""
+    of_features = [f.function for f in config.features.values() if isinstance(f, CustomFeature)]
+    return of_features + ([config.preprocessing] if config.preprocessing else [])
+
+
+def model_functions(config: PipelineConfig) -> list[str]:
+    """Returns the `module:function` paths whose code builds the model."""
+    return [config.model.function] if isinstance(config.model, Module) else []
+
+
+def vocabulary_files(config: PreprocessingConfig) -> list[str]:
+    """Returns the paths of given vocabularies."""
+    vocabularies = [getattr(holder, "vocabulary", None) for holder in (*config.features.values(), *config.crosses)]
+    return sorted({v.file for v in vocabularies if v is not None and v.file is not None})
+
+
+def code_digest(functions: list[str], files: list[str] | None = None) -> str:
+    """Returns 16 hex digits of the source of `functions` and of the content of `files`, or "" for none of either.
+
+    TFX's cache compares parameters, not code: with the digest among them, an edited function runs again.
+    """
+    if not functions and not files:
+        return ""
+    digest = hashlib.sha256()
+    for file in files or ():
+        digest.update(Path(file).read_bytes())
+    for module in sorted({function.partition(":")[0] for function in functions}):
+        source = source_of(module)
+        digest.update(module.encode())
+        if source is not None:
+            digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]

@@ -1,1 +1,0 @@
-"""A model that a person blesses though the Evaluator did not, on the record."""

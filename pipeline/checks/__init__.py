@@ -1,1 +1,0 @@
-"""Rules across the sections of a pipeline YAML, one named function each."""

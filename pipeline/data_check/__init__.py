@@ -1,1 +1,0 @@
-"""`fullpass check --data`: a config against a sample of its data."""

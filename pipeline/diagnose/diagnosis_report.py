@@ -1,0 +1,227 @@
+"""Formats a diagnosis as text, as JSON, and as a page with a chart."""
+
+import html
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fullpass.trainer.diagnosis.candidates import BATCH_SIZE
+from fullpass.trainer.diagnosis.diagnosis import Diagnosis
+from fullpass.trainer.diagnosis.stages import (
+    BATCH,
+    COPY,
+    DECOMPRESS,
+    MODEL,
+    NOTHING,
+    ONCE,
+    OPEN,
+    PARSE,
+    READ,
+    TRANSFORM,
+    Stage,
+)
+from fullpass.trainer.diagnosis.trials import ROUNDS, WORTH_IT, Trial
+
+_STAGE_TEXT = {
+    OPEN: "opening files",
+    READ: "reading bytes",
+    DECOMPRESS: "decompressing gzip",
+    PARSE: "parsing examples",
+    TRANSFORM: "computing features in the input function",
+    BATCH: "shuffling and batching rows",
+    COPY: "copying batches to the device",
+    MODEL: "the model's update",
+}
+_KEPT = {
+    "memory": "rows are kept in memory after they were read once",
+    "disk": "rows are kept in blocks on disk after they were read once",
+    "files": "rows are read from the files in every epoch",
+}
+_HEAD = ("stage", "examples/s", "ms per step", "share", "cores", "MB")
+
+
+def table(diagnosis: Diagnosis) -> str:
+    """Returns the diagnosis as lines for people."""
+    return "\n".join(
+        [*_header_lines(diagnosis), "", *_stage_lines(diagnosis), "", *_trial_lines(diagnosis), "", *verdict(diagnosis)]
+    )
+
+
+def verdict(diagnosis: Diagnosis) -> Iterator[str]:
+    """Yields the bottleneck and the recommended settings."""
+    d, stage = diagnosis, diagnosis.stage
+    share = stage.step_seconds / sum(each.step_seconds for each in d.stages)
+    most = "Most" if d.bound == "compute-bound" else "Of the input, most"
+    alone, step = f"{1000 * d.model_seconds:.3g}", f"{1000 * d.step_seconds:.3g}"
+    left = f"a step would take {alone} ms instead of {step}"
+    if d.model_seconds >= d.step_seconds:
+        left = f"a step would take its {step} ms all the same, for the model alone was measured at {alone}"
+    yield (
+        f"Verdict: {d.bound}. The model waits for input during {d.written.wait:.0%} of the training; if input cost "
+        f"nothing, {left}. "
+        f"{most} time goes to {stage.name} ({_STAGE_TEXT[stage.name]}): "
+        f"{1000 * stage.step_seconds:.3g} ms per step, {share:.0%} of the stages' sum."
+    )
+    if d.best is not None:
+        yield f"Do: {d.best.candidate.text}. {_gain_text(d, d.best)}; {d.best.candidate.why}. `--apply` writes it."
+        if any(
+            path.startswith(("data.records.", "features.")) or path.endswith(".compute_at")
+            for path in d.best.candidate.changes
+        ):
+            yield "Then `fullpass run`: the records are written anew."
+    elif doubtful := [t for t in d.trials if t.candidate.learns_alike and t.gain >= WORTH_IT]:
+        most_gained = max(doubtful, key=lambda trial: trial.gain)
+        uneven = "in one round only" if most_gained.rounds == 1 else "but not in every round"
+        yield (
+            f"Do: nothing yet. {most_gained.candidate.text} was {most_gained.gain:.2f} times as fast, {uneven}, which "
+            "may be chance; more --seconds tell."
+        )
+    elif d.bound == "compute-bound":
+        yield "Do: nothing about the input; no setting of it makes this training faster by a tenth."
+    else:
+        yield "Do: leave the settings as they are; none that was tried makes this training faster by a tenth."
+    if d.best_batch_size is not None:
+        yield (
+            f"Larger batches: {d.best_batch_size.candidate.text}. {_gain_text(d, d.best_batch_size)}; but updates are "
+            "fewer, which changes what is learned. `--apply --batch-size` writes it; then try another learning_rate."
+        )
+
+
+def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Returns the diagnosis for programs; times in seconds, memory in bytes."""
+    d = diagnosis
+    return {
+        "bound": d.bound,
+        "stage": d.stage.name,
+        "wait_share": d.written.wait,
+        "lost_share": d.lost,
+        "step_seconds": d.step_seconds,
+        "examples_per_second": d.written.per_second,
+        "batch_size": d.setting.batch_size,
+        "readers": d.setting.readers,
+        "kept": d.setting.kept,
+        "service_left_out": d.served,
+        "epochs": d.epochs,
+        "data": {"rows": d.rows, "files": d.files, "bytes": d.bytes, "sampled": d.sampled},
+        "machine": {"device": d.devices, "cores": d.cores},
+        "stages": [_stage_json(stage) for stage in d.stages],
+        "trials": [_trial_json(trial) for trial in d.trials],
+        "untried": [dict(candidate.changes) for candidate in d.untried],
+        "recommended": dict(d.best.candidate.changes) if d.best else {},
+        "recommended_batch_size": d.best_batch_size.candidate.changes[BATCH_SIZE] if d.best_batch_size else None,
+    }
+
+
+def write_page(diagnosis: Diagnosis, path: Path) -> None:
+    """Writes the diagnosis as HTML with a bar per stage, atomically."""
+    from fullpass.components.report.charts import STYLE, bar_chart
+
+    bars: Mapping[str, float] = {
+        **{stage.name: 1000 * stage.step_seconds for stage in diagnosis.stages},
+        "all together": 1000 * diagnosis.step_seconds,
+    }
+    chart = bar_chart(bars, unit="ms", label="milliseconds of each stage per step")
+    text = html.escape(table(diagnosis))
+    page = (
+        '<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>Diagnosis</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>{STYLE} body {{ font: 14px/1.5 system-ui, sans-serif; margin: 2em }} "
+        "pre { white-space: pre-wrap }</style>"
+        f"<h1>Where the time of a training step goes</h1>{chart}<pre>{text}</pre></html>\n"
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.write_text(page, encoding="utf-8")
+    temporary.replace(path)
+
+
+def _header_lines(d: Diagnosis) -> Iterator[str]:
+    yield (
+        f"{d.rows:,} examples in {d.files:,} file{'s' * (d.files != 1)} of {d.bytes / 1e6:,.1f} MB in all; batches of "
+        f"{d.setting.batch_size:,}, {d.epochs} epoch{'s' * (d.epochs != 1)}, {d.setting.readers} "
+        f"reader{'s' * (d.setting.readers != 1)}; one {d.devices}, {d.cores} cores."
+    )
+    spread = "" if d.setting.kept == "files" else f": what reading them costs is spread over {d.epochs} epochs"
+    yield f"{_KEPT[d.setting.kept].capitalize()}{spread}."
+    if d.served:
+        yield "input.service is left out: what its workers do for the trainer is measured here, on this machine."
+
+
+def _stage_lines(d: Diagnosis) -> Iterator[str]:
+    total = sum(stage.step_seconds for stage in d.stages)
+    rows: list[tuple[str, ...]] = [_HEAD]
+    for stage in d.stages:
+        rows.append((stage.name, *_stage_cells(stage, stage.step_seconds / total)))
+    together = d.epoch_rate
+    wait = f"{d.written.wait:.0%} wait"
+    memory = f"{together.memory_bytes / 1e6:,.0f}"
+    step = f"{1000 * d.step_seconds:.3g}"
+    rows.append(("together", f"{d.written.per_second:,.0f}", step, wait, f"{together.cores:.1f}", memory))
+    return aligned(rows)
+
+
+def _stage_cells(stage: Stage, share: float) -> tuple[str, ...]:
+    rate = stage.rate
+    if rate.seconds <= NOTHING:
+        return "", "0", "0%", "", ""
+    return (
+        f"{rate.per_second:,.0f}",
+        f"{1000 * stage.step_seconds:.3g}",
+        f"{share:.0%}",
+        f"{rate.cores:.1f}",
+        f"{rate.memory_bytes / 1e6:,.0f}",
+    )
+
+
+def _trial_lines(d: Diagnosis) -> Iterator[str]:
+    rows = [("tried", "examples/s", "times", "wait")]
+    rows += [
+        (trial.candidate.text, f"{trial.per_second:,.0f}", f"{trial.gain:.2f}", f"{trial.wait:.0%}")
+        for trial in (d.written, *d.trials)
+    ]
+    yield from aligned(rows)
+    if d.untried:
+        yield f"Not tried for lack of time (--seconds): {'; '.join(candidate.text for candidate in d.untried)}."
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yields the rows of a table as lines: the first column to the left, the others to the right."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for first, *others in rows:
+        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
+        yield "  ".join(cells)
+
+
+def _gain_text(d: Diagnosis, trial: Trial) -> str:
+    text = f"{d.written.per_second:,.0f} -> {trial.per_second:,.0f} examples/s, {trial.gain:.1f} times, as tried"
+    if trial.rounds == ROUNDS:
+        return text
+    return f"{text} in {trial.rounds} round{'s' * (trial.rounds != 1)} of {ROUNDS} (more --seconds make it steadier)"
+
+
+def _stage_json(stage: Stage) -> dict[str, Any]:
+    rate = stage.rate
+    return {
+        "name": stage.name,
+        "in_every_epoch": stage.name not in ONCE,
+        "examples_per_second": rate.per_second,
+        "step_seconds": stage.step_seconds,
+        "cores": rate.cores,
+        "memory_bytes": rate.memory_bytes,
+    }
+
+
+def _trial_json(trial: Trial) -> dict[str, Any]:
+    return {
+        "changes": dict(trial.candidate.changes),
+        "why": trial.candidate.why,
+        "examples_per_second": trial.per_second,
+        "gain": trial.gain,
+        "wait_share": trial.wait,
+    }
+
+
+def report_json(diagnosis: Diagnosis, others: Mapping[str, Any]) -> str:
+    """Returns the diagnosis as JSON text, with additional fields."""
+    return json.dumps({**to_json(diagnosis), **others}, indent=2)

@@ -1,0 +1,86 @@
+"""Finds the train examples and the transform graph of the newest run, as the Trainer would read them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tensorflow_transform as tft
+
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.build import with_absolute_files
+from fullpass.pipeline.root_layout import RootLayout
+from fullpass.pipeline.running.execution.events import Artifact
+from fullpass.pipeline.running.execution.metadata_store import newest_run_with, outputs_in
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.compute_at import materializes
+from fullpass.trainer.diagnosis.profiled_training import Records, Training
+from fullpass.trainer.input.input_fn import list_files
+from fullpass.trainer.training_spec import TrainingSpec
+
+TRAIN = "train"
+
+
+@dataclass(frozen=True)
+class NewestTraining:
+    """The training of the newest run. logs: its folder of logs."""
+
+    run_id: str
+    logs: Path
+    training: Training
+
+
+def newest_training(loaded: Loaded, root: Path) -> NewestTraining:
+    """Returns a training, as the YAML says now, on the newest run in which Transform succeeded.
+
+    Args:
+        loaded: A file that passes `checks.require`.
+        root: The folder of artifacts, metadata and logs.
+
+    Raises:
+        UserError: There is no such run, or it did not write the examples that the YAML now reads.
+    """
+    name, metadata = loaded.config.name, RootLayout(root).metadata
+    # Opening the metadata would create a root that does not exist.
+    run_id = newest_run_with(metadata, name, ["Ingest", "Transform"]) if metadata.exists() else None
+    if run_id is None:
+        raise UserError(
+            f"no run in {root} has written examples yet, and there is nothing to measure without. "
+            f"Write them: `fullpass run {loaded.file} --to Transform`."
+        )
+    preprocessing = with_absolute_files(loaded.config.preprocessing_config, loaded.resolve)
+    transform = outputs_in(metadata, name, run_id, "Transform")
+    if not materializes(preprocessing):
+        # For a source with spans Ingest outputs the new ones only, and Window all of the training window.
+        window = outputs_in(metadata, name, run_id, "Window") or outputs_in(metadata, name, run_id, "Ingest")
+        examples = window["examples"]
+    elif transform.get("transformed_examples"):
+        examples = transform["transformed_examples"]
+    else:
+        raise UserError(
+            "the newest run wrote no transformed examples, for no feature was computed by Transform then; the YAML "
+            f"now has some. Write them: `fullpass run {loaded.file} --to Transform`."
+        )
+    records = loaded.config.data.records
+    training = Training(
+        files=_files(examples, loaded.file),
+        rows=sum(map(_rows, examples)),
+        spec=TrainingSpec(
+            preprocessing, loaded.config.trainer_config, tft.TFTransformOutput(transform["transform_graph"][-1].uri)
+        ),
+        records=Records(records.shard_mb, records.readers),
+    )
+    return NewestTraining(run_id, RootLayout(root).run_logs(run_id), training)
+
+
+def _files(examples: Sequence[Artifact], file: Path) -> tuple[str, ...]:
+    try:
+        return list_files([f"{each.uri}/Split-{TRAIN}/*" for each in examples], TRAIN)
+    except UserError as error:
+        raise UserError(
+            f"what the newest run wrote is not there any more, or not all of it: {error} Or write the examples anew: "
+            f"`fullpass run {file} --fresh --to Transform`."
+        ) from error
+
+
+def _rows(examples: Artifact) -> int:
+    return int(examples.properties[f"rows_{TRAIN}"])

@@ -1,1 +1,0 @@
-"""Runs the nodes of a pipeline on this machine, in processes of their own, and shows how they go."""

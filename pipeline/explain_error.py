@@ -1,0 +1,73 @@
+"""What a command says of an error, and the exit code that it ends with."""
+
+import errno
+import os
+import pwd
+import sqlite3
+
+from fullpass.pipeline.exit_codes import ExitCode
+from fullpass.preprocessing.errors import UserError
+
+_REFUSED = {
+    errno.EACCES: "permission denied to {user}",
+    errno.EPERM: "permission denied to {user}",
+    errno.EROFS: "the file system is read-only",
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the quota of {user} is used up",
+}
+_SQLITE = {
+    "unable to open database file": "cannot be opened by {user}",
+    "attempt to write a readonly database": "cannot be written by {user}",
+    "database or disk is full": "the disk is full",
+}
+_WHERE = (
+    "Fullpass writes into root and push.to of the YAML (`fullpass run --root` names another root), and temporary files "
+    "into the folder that TMPDIR names. Choose folders that can be written."
+)
+
+
+def explained(error: Exception) -> str:
+    """Returns what the user should know of an error that ended a command."""
+    from fullpass.pipeline.authoring.loading.problems import ConfigError
+
+    if isinstance(error, ConfigError):
+        return f"{error}\n{error.count}"
+    if isinstance(error, UserError):
+        return str(error)
+    return _of_this_machine(error) or (
+        f"{type(error).__name__}: {error}\nThis is a defect of Fullpass. --debug shows where it arose."
+    )
+
+
+def exit_code(error: Exception) -> ExitCode:
+    """Returns the exit code of a command that an error ended."""
+    from fullpass.components.ingest.spans.spans import SpanNotFoundError
+    from fullpass.pipeline.authoring.loading.problems import ConfigError
+
+    if isinstance(error, SpanNotFoundError):
+        return ExitCode.NO_SPAN
+    return ExitCode.WRONG_USAGE if isinstance(error, ConfigError) else ExitCode.FAILED
+
+
+def _of_this_machine(error: Exception) -> str | None:
+    """Returns what is wrong with a folder, a disk or a user of this machine; None for any other error."""
+    if isinstance(error, BrokenPipeError):
+        return "what reads the output has ended before all was printed."
+    if isinstance(error, OSError) and error.errno in _REFUSED:
+        what = _REFUSED[error.errno].format(user=_user())
+        return f"{error.filename or 'a file'}: {what}.\n{_WHERE}"
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}."
+    if isinstance(error, FileNotFoundError) and error.strerror:
+        return f"{error.strerror}.\n{_WHERE}"  # of tempfile, which names the folders that it tried
+    if isinstance(error, sqlite3.OperationalError) and str(error) in _SQLITE:
+        return f"a SQLite file of the root: {_SQLITE[str(error)].format(user=_user())}.\n{_WHERE}"
+    return None
+
+
+def _user() -> str:
+    """Returns the user of this process, by name where the machine knows one."""
+    try:
+        return f"the user {pwd.getpwuid(os.geteuid()).pw_name}"
+    except KeyError:
+        return f"the user {os.geteuid()}"

@@ -1,1 +1,0 @@
-"""`fullpass init`: a commented YAML from a profile of the data."""

@@ -1,0 +1,47 @@
+"""The verbs `fullpass input-service`. Parsing only: what is heavy is imported inside the verb that needs it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fullpass.pipeline.printing import say
+from fullpass.preprocessing.errors import UserError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Run a tf.data service that parses and transforms for trainers (input.service).",
+)
+
+
+@app.command()
+def dispatcher(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="To listen at; 0 takes a free one.")] = 5050,
+    work_dir: Annotated[
+        Path | None,
+        typer.Option(help="Keeps here what a restarted dispatcher needs to go on.", show_default="keeps nothing"),
+    ] = None,
+) -> None:
+    """Run the dispatcher, which divides files among workers, until it is told to stop."""
+    from fullpass.trainer.input.service.input_server import run_dispatcher
+
+    run_dispatcher(port, say, work_dir)
+
+
+@app.command()
+def worker(
+    address: Annotated[str, typer.Argument(metavar="HOST:PORT", help="Of the dispatcher.", show_default=False)],
+    host: Annotated[
+        str | None,
+        typer.Option(help="Under which trainers reach this machine.", show_default="localhost, or the machine's name"),
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="To listen at; 0 takes a free one.")] = 0,
+) -> None:
+    """Run a worker, which reads, parses and transforms, until it is told to stop."""
+    from fullpass.trainer.config import ADDRESS
+    from fullpass.trainer.input.service.input_server import run_worker
+
+    if not ADDRESS.fullmatch(address):
+        raise UserError(f"a worker needs the dispatcher's host:port. Received: {address!r}.")
+    run_worker(address, say, host, port)

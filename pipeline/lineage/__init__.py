@@ -1,1 +1,0 @@
-"""What made a model, told from the metadata or from the model itself."""

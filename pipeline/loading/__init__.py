@@ -1,1 +1,0 @@
-"""From a YAML file to a validated config, and every error of it in words."""

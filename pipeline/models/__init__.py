@@ -1,1 +1,0 @@
-"""The pushed models of a pipeline."""

@@ -1,0 +1,266 @@
+"""Writes the reference pages of `docs/` from the models, their docstrings, and the examples.
+
+python -m fullpass.pipeline.reference.reference docs
+"""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from fullpass.components.evaluation.metrics import DEFAULT_METRICS, METRICS
+from fullpass.pipeline.authoring.json_schema import Schema, json_schema
+from fullpass.pipeline.authoring.loading.accepted_values import TAGS, describe, resolve
+from fullpass.pipeline.authoring.loading.yaml_examples import EXAMPLES
+from fullpass.pipeline.exit_codes import ExitCode
+from fullpass.pipeline.reference import reference_text
+from fullpass.preprocessing.dates.date_format import DIRECTIVES, PARTS, SPECIAL_FORMATS
+from fullpass.preprocessing.expressions.expression import function_table
+from fullpass.preprocessing.features.feature import FEATURE_TYPES
+from fullpass.preprocessing.features.transforms import NumberTransform, VectorTransform
+from fullpass.preprocessing.spec import union_members
+
+_ELSEWHERE = {"features": "transforms.md", "crosses": "transforms.md#crosses", "data.derive": "expressions.md"}
+"""Paths that have a page of their own."""
+_HEAD = ["| key | accepted | default | meaning |", "|---|---|---|---|"]
+_SHARED_HEAD = ["| key | of | accepted | default | meaning |", "|---|---|---|---|---|"]
+_PLAIN = re.compile(r"[A-Za-z][\w/-]*")
+
+
+def pages() -> dict[str, str]:
+    """Returns the text of each page by file name."""
+    return {"config.md": config_page(), "transforms.md": transforms_page(), "expressions.md": expressions_page()}
+
+
+def config_page() -> str:
+    """Returns every section and key of the YAML: type, default, meaning."""
+    schema = json_schema()
+    parts = [reference_text.CONFIG, _exit_codes(), reference_text.KEYS, _table(schema, schema)]
+    for key, section in schema["properties"].items():
+        if key not in _ELSEWHERE:
+            parts += _sections(key, section, schema, level=2)
+    return _joined([*parts, reference_text.METRICS, _metrics()])
+
+
+def transforms_page() -> str:
+    """Returns every feature type, transform, and what they share."""
+    schema = json_schema()
+    defs = schema["$defs"]
+    forms = _members(schema["properties"]["features"]["additionalProperties"], schema)
+    shared, tables = _tables_of_forms(forms, schema, "features.*", "type")
+    parts = [reference_text.FEATURES, shared]
+    for name, form in zip(tables, forms, strict=True):
+        parts += [f"### {name}", form["description"], _yaml(FEATURE_TYPES[name].example), tables[name]]
+    parts.append(reference_text.TRANSFORMS)
+    for name, (form, example) in _transforms(schema).items():
+        parts += [f"### {name}", form["description"], _yaml(example), _table(form, schema)]
+    parts.append(reference_text.IDS)
+    for name in ("Vocabulary", "Hash", "Identity", "Embedding"):
+        parts += [f"### {name.lower()}", defs[name]["description"], _table(defs[name], schema)]
+    parts += [reference_text.CROSSES, defs["Cross"]["description"], _yaml(f"crosses: {EXAMPLES['crosses']}")]
+    parts += [_table(defs["Cross"], schema), reference_text.DATES, *_dates()]
+    return _joined(parts)
+
+
+def expressions_page() -> str:
+    """Returns the expression language: syntax, missing values, functions."""
+    rows = [
+        f"| `{_cell(written)}` | {result.replace('any', 'as a')} | {_cell(doc)} |"
+        for written, result, doc in function_table()
+    ]
+    table = "\n".join(["| written | gives | |", "|---|---|---|", *rows])
+    return _joined([reference_text.EXPRESSIONS, table])
+
+
+def write(folder: Path) -> None:
+    """Writes the pages into `folder`, each whole or not at all."""
+    for name, text in pages().items():
+        pending = folder / f".{name}.part"
+        pending.write_text(text, encoding="utf-8")
+        os.replace(pending, folder / name)
+
+
+def _exit_codes() -> str:
+    rows = [f"| {code} | {code.short}. {code.__doc__} |" for code in ExitCode]
+    return "\n".join(["| code | meaning |", "|---|---|", *rows])
+
+
+def _sections(path: str, section: Schema, schema: Schema, *, level: int) -> Iterator[str]:
+    """Yields heading, text, example and table of a section and of those inside it."""
+    members = _members(section, schema)
+    tag = _tag(members) if len(members) > 1 else None
+    if not members:
+        lists = [form["items"] for form in resolve(section, schema) if isinstance(form.get("items"), dict)]
+        for item in lists:
+            yield from _sections(f"{path}[*]", item, schema, level=level)
+        return
+    yield f"{'#' * level} {path}"
+    if len(members) > 1:
+        yield f"One of several forms, selected by `{tag}`."
+    if path in EXAMPLES:
+        name = path.rpartition(".")[2]
+        yield _yaml(
+            f"{name.removesuffix('[*]')}: [{EXAMPLES[path]}]" if name.endswith("[*]") else f"{name}: {EXAMPLES[path]}"
+        )
+    shared, tables = _tables_of_forms(members, schema, path, tag)
+    yield shared
+    for (name, table), form in zip(tables.items(), members, strict=True):
+        if tag is not None:
+            yield f"{'#' * (level + 1)} {path}, {tag}: {name}"
+        yield form.get("description", "")
+        yield table
+        for key, inner in form["properties"].items():
+            yield from _sections(f"{path}.{key}", inner, schema, level=level + 1)
+    values = [f for f in resolve(section, schema) if isinstance(f.get("additionalProperties"), dict)]
+    for form in values:
+        yield from _sections(f"{path}.*", form["additionalProperties"], schema, level=level + 1)
+
+
+def _members(section: Schema, schema: Schema) -> list[Schema]:
+    """Returns the forms of a section that are mappings with fixed keys."""
+    return [form for form in resolve(section, schema) if form.get("properties")]
+
+
+def _tag(members: list[Schema]) -> str | None:
+    return next((tag for tag in TAGS if all("const" in form["properties"].get(tag, {}) for form in members)), None)
+
+
+def _transforms(schema: Schema) -> dict[str, tuple[Schema, str]]:
+    """Returns the fields and an example of each transform, those of number features first."""
+    found: dict[str, tuple[Schema, str]] = {}
+    for feature, union in (("NumberFeature", NumberTransform), ("VectorFeature", VectorTransform)):
+        examples = {spec.tag: spec.example or f"transforms: [{spec.tag}]" for spec in union_members(union)}
+        for form in _members(schema["$defs"][feature]["properties"]["transforms"]["items"], schema):
+            (name,) = form["properties"]
+            found.setdefault(name, (form["properties"][name], examples[name]))
+    return found
+
+
+def _tables_of_forms(forms: Sequence[Schema], schema: Schema, path: str, tag: str | None) -> tuple[str, dict[str, str]]:
+    """Returns a table of the keys that several forms have in common, and by form a table of its other keys.
+
+    Args:
+        forms: what a section may be; one form has all its keys in its own table.
+        schema: of the whole file.
+        path: of the section.
+        tag: the key that selects the form; None for one form.
+    """
+    rows = {form["properties"][tag]["const"] if tag else "": _rows(form, schema, path, tag) for form in forms}
+    owners: dict[tuple[str, str], list[str]] = {}
+    for name, of_form in rows.items():
+        for row in of_form.items():
+            owners.setdefault(row, []).append(name)
+    common = {row: names for row, names in owners.items() if len(names) > 1}
+    lines = [f"| `{key}` | {_forms_named(names, list(rows))} {rest}" for (key, rest), names in common.items()]
+    shared = "\n".join(["Keys of several forms:\n", *_SHARED_HEAD, *lines]) if lines else ""
+    tables = {}
+    for name, of_form in rows.items():
+        own = [f"| `{key}` {rest}" for key, rest in of_form.items() if (key, rest) not in common]
+        also = ", ".join(f"`{key}`" for key, rest in of_form.items() if (key, rest) in common)
+        parts = ["\n".join([*_HEAD, *own])] if own else []
+        parts += [f"{'And' if own else 'Keys:'} {also}, see above."] if also else []
+        tables[name] = "\n\n".join(parts) or "No fields."
+    return shared, tables
+
+
+def _forms_named(names: Sequence[str], forms: Sequence[str]) -> str:
+    others = [form for form in forms if form not in names]
+    if len(others) > len(names):
+        return ", ".join(names)
+    return f"all but {', '.join(others)}" if others else "all"
+
+
+def _table(form: Schema, schema: Schema, path: str = "") -> str:
+    return _tables_of_forms([form], schema, path, None)[1][""]
+
+
+def _rows(form: Schema, schema: Schema, path: str, without: str | None) -> dict[str, str]:
+    """Returns the row of each key, from its second cell on."""
+    required = form.get("required", [])
+    return {
+        key: f"| {_cell(_type(f'{path}.{key}'.strip('.'), field, schema))} | {_default(field, key in required)} "
+        f"| {_cell(_meaning(field, schema))} |"
+        for key, field in form.get("properties", {}).items()
+        if key != without
+    }
+
+
+def _type(path: str, field: Schema, schema: Schema) -> str:
+    if path in _ELSEWHERE:
+        return f"[{_ELSEWHERE[path]}]({_ELSEWHERE[path]})"
+    forms = resolve(field, schema)
+    if all(form.get("properties") or form.get("type") == "null" for form in forms):
+        return "a mapping, see there"
+    return describe(forms, schema)
+
+
+def _default(field: Schema, required: bool) -> str:
+    if required:
+        return "required"
+    value = field.get("default", {})
+    tag = next((tag for tag in TAGS if isinstance(value, dict) and tag in value), None)
+    if tag is not None:
+        value = {tag: value[tag]}
+    # The defaults inside a section stand in its own table.
+    return "" if "$ref" in field else f"`{_flow(value)}`"
+
+
+def _meaning(field: Schema, schema: Schema) -> str:
+    """Returns what a field is for: its own docstring, or the first paragraph of the only mapping it takes."""
+    mappings = _members(field, schema)
+    of_mapping = mappings[0].get("description", "").partition("\n\n")[0] if len(mappings) == 1 else ""
+    return str(field.get("description") or of_mapping)
+
+
+def _flow(value: Any) -> str:
+    """Returns a value as it would stand in YAML on one line; keys without a value are left out."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_flow(inner)}" for key, inner in value.items() if inner is not None) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_flow, value))}]"
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in ("null", "true", "false"):
+        return value
+    return json.dumps(value)
+
+
+def _metrics() -> str:
+    better = {True: "more", False: "less", None: "near 1"}
+    rows = [
+        f"| `{name}` | {', '.join(metric.tasks)} | {better[metric.higher_is_better]} | {metric.tfma} "
+        f"| {', '.join(task for task, usual in DEFAULT_METRICS.items() if name in usual) or 'no'} |"
+        for name, metric in METRICS.items()
+    ]
+    return "\n".join(
+        ["| metric | tasks | better is | TFMA or Keras class | measured by default |", "|---|---|---|---|---|", *rows]
+    )
+
+
+def _dates() -> Iterator[str]:
+    parts = [f"| `{name}` | {_cell(part.doc)} | {'yes' if part.period else 'no'} |" for name, part in PARTS.items()]
+    yield "\n".join(["| part | meaning | repeats (`cyclic`) |", "|---|---|---|", *parts])
+    yield f"Formats: {', '.join(f'`{name}`' for name in SPECIAL_FORMATS)}, or text with these directives:"
+    directives = [f"| `{name}` | {_cell(directive.doc)} |" for name, directive in DIRECTIVES.items()]
+    yield "\n".join(["| directive | meaning |", "|---|---|", *directives])
+
+
+def _yaml(text: str) -> str:
+    return f"```yaml\n{text.strip()}\n```"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _joined(parts: list[str]) -> str:
+    text = "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
+    # The docstrings are Python's, the pages are about YAML.
+    return re.sub(r"\bNone\b", "null", text)
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

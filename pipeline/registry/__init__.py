@@ -1,0 +1,1 @@
+"""Pushed models: lineage, versions, blessing and retention."""

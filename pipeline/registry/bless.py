@@ -1,0 +1,181 @@
+"""Blesses and pushes a model that the Evaluator refused, on behalf of a person.
+
+The metadata then holds the same records as after a run: an execution that produced a blessing, and one of the Pusher
+that consumed it. So later runs resolve the model and `fullpass lineage` names the person without special cases.
+"""
+
+import getpass
+import json
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from ml_metadata import proto
+from tfx import types
+from tfx.dsl.compiler import compiler_utils, constants
+from tfx.dsl.io import fileio
+from tfx.orchestration.portable.mlmd import context_lib, execution_lib
+from tfx.types import standard_artifacts
+from tfx.utils import path_utils
+
+from fullpass.components.evaluation.evaluation_verdict import read_verdict
+from fullpass.components.mlmd_values import properties_of
+from fullpass.components.push.component import push_model
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.root_check import check_root, seal_metadata
+from fullpass.pipeline.root_layout import RootLayout
+from fullpass.pipeline.running.execution.locks import run_lock
+from fullpass.pipeline.running.execution.metadata_store import LockedMetadata
+from fullpass.preprocessing.errors import UserError
+
+BLESS = "Bless"
+_PUSHER = "Pusher"
+Artifacts = Mapping[str, Sequence[types.Artifact]]
+
+
+def bless(loaded: Loaded, root: Path, *, model: str | None, force: bool, why: str) -> str:
+    """Blesses and pushes a model that was evaluated and refused.
+
+    Args:
+        loaded: The pipeline.
+        root: The folder of its runs.
+        model: The number at the end of the model's folder; None is the newest model that was refused.
+        force: Whether to bless it; without, the error gives the reasons of the refusal.
+        why: The reason to record.
+
+    Returns:
+        A sentence with the person and the pushed version.
+
+    Raises:
+        UserError: There is no such model, `force` or `why` is missing, or a run holds the root.
+    """
+    metadata = RootLayout(root).metadata
+    if not metadata.exists():
+        raise UserError(f"{root}: no run so far, so there is no model to bless.")
+    with run_lock(root, what="fullpass bless"):
+        check_root(root)
+        with LockedMetadata(metadata) as handle:
+            refused = _RefusedModel.find(handle, loaded, model)
+            if not force:
+                raise UserError(
+                    f"The model in {refused.model.uri} was not blessed:\n{refused.reasons}\nTo push it all the same: "
+                    'fullpass bless --force --why "..."'
+                )
+            if not why.strip():
+                raise UserError('--why is empty. Say what you know better than the thresholds: --why "...".')
+            done = refused.bless(root, by=_user_and_host(), why=why.strip())
+        seal_metadata(root)
+        return done
+
+
+class _RefusedModel:
+    """A model that was evaluated and not blessed, and the inputs of its Pusher."""
+
+    def __init__(self, handle: LockedMetadata, loaded: Loaded, execution: proto.Execution, inputs: Artifacts):
+        self._handle, self._loaded, self._execution, self._inputs = handle, loaded, execution, inputs
+        self.model = inputs["model"][0]
+
+    @classmethod
+    def find(cls, handle: LockedMetadata, loaded: Loaded, number: str | None) -> "_RefusedModel":
+        """Returns the model with a number, or the newest that was refused and not blessed since."""
+        name = loaded.config.name
+        node = handle.store.get_context_by_type_and_name(
+            constants.NODE_CONTEXT_TYPE_NAME, compiler_utils.node_context_name(name, _PUSHER)
+        )
+        executions = handle.store.get_executions_by_context(node.id) if node is not None else []
+        done = [execution for execution in executions if execution.last_known_state == proto.Execution.COMPLETE]
+        judged = [(e, execution_lib.get_input_artifacts(handle, e.id)) for e in sorted(done, key=lambda e: -e.id)]
+        blessed = {_number(inputs) for _, inputs in judged if inputs["blessing"][0].get_int_custom_property("blessed")}
+        if number in blessed:
+            raise UserError(f"Model {number} was blessed and pushed already.")
+        refused = [found for found in judged if _number(found[1]) not in blessed]
+        chosen = [found for found in refused if number in (None, _number(found[1]))]
+        if not chosen:
+            known = ", ".join(dict.fromkeys(_number(inputs) for _, inputs in refused)) or "none"
+            what = f"no model {number} was" if number else "no model was"
+            raise UserError(f"{name}: {what} evaluated and refused. Refused: {known}.")
+        execution, inputs = chosen[0]
+        if not fileio.exists(path_utils.serving_model_path(inputs["model"][0].uri)):
+            raise UserError(f"The files of the model in {inputs['model'][0].uri} are gone. Train it again.")
+        return cls(handle, loaded, execution, inputs)
+
+    @property
+    def reasons(self) -> str:
+        """The reasons of the refusal, one per line."""
+        verdict = read_verdict(self._inputs["evaluation"][0].uri, self._loaded.config.evaluation, blessed=False)
+        return "\n".join(verdict.reasons)
+
+    def bless(self, root: Path, *, by: str, why: str) -> str:
+        """Pushes the model, and records the blessing and the push."""
+        blessing = self._blessing(root, by, why)
+        config = self._loaded.config
+        inputs = {**self._inputs, "blessing": [blessing]}
+        # The blessing first: after a crash between the two, a repeated push is better than one without a record.
+        evaluated = {name: inputs[name] for name in ("model", "evaluation")}
+        self._record(BLESS, f"fullpass.{BLESS}", evaluated, {"blessing": [blessing]})
+        version = standard_artifacts.PushedModel()
+        version.uri = f"{blessing.uri}/pushed_model"
+        target = str(self._loaded.resolve(config.push.to))
+        push_model(inputs, version, target, keep=config.push.keep, config=config.evaluation)
+        os.makedirs(version.uri)
+        self._record(_PUSHER, self._execution.type, inputs, {"pushed_model": [version]})
+        return f"Blessed by {by} and pushed to {version.get_string_custom_property('pushed_destination')}"
+
+    def _blessing(self, root: Path, by: str, why: str) -> standard_artifacts.ModelBlessing:
+        moment = datetime.now().astimezone()
+        blessing = standard_artifacts.ModelBlessing()
+        blessing.uri = str(root / BLESS / "blessing" / f"{moment:%Y%m%dT%H%M%S%f}")
+        blessing.set_int_custom_property("blessed", 1)
+        blessing.set_string_custom_property("current_model", self.model.uri)
+        blessing.set_int_custom_property("current_model_id", self.model.id)
+        facts = {"by": by, "why": why, "at": moment.isoformat(timespec="seconds"), "refused_for": self.reasons}
+        for name, value in facts.items():
+            blessing.set_string_custom_property(name, value)
+        baseline = self._inputs["blessing"][0].get_string_custom_property("baseline_model")
+        if baseline:
+            blessing.set_string_custom_property("baseline_model", baseline)
+        os.makedirs(blessing.uri)
+        Path(blessing.uri, "BLESSED").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        return blessing
+
+    def _record(self, node: str, execution_type: str, inputs: Artifacts, outputs: Artifacts) -> None:
+        name = self._loaded.config.name
+        contexts = [
+            context_lib.register_context_if_not_exists(self._handle, kind, context)
+            for kind, context in (
+                (constants.PIPELINE_CONTEXT_TYPE_NAME, name),
+                (constants.NODE_CONTEXT_TYPE_NAME, compiler_utils.node_context_name(name, node)),
+            )
+        ]
+        for artifact in (a for artifacts in outputs.values() for a in artifacts):
+            artifact.mlmd_artifact.state = proto.Artifact.LIVE
+        execution = execution_lib.prepare_execution(
+            self._handle,
+            proto.ExecutionType(name=execution_type),
+            proto.Execution.COMPLETE,
+            exec_properties=self._properties() if node == _PUSHER else None,
+        )
+        execution_lib.put_execution(self._handle, execution, contexts, inputs, outputs)
+
+    def _properties(self) -> dict[str, str | int]:
+        """Returns the parameters of the Pusher that did not push the model."""
+        return {
+            name: value
+            for name, value in properties_of(self._execution).items()
+            if name in ("target", "keep", "evaluated")
+        }
+
+
+def _number(inputs: Artifacts) -> str:
+    return inputs["model"][0].uri.rstrip("/").rpartition("/")[2]
+
+
+def _user_and_host() -> str:
+    """Returns the user and the machine, as `ann@host`."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container whose user has no name
+        user = f"uid {os.getuid()}"
+    return f"{user}@{socket.gethostname()}"

@@ -1,0 +1,119 @@
+"""Reads the lineage of a model from the metadata."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ml_metadata import proto
+from ml_metadata.metadata_store.metadata_store import MetadataStore
+from tfx.dsl.compiler import constants
+
+from fullpass.components.evaluation.config import EvaluationConfig
+from fullpass.components.push.model_lineage import GATES, ModelArtifacts, RecordedArtifact, facts_in_export, lineage_of
+from fullpass.pipeline.root_layout import lock_of
+from fullpass.pipeline.running.execution.locks import exclusive
+from fullpass.pipeline.running.execution.mlmd_records import node_of, recorded_facts
+
+
+def find_lineage(path: Path, model_uri: str) -> dict[str, Any] | None:
+    """Returns the lineage of a model, or None if the metadata does not contain the model.
+
+    For a pushed model it holds the verdicts of its first push, for another one those of the last evaluation.
+
+    Args:
+        path: The SQLite file of the metadata.
+        model_uri: The address of the model artifact.
+    """
+    with _opened(path) as store:
+        graph = _MetadataGraph(store)
+        model = graph.model_at(model_uri)
+        if model is None:
+            return None
+        training = graph.maker(model)
+        push = graph.push_of(model)
+        judged = graph.inputs(push) if push else {}
+        origins = ModelArtifacts(
+            model=RecordedArtifact.of(model),
+            examples=[RecordedArtifact.of(span) for span in graph.raw_examples(training)],
+            transform_graph=_first(graph.inputs(training).get("transform_graph")),
+            evaluation=_first(judged.get("evaluation")),
+            blessing=_first(judged.get("blessing")),
+            gates={node: RecordedArtifact.of(judged[name][0]) for name, node in GATES.items() if name in judged},
+        )
+        facts = graph.facts_of(training) or facts_in_export(model_uri)
+        evaluated = push.custom_properties["evaluated"].string_value if push else "{}"
+    return lineage_of(origins, facts, EvaluationConfig.model_validate_json(evaluated or "{}"))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[MetadataStore]:
+    """Yields the store of a SQLite file for reading, locked against writers."""
+    config = proto.ConnectionConfig()
+    config.sqlite.filename_uri = str(path)
+    config.sqlite.connection_mode = proto.SqliteMetadataSourceConfig.READONLY
+    with exclusive(lock_of(path)):
+        yield MetadataStore(config)
+
+
+@dataclass(frozen=True)
+class _MetadataGraph:
+    """The artifacts and executions of a metadata store, and the events between them."""
+
+    store: Any
+
+    def model_at(self, uri: str) -> proto.Artifact | None:
+        """Returns the newest model artifact at an address."""
+        found = [artifact for artifact in self.store.get_artifacts_by_uri(uri) if artifact.type == "Model"]
+        return max(found, key=lambda artifact: artifact.id, default=None)
+
+    def maker(self, artifact: proto.Artifact) -> proto.Execution:
+        """Returns the execution that produced an artifact, not those that reused it from the cache."""
+        events = self.store.get_events_by_artifact_ids([artifact.id])
+        ids = [event.execution_id for event in events if event.type == proto.Event.OUTPUT]
+        return min(self._complete(ids), key=lambda execution: execution.id)
+
+    def inputs(self, execution: proto.Execution) -> dict[str, list[proto.Artifact]]:
+        """Returns the input artifacts of an execution, by input name."""
+        return self._artifacts_of(execution, proto.Event.INPUT)
+
+    def push_of(self, model: proto.Artifact) -> proto.Execution | None:
+        """Returns the execution of the Pusher that first pushed a model, or else the last that received it."""
+        events = self.store.get_events_by_artifact_ids([model.id])
+        takers = self._complete(event.execution_id for event in events if event.type == proto.Event.INPUT)
+        pushers = sorted((e for e in takers if node_of(self.store, e) == "Pusher"), key=lambda execution: execution.id)
+        created = [execution for execution in pushers if self._created(execution)]
+        return (created or pushers[-1:] or [None])[0]
+
+    def raw_examples(self, training: proto.Execution) -> list[proto.Artifact]:
+        """Returns the raw examples from which the examples of a training were computed, or these if they are raw."""
+        ready = self.inputs(training)["examples"]
+        raw = [artifact for artifact in ready if "fingerprint" in artifact.custom_properties]
+        return raw or self.inputs(self.maker(ready[0]))["examples"]
+
+    def facts_of(self, execution: proto.Execution) -> dict[str, Any]:
+        """Returns the provenance that the run of an execution recorded."""
+        contexts = self.store.get_contexts_by_execution(execution.id)
+        runs = [context for context in contexts if context.type == constants.PIPELINE_RUN_CONTEXT_TYPE_NAME]
+        return recorded_facts(min(runs, key=lambda run: run.id)) if runs else {}
+
+    def _created(self, pusher: proto.Execution) -> bool:
+        pushed = self._artifacts_of(pusher, proto.Event.OUTPUT).get("pushed_model", [])
+        return any(artifact.custom_properties["created"].int_value for artifact in pushed)
+
+    def _complete(self, ids: Iterable[int]) -> list[proto.Execution]:
+        executions = self.store.get_executions_by_id(sorted(set(ids)))
+        return [e for e in executions if e.last_known_state == proto.Execution.COMPLETE]
+
+    def _artifacts_of(self, execution: proto.Execution, kind: int) -> dict[str, list[proto.Artifact]]:
+        events = [e for e in self.store.get_events_by_execution_ids([execution.id]) if e.type == kind]
+        artifacts = {a.id: a for a in self.store.get_artifacts_by_id([event.artifact_id for event in events])}
+        found: dict[str, list[proto.Artifact]] = {}
+        for event in events:
+            found.setdefault(event.path.steps[0].key, []).append(artifacts[event.artifact_id])
+        return found
+
+
+def _first(artifacts: list[proto.Artifact] | None) -> RecordedArtifact | None:
+    return RecordedArtifact.of(artifacts[0]) if artifacts else None

@@ -1,0 +1,35 @@
+"""`fullpass lineage`."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def lineage(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A version's number, `latest` for the served one, or a folder.")
+    ] = "latest",
+    file: Annotated[
+        Path, typer.Option("--file", "-f", metavar="FILE|DIR", help="The pipeline YAML, or the folder models go to.")
+    ] = Path("pipeline.yaml"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, the YAML as it was included.")] = False,
+    as_yaml: Annotated[bool, typer.Option("--yaml", help="Print the YAML that it was trained by, as it was.")] = False,
+) -> None:
+    """Tell what made a model: spans, configuration, code, transform graph, metrics, gates, blessing."""
+    from fullpass.pipeline.printing import console, emit
+    from fullpass.pipeline.registry.locate_model import read_lineage
+    from fullpass.pipeline.registry.show_lineage import tree
+    from fullpass.preprocessing.errors import UserError
+
+    record = read_lineage(model, file)
+    if as_yaml:
+        config = record.lineage.get("config")
+        if not config:
+            raise UserError("The configuration was not recorded: the model was not trained by `fullpass run`.")
+        emit(config["yaml"], nl=False)
+    elif as_json:
+        emit(json.dumps({"source": record.source, **record.lineage}, indent=2))
+    else:
+        console().print(tree(record))

@@ -1,0 +1,129 @@
+"""Lists the versions in a folder of pushed models from their descriptions, without the metadata."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import RenderableType
+from rich.table import Table
+
+from fullpass.components.push.push import (
+    LINEAGE,
+    description,
+    folder_of,
+    origin_of,
+    rolled_back,
+    served_version,
+    versions,
+)
+
+_SHOWN_METRICS = 3
+
+
+@dataclass(frozen=True)
+class Version:
+    """A pushed model.
+
+    Attributes:
+        version: The name of its folder.
+        state: `served`, `kept` (a rollback can serve it) or `put aside` (by a rollback; `--to` can serve it).
+        pushed: The time of the push, local with offset, ISO 8601.
+        folder: The path of its folder.
+        model: The address of the model artifact that it is a copy of.
+        metrics: The metrics of its evaluation.
+        spans: The oldest and the newest training span and their number; None for a source without spans.
+        rows: The number of rows read.
+        config_hash: The hash of the configuration.
+        code: The version of Fullpass, and the commit of the YAML's folder.
+        blessed_by: The Evaluator, or the person who overruled it.
+    """
+
+    version: int
+    state: str
+    pushed: str
+    folder: str
+    model: str | None
+    metrics: dict[str, float]
+    spans: dict[str, Any] | None
+    rows: int | None
+    config_hash: str | None
+    code: str | None
+    blessed_by: str | None
+
+
+def read_versions(target: Path) -> list[Version]:
+    """Returns the versions in a folder of pushed models, the newest first."""
+    served = served_version(target)
+    kept = {version: "served" if version == served else "kept" for version in versions(target)}
+    states = dict.fromkeys(rolled_back(target), "put aside") | kept
+    return [_read(target, version, states[version]) for version in sorted(states, reverse=True)]
+
+
+def _read(target: Path, version: int, state: str) -> Version:
+    folder = folder_of(target, version)
+    lineage = description(folder).get(LINEAGE) or {}
+    blessing = lineage.get("blessing") or {}
+    spans = lineage.get("spans") or []
+    return Version(
+        version=version,
+        state=state,
+        pushed=datetime.fromtimestamp(version).astimezone().isoformat(timespec="seconds"),
+        folder=str(folder),
+        model=origin_of(folder),
+        metrics=lineage.get("metrics") or {},
+        spans=window_of(spans),
+        rows=sum(span["rows_read"] for span in spans) if spans else None,
+        config_hash=(lineage.get("config") or {}).get("hash"),
+        code=code_text(lineage.get("code") or {}),
+        blessed_by=blessing.get("by"),
+    )
+
+
+def window_of(spans: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Returns the first and the last span of a lineage and their number; None for a source without spans."""
+    named = [span["span"] for span in spans if span["span"]]
+    return {"first": named[0], "last": named[-1], "count": len(named)} if named else None
+
+
+def code_text(code: dict[str, Any]) -> str | None:
+    """Returns the code of a lineage as `0.1.0, 5b4c563-dirty`."""
+    known = [code.get("fullpass"), code.get("commit")]
+    return ", ".join(filter(None, known)) or None
+
+
+def table(found: list[Version], target: Path) -> RenderableType:
+    """Returns the versions as a table for people."""
+    if not found:
+        return f"No model has been pushed to {target}."
+    names = list(dict.fromkeys(name for version in found for name in version.metrics))[:_SHOWN_METRICS]
+    shown = Table(title=f"Models in {target}", box=box.SIMPLE, title_justify="left")
+    for heading in ("version", "pushed", "", *names, "spans", "rows", "config", "code", "blessed by"):
+        whole = heading in ("version", "", "config")
+        shown.add_column(heading, justify="right" if heading in (*names, "rows") else "left", no_wrap=whole)
+    for version in found:
+        metrics = [f"{version.metrics[name]:.4f}" if name in version.metrics else "" for name in names]
+        style = "green" if version.state == "served" else "dim" if version.state == "put aside" else ""
+        shown.add_row(
+            str(version.version),
+            version.pushed[:16].replace("T", " "),
+            version.state,
+            *metrics,
+            window_text(version.spans),
+            "" if version.rows is None else f"{version.rows:,}",
+            version.config_hash or "",
+            version.code or "",
+            version.blessed_by or "",
+            style=style,
+        )
+    return shown
+
+
+def window_text(window: dict[str, Any] | None) -> str:
+    """Returns `2013-01-01 to 2013-01-30, 30`, one label for a single span, or nothing."""
+    if window is None:
+        return ""
+    if window["count"] == 1:
+        return str(window["first"])
+    return f"{window['first']} to {window['last']}, {window['count']}"

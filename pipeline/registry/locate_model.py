@@ -1,0 +1,84 @@
+"""Finds a model, and its lineage in the metadata of its pipeline or in its export."""
+
+import contextlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fullpass.components.push.push import DESCRIPTION, LINEAGE, description, folder_of, recorded_origin, served_version
+from fullpass.pipeline.registry.pushed_folder import pushed_to
+from fullpass.pipeline.root_layout import metadata_above
+from fullpass.pipeline.running.execution.quiet_imports import noise_to
+from fullpass.preprocessing.errors import UserError
+
+LATEST = "latest"
+
+
+@dataclass(frozen=True)
+class LineageRecord:
+    """The lineage of a model. source: the path of the SQLite or JSON file it was read from."""
+
+    lineage: dict[str, Any]
+    source: str
+
+
+def read_lineage(model: str, config: Path) -> LineageRecord:
+    """Returns the lineage of a model.
+
+    Args:
+        model: A version in the folder of pushed models, `latest` for the served one, or the folder of a version, an
+            export or a model artifact.
+        config: The YAML that names the folder of pushed models; not read if `model` is a folder.
+
+    Raises:
+        UserError: There is no such model, or its lineage was not recorded.
+    """
+    export = _export(model, config)
+    uri = recorded_origin(export) or _artifact_of(export)
+    metadata = _metadata_of(uri) if uri else None
+    if uri and metadata:
+        found = _from_metadata(metadata, uri)
+        if found is not None:
+            return LineageRecord(found, str(metadata))
+    lineage = description(export).get(LINEAGE)
+    if not lineage:
+        raise UserError(
+            f"{export} does not say what made it, and no metadata knows it: its pipeline's root is not here, and it "
+            "was exported by an earlier version of Fullpass or not by `fullpass run`."
+        )
+    return LineageRecord(lineage, str(export / DESCRIPTION))
+
+
+def _export(model: str, config: Path) -> Path:
+    """Returns the folder of the SavedModel that `model` names."""
+    folder = Path(model)
+    if not model.isdigit() and model != LATEST:
+        for export in (folder, folder / "Format-Serving", folder / "current"):
+            if (export / "saved_model.pb").is_file():
+                return export.resolve()
+        raise UserError(f"{model}: no model. Give a version's number, `{LATEST}`, or a folder with a saved_model.pb.")
+    target = pushed_to(config)
+    version = served_version(target) if model == LATEST else int(model)
+    if version is None or not folder_of(target, version).is_dir():
+        raise UserError(f"{target}: no version {model}. `fullpass models` lists what there is.")
+    return folder_of(target, version)
+
+
+def _artifact_of(export: Path) -> str | None:
+    """Returns the address of the model artifact that contains an export; None for a pushed copy."""
+    return str(export.parent) if export.name == "Format-Serving" else None
+
+
+def _metadata_of(uri: str) -> Path | None:
+    file = metadata_above(Path(uri))
+    return file if file is not None and file.is_file() else None
+
+
+def _from_metadata(metadata: Path, uri: str) -> dict[str, Any] | None:
+    # Who may read the models but not write the locks beside the metadata reads the lineage in the export.
+    with contextlib.suppress(PermissionError), noise_to(Path(os.devnull)):
+        from fullpass.pipeline.registry.find_lineage import find_lineage
+
+        return find_lineage(metadata, uri)
+    return None

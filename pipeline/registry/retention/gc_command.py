@@ -1,0 +1,68 @@
+"""`fullpass gc`."""
+
+import json
+import shutil
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from fullpass.pipeline.authoring.loading.load import Loaded
+    from fullpass.pipeline.registry.retention.unused_files import NextRun
+
+
+def gc(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline YAML.")] = Path("pipeline.yaml"),
+    keep_runs: Annotated[int, typer.Option(min=1, help="Runs that are kept, the newest.")] = 10,
+    keep_days: Annotated[float, typer.Option(min=0, help="Runs that are younger are kept too.")] = 30,
+    root: Annotated[Path | None, typer.Option(help="Folder of the runs, instead of root of the YAML.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be freed; change nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Remove artifacts, caches, quarantine, logs and records that no kept run, pushed model or window needs."""
+    from fullpass.pipeline.authoring.loading.load import load
+    from fullpass.pipeline.printing import console, emit
+    from fullpass.pipeline.registry.retention.collect_garbage import collect
+    from fullpass.pipeline.registry.retention.retention_graph import Policy
+    from fullpass.pipeline.registry.retention.show_freed import table
+    from fullpass.pipeline.root_layout import RootLayout, pipeline_root
+    from fullpass.preprocessing.errors import UserError
+
+    loaded = load(file)
+    folder = pipeline_root(loaded, root)
+    if not RootLayout(folder).metadata.is_file():
+        raise UserError(f"{folder}: nothing has been run there. --root names another folder.")
+    target = Path(loaded.resolve(loaded.config.push.to))
+    freed = collect(folder, target, Policy(keep_runs, keep_days), _next_run(loaded, folder), dry_run=dry_run)
+    if as_json:
+        emit(json.dumps({"dry_run": dry_run, **asdict(freed)}, indent=2))
+    else:
+        console().print(table(freed, dry_run=dry_run))
+
+
+def _next_run(loaded: "Loaded", root: Path) -> "NextRun":
+    """Returns what the next run reuses; if the source cannot be read, no spans beyond those of kept runs."""
+    from fullpass.components.ingest.spans.spans import find_window, has_spans, index_names
+    from fullpass.pipeline.printing import say
+    from fullpass.pipeline.registry.retention.unused_files import NextRun
+    from fullpass.pipeline.root_layout import RootLayout
+    from fullpass.preprocessing.errors import UserError
+
+    data, before = loaded.config.data, loaded.config.gates.history
+    # Without spans, the data gate compares two versions of the data.
+    versions = 1 if has_spans(data) else 2
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            # `find_window` adds to the index, so it works on a copy.
+            index, copied = RootLayout(root).span_index, RootLayout(Path(scratch)).span_index
+            if index.is_dir():
+                shutil.copytree(index, copied, symlinks=True)
+            window = find_window(data, loaded.resolve, index=copied)
+        names = index_names(data, loaded.resolve)
+    except UserError as error:
+        say(f"The window cannot be looked up, so only that of kept runs is kept: {error}", err=True)
+        return NextRun(before=before, versions=versions)
+    return NextRun({span.number for span in window.spans}, names, before, versions)

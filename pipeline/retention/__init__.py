@@ -1,1 +1,0 @@
-"""What a root keeps, and what it gives back."""

@@ -1,0 +1,56 @@
+"""What a command checks of a root before it goes by it: that its SQLite files are what was written, and all there."""
+
+from pathlib import Path
+
+from fullpass.pipeline.root_layout import RootLayout, lock_of
+from fullpass.pipeline.running.execution.locks import exclusive
+from fullpass.pipeline.sqlite_files import HISTORY_DAMAGED, METADATA_DAMAGED, opened, seal, verify
+from fullpass.preprocessing.errors import UserError
+
+_OLD_TYPES = "components.artifacts."
+
+
+def check_root(root: Path, *, reuses: bool = False) -> None:
+    """Checks the metadata and the history of a root.
+
+    Args:
+        root: The root, whose run lock the caller holds if it goes on to write.
+        reuses: Whether artifacts of earlier runs are to be taken whatever made them (`--from`).
+
+    Raises:
+        UserError: A file is damaged or gone, or an earlier release wrote the artifacts that are to be reused.
+    """
+    layout = RootLayout(root)
+    verify(layout.history, HISTORY_DAMAGED)
+    if not layout.metadata.is_file() or not layout.metadata.stat().st_size:
+        _refuse_artifacts_without_records(layout)
+        return
+    with exclusive(lock_of(layout.metadata)):
+        verify(layout.metadata, METADATA_DAMAGED)
+        with opened(layout.metadata, METADATA_DAMAGED) as database:
+            old = database.execute(
+                "SELECT t.name FROM Artifact a JOIN Type t ON t.id = a.type_id WHERE t.name LIKE ?", [f"{_OLD_TYPES}%"]
+            ).fetchone()
+    if old and reuses:
+        raise UserError(
+            f"{layout.metadata}: an earlier release of Fullpass wrote it, whose artifacts have types of other names "
+            f"({old[0]}), so none can be reused. Run once without --from, or give the run a new root (--root)."
+        )
+
+
+def seal_metadata(root: Path) -> None:
+    """Seals the metadata of a root after a command that has changed them."""
+    metadata = RootLayout(root).metadata
+    if metadata.is_file():
+        with exclusive(lock_of(metadata)):
+            seal(metadata)
+
+
+def _refuse_artifacts_without_records(layout: RootLayout) -> None:
+    left = sorted(path.parent.name for path in layout.root.glob("*/.system") if any(path.parent.glob("[!.]*/*")))
+    if left:
+        state = "empty" if layout.metadata.is_file() else "gone"
+        raise UserError(
+            f"{layout.metadata} is {state}, but {layout.root} holds what earlier runs made ({', '.join(left)}), and a "
+            f"run would mix its files with theirs. {METADATA_DAMAGED}"
+        )

@@ -1,0 +1,1 @@
+"""Running a pipeline on this machine, and recording the outcome."""

@@ -1,0 +1,1 @@
+"""Runs the nodes of a pipeline as processes of this machine."""

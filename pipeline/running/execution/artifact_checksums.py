@@ -1,0 +1,120 @@
+"""Checksums of what nodes made: a run that would reuse a damaged artifact makes it anew.
+
+A state file per artifact, `<root>/checksums/<id>.json`, lists its files with size, time of change and CRC-32C. A run
+compares them before it begins. A file of more than `READ_BYTES` is read only where its size is right and its time is
+not: records have checksums of their own, which whoever reads them checks.
+"""
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+from ml_metadata import proto
+
+from fullpass.components.own_files import files, remove
+from fullpass.pipeline.root_layout import RootLayout
+from fullpass.pipeline.running.execution.metadata_store import LockedMetadata
+from fullpass.preprocessing import state_file
+from fullpass.preprocessing.state_file import DamagedState
+
+READ_BYTES = 64 << 20
+_PIECE = 1 << 20
+_DAMAGED = ".damaged"
+
+
+@dataclass(frozen=True)
+class _File:
+    name: str
+    bytes: int
+    changed_ns: int
+    crc32c: int
+
+
+@dataclass(frozen=True)
+class _Checksums:
+    uri: str
+    files: tuple[_File, ...]
+
+
+def record_checksums(root: Path, artifacts: Sequence[proto.Artifact]) -> None:
+    """Writes the checksums of artifacts that a node has just made and recorded."""
+    folder = RootLayout(root).checksums
+    folder.mkdir(parents=True, exist_ok=True)
+    for artifact in artifacts:
+        found = [_of(file, artifact.uri) for file, _ in files(Path(artifact.uri)) if file.is_file()]
+        fields = {"uri": artifact.uri, "files": [vars(file) for file in sorted(found, key=lambda file: file.name)]}
+        state_file.write(folder / f"{artifact.id}.json", fields)
+
+
+def discard_damaged(root: Path) -> list[str]:
+    """Puts damaged artifacts aside and marks them as deleted, so that their nodes run again; says so of each.
+
+    Their folders stay under another name until the next gc. The caller holds the run lock.
+    """
+    layout = RootLayout(root)
+    if not layout.metadata.is_file() or not layout.checksums.is_dir():
+        return []
+    said = []
+    with LockedMetadata(layout.metadata) as handle:
+        for artifact in handle.store.get_artifacts():
+            known = _read(layout.checksums / f"{artifact.id}.json")
+            if artifact.state != proto.Artifact.LIVE or known is None or known.uri != artifact.uri:
+                continue
+            why = next(_differences(known), None)
+            if why is not None:
+                # The record first: without the folder, TFX's cache takes the artifact for gone.
+                artifact.state = proto.Artifact.DELETED
+                handle.store.put_artifacts([artifact])
+                _put_aside(Path(artifact.uri))
+                node = Path(artifact.uri).relative_to(root).parts[0]
+                said.append(f"{why}. It is put aside, and {node} makes it anew.")
+    return said
+
+
+def _put_aside(folder: Path) -> None:
+    if folder.exists():
+        aside = folder.with_name(f"{folder.name}{_DAMAGED}")
+        remove(Path(os.path.realpath(aside.parent), aside.name))
+        folder.rename(aside)
+
+
+def _read(path: Path) -> _Checksums | None:
+    """Returns the checksums of an artifact; None if they are not known, and then nothing is compared."""
+    try:
+        return state_file.read_as(_Checksums, path, "Its artifact is reused without a comparison.")
+    except FileNotFoundError:
+        return None
+    except DamagedState as error:
+        logging.warning("%s", error)
+        return None
+
+
+def _differences(known: _Checksums) -> Iterator[str]:
+    for file in known.files:
+        path = Path(known.uri, file.name)
+        try:
+            found = path.stat()
+        except OSError:
+            yield f"{path} is gone"
+            continue
+        if found.st_size != file.bytes:
+            yield f"{path} is damaged: it has {found.st_size:,} of {file.bytes:,} bytes"
+        elif (file.bytes <= READ_BYTES or found.st_mtime_ns != file.changed_ns) and _crc32c(path) != file.crc32c:
+            yield f"{path} is damaged: it is not what was written"
+
+
+def _of(path: Path, uri: str) -> _File:
+    found = path.stat()
+    return _File(str(path.relative_to(uri)), found.st_size, found.st_mtime_ns, _crc32c(path))
+
+
+def _crc32c(path: Path) -> int:
+    digest: Any = google_crc32c.Checksum()
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            digest.update(piece)
+    return int.from_bytes(digest.digest(), "big")

@@ -1,0 +1,242 @@
+"""Shows the progress of a local run: a live table on a terminal, one line per start and end elsewhere.
+
+Neither starts a thread, since the same process forks the nodes.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from fullpass.pipeline import printing
+from fullpass.pipeline.running.execution.events import (
+    Event,
+    Listener,
+    NodeEnded,
+    NodeResult,
+    NodeRunning,
+    NodeStarted,
+    RunEnded,
+    RunResult,
+    RunStarted,
+    Status,
+)
+from fullpass.preprocessing.progress import Progress
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_MIN_RATE_SECONDS = 1.0
+_STYLES = {
+    Status.OK: "green",
+    Status.CACHED: "cyan",
+    Status.SKIPPED: "dim",
+    Status.FAILED: "bold red",
+    Status.INTERRUPTED: "yellow",
+}
+
+
+@contextmanager
+def display(console: "Console | None" = None) -> Iterator[Listener]:
+    """Yields a listener for `runner.run` that shows the run on `console`, by default standard output.
+
+    The listener raises nothing: where its terminal or pipe is gone, nothing more is shown, and the run goes on.
+
+    Example:
+        >>> with display() as listener:
+        ...     result = runner.run(pipeline, log_dir=log_dir, listener=listener)
+    """
+    console = console or printing.console()
+    if not console.is_terminal or console.is_dumb_terminal:
+        yield _while_it_works(_LineLog(console))
+        return
+    live = _LiveTable(console)
+    try:
+        yield _while_it_works(live)
+    finally:
+        with printing.outlived("The screen could not be given back"):
+            live.close()
+
+
+def _while_it_works(listener: Listener) -> Listener:
+    """Returns a listener that hands events on until the first one that cannot be shown."""
+    failed: list[Exception] = []
+
+    def hand_on(event: Event) -> None:
+        if not failed:
+            with printing.outlived("The run goes on, but is no longer shown", failed.append):
+                listener(event)
+
+    return hand_on
+
+
+class _LineLog:
+    """Prints a line when a node starts and when it ends, without control characters, for files and CI."""
+
+    def __init__(self, console: "Console") -> None:
+        self._console = console
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case RunStarted():
+                self._print(_heading(event))
+            case NodeStarted(id=node_id):
+                self._print(f"{node_id}: started")
+            case NodeEnded(result=result):
+                self._print(f"{result.id}: {_status_text(result)}")
+                if result.error:
+                    self._print(_failure(result))
+            case RunEnded(result=result):
+                for line in _unfinished_nodes(result):
+                    self._print(line)
+
+    def _print(self, text: str) -> None:
+        _print(self._console, text)
+        self._console.file.flush()
+
+
+class _LiveTable:
+    """Redraws a table with a line per node at every event."""
+
+    def __init__(self, console: "Console") -> None:
+        self._console = console
+        self._live: Live | None = None
+        self._rows: dict[str, tuple[Text, str, Text]] = {}
+        self._rates: dict[str, _Rate] = {}
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case RunStarted(node_ids=node_ids):
+                self._start(event)
+                self._rows = {node_id: (Text("waiting", "dim"), "", Text()) for node_id in node_ids}
+            case NodeStarted(id=node_id):
+                self._rows[node_id] = (Text("running", "bold"), duration(0), Text())
+            case NodeRunning(id=node_id, seconds=seconds, progress=progress):
+                self._rows[node_id] = (Text("running", "bold"), duration(seconds), self._describe(node_id, progress))
+            case NodeEnded(result=result):
+                self._rows[result.id] = _ended_cells(result)
+            case RunEnded(result=result):
+                self._finish(result)
+        self._draw()
+
+    def close(self) -> None:
+        """Stops redrawing; the last table stays on the screen."""
+        if self._live:
+            self._live.stop()
+            self._live = None
+
+    def _start(self, event: RunStarted) -> None:
+        _print(self._console, _heading(event))
+        self._live = Live(console=self._console, auto_refresh=False)
+        self._live.start()
+
+    def _draw(self) -> None:
+        if self._live is None:
+            return
+        table = Table.grid(padding=(0, 2))
+        for node_id, (status, elapsed, detail) in self._rows.items():
+            table.add_row(node_id, status, Text(elapsed, justify="right"), detail)
+        self._live.update(table, refresh=True)
+
+    def _describe(self, node_id: str, progress: Progress | None) -> Text:
+        if progress is None:
+            return Text()
+        rate = self._rates.get(node_id)
+        if rate is None or not rate.continues(progress):
+            rate = self._rates[node_id] = _Rate(progress)
+        return Text(describe(progress, rate.seconds_left(progress)), no_wrap=True, overflow="ellipsis")
+
+    def _finish(self, result: RunResult) -> None:
+        for node in result.nodes:
+            if node.id in self._rows and node.status == Status.NOT_RUN:
+                self._rows[node.id] = (Text("not run", "dim"), "", Text())
+        self._draw()
+        self.close()
+        for node in result.nodes:
+            if node.error:
+                _print(self._console, _failure(node))
+        for line in _unfinished_nodes(result):
+            _print(self._console, line)
+
+
+@dataclass(frozen=True)
+class _Rate:
+    """The rate of a node's progress since `first`, the first report of the same count."""
+
+    first: Progress
+
+    def continues(self, progress: Progress) -> bool:
+        """Returns whether `progress` continues the same count; a node may start a new one, as for each epoch."""
+        same_count = (progress.unit, progress.total) == (self.first.unit, self.first.total)
+        return same_count and progress.done >= self.first.done
+
+    def seconds_left(self, progress: Progress) -> float | None:
+        """Returns the estimated seconds to the end of the count, or None while there is no estimate."""
+        seconds = progress.reported_at - self.first.reported_at
+        counted = progress.done - self.first.done
+        if progress.total is None or counted <= 0 or seconds < _MIN_RATE_SECONDS:
+            return None
+        return max(0, progress.total - progress.done) * seconds / counted
+
+
+def duration(seconds: float) -> str:
+    """Returns a duration for people.
+
+    Example:
+        >>> duration(3.21), duration(42), duration(75), duration(3700)
+        ('3.2 s', '42 s', '1:15', '1:01:40')
+    """
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    if seconds < 59.5:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def describe(progress: Progress, seconds_left: float | None) -> str:
+    """Returns a progress report in words: `3,000 of 12,000 rows, 1:12 left, file 1 of 4`."""
+    count = f"{progress.done:,} {progress.unit}"
+    if progress.total is not None:
+        count = f"{progress.done:,} of {progress.total:,} {progress.unit}"
+    left = "" if seconds_left is None else f"{duration(seconds_left)} left"
+    return ", ".join(part for part in (count, left, progress.note) if part)
+
+
+def _heading(event: RunStarted) -> str:
+    base = f", with outputs of run {event.base_run_id} before {event.node_ids[0]}" if event.base_run_id else ""
+    return f"{event.pipeline_name}: run {event.run_id}{base}"
+
+
+def _status_text(result: NodeResult) -> str:
+    took = f" after {duration(result.seconds)}" if result.status in (Status.FAILED, Status.INTERRUPTED) else ""
+    took = f", {duration(result.seconds)}" if result.status == Status.OK else took
+    return f"{result.status}{took}"
+
+
+def _ended_cells(result: NodeResult) -> tuple[Text, str, Text]:
+    first_line = (result.error or "").partition("\n")[0]
+    detail = Text(first_line, "red", no_wrap=True, overflow="ellipsis")
+    return Text(result.status, _STYLES.get(result.status, "")), duration(result.seconds), detail
+
+
+def _failure(result: NodeResult) -> str:
+    """Returns the error message and the path of the log."""
+    return f"\n{result.id} failed: {result.error}\nIts log: {result.log}\n"
+
+
+def _unfinished_nodes(result: RunResult) -> Iterator[str]:
+    for words, status in (("Interrupted", Status.INTERRUPTED), ("Not run", Status.NOT_RUN)):
+        ids = [node.id for node in result.nodes if node.status == status]
+        if ids:
+            yield f"{words}: {', '.join(ids)}"
+
+
+def _print(console: "Console", text: str) -> None:
+    """Prints text without highlighting or line breaks, so that paths can be copied."""
+    console.print(Text(text), soft_wrap=True, highlight=False)

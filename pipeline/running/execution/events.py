@@ -1,0 +1,146 @@
+"""The events that a local run sends to its listener, and its result."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+
+from fullpass.preprocessing.progress import Progress
+
+
+class Status(StrEnum):
+    """How a node ended."""
+
+    OK = "ok"
+    CACHED = "cached"
+    """Its inputs and parameters are unchanged, so the outputs of an earlier run are used."""
+    REUSED = "reused"
+    """Upstream of `from_node`: the outputs of `RunResult.base_run_id` are used without checking the cache."""
+    SKIPPED = "skipped"
+    """A condition in the pipeline was false."""
+    LEFT_OUT = "left out"
+    """Not selected by `from_node` and `to_node`, and not needed by the nodes that are."""
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+    NOT_RUN = "not run"
+    """Never started, because a node failed or the run was interrupted before."""
+
+
+_UNSUCCESSFUL = frozenset({Status.FAILED, Status.INTERRUPTED, Status.NOT_RUN})
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeResult:
+    """How one node of a run ended.
+
+    Attributes:
+        id: Node id, as in the pipeline: "Transform".
+        status: How it ended.
+        seconds: Wall time from start to end; 0 for a node that was not started.
+        cpu_seconds: Processor time of its process and the children it waited for.
+        peak_mib: Peak resident memory, in MiB, of the largest of these processes.
+        outputs: Number of output artifacts.
+        log: The file with all that the node printed and logged; None if it was not started.
+        error: The error message for the user; None unless it failed.
+    """
+
+    id: str
+    status: Status
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    peak_mib: float = 0.0
+    outputs: int = 0
+    log: Path | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """How a run ended.
+
+    Attributes:
+        run_id: Id of the run in the metadata.
+        pipeline_name: Name of the pipeline in the metadata.
+        metadata_path: The SQLite file that records the run.
+        nodes: One result for each node, in the order of the pipeline.
+        seconds: Wall time of the whole run.
+        base_run_id: The earlier run whose outputs are reused, if any.
+        interrupted: Whether a signal ended the run.
+    """
+
+    run_id: str
+    pipeline_name: str
+    metadata_path: Path
+    nodes: tuple[NodeResult, ...]
+    seconds: float
+    base_run_id: str | None = None
+    interrupted: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether all selected nodes succeeded."""
+        return not self.interrupted and not any(node.status in _UNSUCCESSFUL for node in self.nodes)
+
+    def node(self, node_id: str) -> NodeResult:
+        """Returns the result of one node; raises KeyError for an id that is not in the pipeline."""
+        return {node.id: node for node in self.nodes}[node_id]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Artifact:
+    """An output artifact of a node, as the metadata records it.
+
+    Attributes:
+        type_name: Name of its TFX type: "Examples".
+        uri: The path or address of its files.
+        properties: Properties and custom properties by name.
+    """
+
+    type_name: str
+    uri: str
+    properties: dict[str, str | int | float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStarted:
+    """A run starts. node_ids: the nodes to start, unless one fails, in the order of the pipeline."""
+
+    run_id: str
+    pipeline_name: str
+    node_ids: tuple[str, ...]
+    base_run_id: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeStarted:
+    id: str
+    log: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeRunning:
+    """A node is running; sent several times a second. progress: its last report, if any."""
+
+    id: str
+    seconds: float
+    progress: Progress | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeEnded:
+    result: NodeResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunEnded:
+    result: RunResult
+
+
+Event = RunStarted | NodeStarted | NodeRunning | NodeEnded | RunEnded
+Listener = Callable[[Event], None]
+
+
+def new_run_id() -> str:
+    """Returns an id that sorts by time and may name a folder: 20251120-191622-123456 (local time)."""
+    return datetime.now().strftime("%Y%m%d-%H%M%S-%f")

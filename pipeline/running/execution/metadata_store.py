@@ -1,0 +1,211 @@
+"""The metadata of local runs: one SQLite file, locked by each process in turn."""
+
+import json
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from ml_metadata import proto
+from tfx.dsl.compiler import compiler_utils, constants
+from tfx.dsl.io import fileio
+from tfx.orchestration import metadata
+from tfx.orchestration.portable import execution_publish_utils
+from tfx.orchestration.portable.mlmd import context_lib, execution_lib
+
+from fullpass.components.ingest.component import FINGERPRINT
+from fullpass.components.ingest.spans.ingest_request import KnownSpan
+from fullpass.components.ingest.writing.manifest import MANIFEST
+from fullpass.components.mlmd_values import properties_of
+from fullpass.pipeline.root_layout import lock_of
+from fullpass.pipeline.running.execution import locks
+from fullpass.pipeline.running.execution.events import Artifact, RunResult
+from fullpass.pipeline.running.execution.mlmd_records import node_of
+from fullpass.pipeline.running.execution.redacted_store import RedactedStore
+
+INGEST = "Ingest"
+
+
+class LockedMetadata(metadata.Metadata):
+    """TFX's metadata handle, which locks out all other processes while it is entered.
+
+    Concurrent writers make SQLite poll and finally fail with "database is locked"; and TFX reads and writes in separate
+    transactions. TFX enters the handle for the driver and the publisher of a node but not for its executor, so nodes
+    wait for each other for milliseconds only.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Opens the SQLite file at `path`, which is created on first use."""
+        super().__init__(metadata.sqlite_metadata_connection_config(str(path)))
+        self._lock_path = lock_of(path)
+        # TFX enters a handle again inside itself, and from the thread of its execution watcher.
+        self._thread_lock = threading.RLock()
+        self._depth = 0
+        self._process_lock = ExitStack()
+
+    def __enter__(self) -> "LockedMetadata":
+        self._thread_lock.acquire()
+        if self._depth == 0:
+            self._process_lock.enter_context(locks.exclusive(self._lock_path))
+        self._depth += 1
+        try:
+            super().__enter__()
+        except BaseException:
+            self._release()
+            raise
+        return self
+
+    @property
+    def store(self) -> Any:
+        """The store, into which no secret is written."""
+        return RedactedStore(super().store)
+
+    def __exit__(self, *exception) -> None:
+        try:
+            super().__exit__(*exception)
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self._process_lock.close()
+        self._thread_lock.release()
+
+
+def outputs(result: RunResult, node_id: str) -> dict[str, list[Artifact]]:
+    """Returns the output artifacts of a node in a run, by output name; a cached or reused node has them too.
+
+    Raises:
+        KeyError: The run has no such node.
+    """
+    result.node(node_id)
+    return outputs_in(result.metadata_path, result.pipeline_name, result.run_id, node_id)
+
+
+def outputs_in(path: Path, pipeline_name: str, run_id: str, node_id: str) -> dict[str, list[Artifact]]:
+    """Returns the output artifacts of a node in a run, by output name; empty if it was not part of the run.
+
+    Args:
+        path: The SQLite file of the metadata.
+        pipeline_name: The name of the pipeline in the metadata.
+        run_id: The id of the run.
+        node_id: The id of the node.
+    """
+    with LockedMetadata(path) as handle:
+        found: dict[str, list[Artifact]] = {}
+        for execution in _executions(handle, pipeline_name, run_id, node_id):
+            for name, artifacts in execution_lib.get_output_artifacts(handle, execution.id).items():
+                found.setdefault(name, []).extend(
+                    Artifact(type_name=a.type_name, uri=a.uri, properties=properties_of(a.mlmd_artifact))
+                    for a in artifacts
+                )
+    return found
+
+
+def record_run(path: Path, pipeline_name: str, run_id: str, facts: Mapping[str, Any]) -> None:
+    """Records the provenance of a run (pipeline/running/record_provenance.py) on its context, before it starts.
+
+    `config_hash` and `config`, the YAML, are text; `code` is JSON.
+    """
+    register = context_lib.register_context_if_not_exists
+    with LockedMetadata(path) as handle:
+        # TFX makes a run a child of its pipeline only where it makes the context itself.
+        pipeline = register(handle, constants.PIPELINE_CONTEXT_TYPE_NAME, pipeline_name)
+        run = register(handle, constants.PIPELINE_RUN_CONTEXT_TYPE_NAME, run_id, parent_contexts=[pipeline])
+        run.custom_properties["config_hash"].string_value = facts["config"]["hash"]
+        run.custom_properties["config"].string_value = facts["config"]["yaml"]
+        run.custom_properties["code"].string_value = json.dumps(facts["code"])
+        handle.store.put_contexts([run])
+
+
+def newest_run_with(path: Path, pipeline_name: str, node_ids: Collection[str]) -> str | None:
+    """Returns the id of the newest run in which all of `node_ids` succeeded, or None."""
+    with LockedMetadata(path) as handle:
+        pipeline_context = handle.store.get_context_by_type_and_name(
+            constants.PIPELINE_CONTEXT_TYPE_NAME, pipeline_name
+        )
+        if pipeline_context is None:
+            return None
+        children = handle.store.get_children_contexts_by_context(pipeline_context.id)
+        runs = [run for run in children if run.type == constants.PIPELINE_RUN_CONTEXT_TYPE_NAME]
+        for run in sorted(runs, key=lambda run: run.create_time_since_epoch, reverse=True):
+            if all(_succeeded(handle, pipeline_name, run.name, node_id) for node_id in node_ids):
+                return run.name
+    return None
+
+
+def ingested_spans(path: Path, pipeline_name: str) -> tuple[KnownSpan, ...]:
+    """Returns the spans that an earlier run of the pipeline ingested and whose files still exist."""
+    if not path.exists():
+        return ()
+    with LockedMetadata(path) as handle:
+        node = handle.store.get_context_by_type_and_name(
+            constants.NODE_CONTEXT_TYPE_NAME, compiler_utils.node_context_name(pipeline_name, INGEST)
+        )
+        artifacts = handle.store.get_artifacts_by_context(node.id) if node is not None else ()
+    return tuple(
+        KnownSpan(
+            number=artifact.properties["span"].int_value,
+            fingerprint=artifact.custom_properties[FINGERPRINT].string_value,
+            version=artifact.properties["version"].int_value,
+        )
+        for artifact in artifacts
+        if artifact.state == proto.Artifact.LIVE
+        and FINGERPRINT in artifact.custom_properties
+        and fileio.exists(f"{artifact.uri}/{MANIFEST}")
+    )
+
+
+def close_executions(path: Path, root: str, pipeline_name: str, *, run_id: str, node_id: str) -> None:
+    """Marks the open executions of a killed node as failed, and removes their files; does nothing if none is open."""
+    with LockedMetadata(path) as handle:
+        _close(handle, root, _executions(handle, pipeline_name, run_id, node_id))
+
+
+def close_abandoned(path: Path, root: str, pipeline_name: str) -> None:
+    """Closes the executions that killed runs left open. The caller holds the root, so none of them is running."""
+    if not path.exists():
+        return
+    with LockedMetadata(path) as handle:
+        pipeline = handle.store.get_context_by_type_and_name(constants.PIPELINE_CONTEXT_TYPE_NAME, pipeline_name)
+        if pipeline is not None:
+            _close(handle, root, handle.store.get_executions_by_context(pipeline.id))
+
+
+def _close(handle: metadata.Metadata, root: str, executions: Sequence[proto.Execution]) -> None:
+    """Removes the files first: after an interruption the execution is still open, and the next run closes it."""
+    for execution in filter(execution_lib.is_execution_active, executions):
+        node_id = node_of(handle.store, execution)
+        for folder in _execution_folders(root, node_id, execution.id):
+            fileio.rmtree(folder)
+        index = execution.custom_properties["__stateful_working_dir_index__"].string_value
+        working = f"{root}/{node_id}/.system/stateful_working_dir/{index}"
+        if index and fileio.exists(working):
+            fileio.rmtree(working)
+        execution_publish_utils.publish_failed_execution(handle, contexts=[], execution_id=execution.id)
+
+
+def _execution_folders(root: str, node_id: str, execution_id: int) -> list[str]:
+    """Returns the existing folders of an execution: one per output, and that of TFX."""
+    node = f"{root}/{node_id}"
+    outputs = [name.rstrip("/") for name in fileio.listdir(node)] if fileio.isdir(node) else []
+    folders = [f"{node}/{name}/{execution_id}" for name in outputs if not name.startswith(".")]
+    return [path for path in [*folders, f"{node}/.system/executor_execution/{execution_id}"] if fileio.exists(path)]
+
+
+def _executions(handle: metadata.Metadata, pipeline_name: str, run_id: str, node_id: str) -> Sequence[proto.Execution]:
+    """Returns the executions of a node in a run; empty if it was not started."""
+    run = handle.store.get_context_by_type_and_name(constants.PIPELINE_RUN_CONTEXT_TYPE_NAME, run_id)
+    node = handle.store.get_context_by_type_and_name(
+        constants.NODE_CONTEXT_TYPE_NAME, compiler_utils.node_context_name(pipeline_name, node_id)
+    )
+    if run is None or node is None:
+        return ()
+    return execution_lib.get_executions_associated_with_all_contexts(handle, [run, node])
+
+
+def _succeeded(handle: metadata.Metadata, pipeline_name: str, run_id: str, node_id: str) -> bool:
+    executions = _executions(handle, pipeline_name, run_id, node_id)
+    return any(map(execution_lib.is_execution_successful, executions))

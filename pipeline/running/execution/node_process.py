@@ -1,0 +1,258 @@
+"""Runs a node in a forked process with its own log, which ends together with its children.
+
+The parent has imported TensorFlow, Beam and the rest but has started none of their runtimes, so a fork takes about
+15 ms and finds everything loaded. The parent must have no Python threads.
+"""
+
+import contextlib
+import ctypes
+import faulthandler
+import gc
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from absl import logging as absl_logging
+
+from fullpass.pipeline.exit_codes import ExitCode
+from fullpass.pipeline.running.execution import failure
+from fullpass.pipeline.running.execution.events import NodeResult, Status
+from fullpass.preprocessing import progress
+from fullpass.preprocessing.secrets.redact import redact_streams
+
+GRACE_SECONDS = 10.0
+"""Seconds between the request to stop a node and its kill."""
+_POLL_SECONDS = 0.01
+_WATCH_SECONDS = 0.5
+_PR_SET_PDEATHSIG = 1
+_FORWARDED = (signal.SIGINT, signal.SIGTERM)
+_NO_GPUS = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1"}
+_OUTCOME_SUFFIX = ".outcome.json"
+_PROGRESS_SUFFIX = ".progress.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The result that the process of a node writes before it exits."""
+
+    status: Status
+    outputs: int = 0
+    error: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeProcess:
+    """The process of a started node, and the files through which it reports."""
+
+    id: str
+    pid: int
+    log: Path
+    scratch: Path
+    started: float
+
+    @property
+    def seconds(self) -> float:
+        """Wall time since the start."""
+        return time.monotonic() - self.started
+
+    def read_progress(self) -> progress.Progress | None:
+        """Returns the last progress report of the node."""
+        return progress.read(self.scratch / f"{self.id}{_PROGRESS_SUFFIX}")
+
+
+def start(node_id: str, work: Callable[[], Outcome], *, log: Path, scratch: Path, gpus: bool = False) -> NodeProcess:
+    """Forks a process that calls `work` and exits.
+
+    Args:
+        node_id: Names the files of the node.
+        work: Runs the node; an exception means that the node failed.
+        log: Receives all that the process and its children print and log; overwritten.
+        scratch: An existing folder for the files through which the process reports.
+        gpus: Whether the process and its children see GPUs. TensorFlow reserves the memory of all GPUs that it sees,
+            so nodes that do not train must not see any.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    parent = os.getpid()
+    # Blocked until the child has its own handlers, so that a signal never runs the parent's in the child.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _run_child(node_id, work, log=log, scratch=scratch, gpus=gpus, parent=parent)
+        finally:
+            os._exit(ExitCode.FAILED)
+    with contextlib.suppress(ProcessLookupError):
+        os.setpgid(pid, pid)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED)
+    return NodeProcess(id=node_id, pid=pid, log=log, scratch=scratch, started=time.monotonic())
+
+
+def wait_any(processes: Collection[NodeProcess], timeout: float) -> list[NodeProcess]:
+    """Waits until a process has ended, or for `timeout` seconds; returns the processes that have ended."""
+    deadline = time.monotonic() + timeout
+    while True:
+        ended = [process for process in processes if _has_ended(process)]
+        if ended or time.monotonic() >= deadline:
+            return ended
+        time.sleep(_POLL_SECONDS)
+
+
+def collect(process: NodeProcess) -> NodeResult:
+    """Returns the result of a process that has ended, and kills the children it left behind."""
+    kill(process)
+    _, status, usage = os.wait4(process.pid, 0)
+    outcome = _read_outcome(process) or _crash_outcome(os.waitstatus_to_exitcode(status))
+    return NodeResult(
+        id=process.id,
+        status=outcome.status,
+        seconds=process.seconds,
+        cpu_seconds=usage.ru_utime + usage.ru_stime,
+        peak_mib=usage.ru_maxrss / 1024,
+        outputs=outcome.outputs,
+        log=process.log,
+        error=outcome.error,
+    )
+
+
+def interrupt(process: NodeProcess) -> None:
+    """Requests the node to stop by a KeyboardInterrupt in its main thread."""
+    os.kill(process.pid, signal.SIGTERM)
+
+
+def kill(process: NodeProcess) -> None:
+    """Kills the node and all its children."""
+    os.killpg(process.pid, signal.SIGKILL)
+
+
+def _has_ended(process: NodeProcess) -> bool:
+    """Returns whether the process has ended; it stays a zombie, so that its id is not reused, until `collect`."""
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _run_child(node_id: str, work: Callable[[], Outcome], *, log: Path, scratch: Path, gpus: bool, parent: int) -> None:
+    """Runs the child and exits it without the `finally` and `atexit` of the parent."""
+    exit_code = ExitCode.FAILED
+    try:
+        # Collecting garbage among all imported objects would take 0.3 s and copy their memory.
+        gc.freeze()
+        _end_with_parent(parent)
+        _redirect(log)
+        _restore_signals()
+        if not gpus:
+            os.environ.update(_NO_GPUS)
+        os.environ[progress.PROGRESS_FILE_VARIABLE] = str(scratch / f"{node_id}{_PROGRESS_SUFFIX}")
+        _write_outcome(scratch / f"{node_id}{_OUTCOME_SUFFIX}", _outcome_of(work))
+        exit_code = ExitCode.DONE
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if os.getppid() != parent:
+            _kill_own_group()  # the runner has ended and cannot
+        os._exit(exit_code)
+
+
+def _end_with_parent(parent: int) -> None:
+    """Starts a process group, so that Ctrl-C in a terminal does not reach it, and stops it when the parent ends."""
+    os.setpgid(0, 0)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        os._exit(ExitCode.FAILED)
+    threading.Thread(target=_watch_parent, args=(parent,), daemon=True).start()
+
+
+def _watch_parent(parent: int) -> None:
+    """Waits for the end of the parent, and after a grace period kills the process and its children.
+
+    Code may swallow the request to stop, and a long native call delays it. The node would then keep running alone and
+    hold the lock on the root.
+    """
+    while os.getppid() == parent:
+        time.sleep(_WATCH_SECONDS)
+    time.sleep(GRACE_SECONDS)
+    _kill_own_group()
+
+
+def _kill_own_group() -> None:
+    os.killpg(os.getpid(), signal.SIGKILL)
+
+
+def _redirect(log: Path) -> None:
+    """Sends file descriptors 1 and 2, Python's streams and all logging to `log`; C++ libraries follow."""
+    log_descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o666)
+    null_descriptor = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null_descriptor, 0)
+    os.dup2(log_descriptor, 1)
+    os.dup2(log_descriptor, 2)
+    os.close(null_descriptor)
+    os.close(log_descriptor)
+    sys.stdin = open(0, closefd=False)
+    redact_streams()
+    faulthandler.enable(file=2)
+    logging.basicConfig(
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        level=logging.INFO,
+        stream=sys.stderr,
+        force=True,
+    )
+    absl_logging.set_verbosity(absl_logging.INFO)
+    # TFX executors would parse the arguments of this program as their flags.
+    sys.argv = sys.argv[:1]
+
+
+def _restore_signals() -> None:
+    """Lets a request to stop raise KeyboardInterrupt, so that `finally` and `with` blocks of the node run."""
+    for number in _FORWARDED:
+        signal.signal(number, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED)
+
+
+def _outcome_of(work: Callable[[], Outcome]) -> Outcome:
+    try:
+        return work()
+    except KeyboardInterrupt:
+        logging.warning("Interrupted.", exc_info=True)
+        return Outcome(status=Status.INTERRUPTED)
+    except BaseException as error:
+        logging.exception("The node failed.")
+        return Outcome(status=Status.FAILED, error=failure.explain(error))
+
+
+def _write_outcome(path: Path, outcome: Outcome) -> None:
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(asdict(outcome)), encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def _read_outcome(process: NodeProcess) -> Outcome | None:
+    path = process.scratch / f"{process.id}{_OUTCOME_SUFFIX}"
+    if not path.exists():
+        return None
+    fields = json.loads(path.read_text(encoding="utf-8"))
+    return Outcome(**fields | {"status": Status(fields["status"])})
+
+
+def _crash_outcome(exit_code: int) -> Outcome:
+    """Returns the outcome of a process that wrote none; a negative exit code is the signal that ended it."""
+    if exit_code == -signal.SIGKILL:
+        error = (
+            "Its process was killed (SIGKILL). Most often that is the system running out of memory: give the "
+            "run more memory, fewer parallel nodes or Beam workers, or smaller batches."
+        )
+    elif exit_code < 0:
+        name = signal.Signals(-exit_code).name
+        error = f"Its process crashed in native code ({name}); the log ends with where."
+    else:
+        error = f"Its process left with exit code {exit_code} without an outcome; the log has its last words."
+    return Outcome(status=Status.FAILED, error=error)

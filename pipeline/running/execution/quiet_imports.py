@@ -1,0 +1,23 @@
+"""Redirects to a file what libraries print while they are imported."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def noise_to(path: Path) -> Iterator[None]:
+    """Appends standard error, that of C++ libraries included, to the file `path`, whose folder is created."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with open(path, "ab") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)

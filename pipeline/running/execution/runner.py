@@ -1,0 +1,289 @@
+"""Runs a TFX pipeline on this machine: independent nodes at the same time, each in a process of its own."""
+
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from tensorflow.python.eager import context
+from tfx.dsl.compiler import compiler, constants
+from tfx.orchestration.local import runner_utils
+from tfx.orchestration.pipeline import Pipeline
+from tfx.orchestration.portable import runtime_parameter_utils
+from tfx.proto.orchestration import local_deployment_config_pb2, pipeline_pb2
+
+from fullpass.pipeline.running.execution import node_process
+from fullpass.pipeline.running.execution.events import (
+    Listener,
+    NodeEnded,
+    NodeResult,
+    NodeRunning,
+    NodeStarted,
+    RunEnded,
+    RunResult,
+    RunStarted,
+    Status,
+    new_run_id,
+)
+from fullpass.pipeline.running.execution.launch import launch
+from fullpass.pipeline.running.execution.metadata_store import LockedMetadata, close_abandoned, close_executions
+from fullpass.pipeline.running.execution.node_process import NodeProcess
+from fullpass.pipeline.running.execution.selection import Selection, select
+from fullpass.preprocessing.cores import usable_cores
+from fullpass.preprocessing.errors import UserError
+
+_TICK_SECONDS = 0.25
+_GPU_NODE_TYPES = frozenset({"tfx.components.trainer.component.Trainer", "tfx.components.tuner.component.Tuner"})
+_DONE = frozenset({Status.OK, Status.CACHED, Status.SKIPPED})
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Compiled:
+    """A compiled pipeline (IR) with its run id and its deployment."""
+
+    ir: pipeline_pb2.Pipeline
+    deployment: local_deployment_config_pb2.LocalDeploymentConfig
+    run_id: str
+    metadata_path: Path
+
+    @property
+    def root(self) -> str:
+        """The pipeline root."""
+        return self.ir.runtime_spec.pipeline_root.field_value.string_value
+
+
+def run(
+    pipeline: Pipeline,
+    *,
+    log_dir: Path,
+    run_id: str | None = None,
+    from_node: str | None = None,
+    to_node: str | None = None,
+    fresh: bool = False,
+    parallel: int | None = None,
+    listener: Listener = lambda event: None,
+) -> RunResult:
+    """Runs `pipeline` and sends its events to `listener`.
+
+    A node starts when all its upstream nodes have succeeded. After a failure no node is started, and running nodes may
+    finish; with the pipeline's cache enabled the next run continues from there. SIGINT and SIGTERM interrupt the nodes;
+    a second signal, or 10 s without effect, kills them.
+
+    The caller holds the lock on the pipeline root (`locks.run_lock`) from before it builds the pipeline, since a
+    pipeline depends on earlier runs. The open executions of killed runs are closed first.
+
+    Args:
+        pipeline: A pipeline whose metadata is a SQLite file.
+        log_dir: Receives `<node id>.log` of every node started; created where missing.
+        run_id: Id of the run in the metadata; a new one by default.
+        from_node: Start here, with the outputs of the newest earlier run that has them.
+        to_node: Start nothing beyond this node.
+        fresh: Run every node, even if nothing has changed.
+        parallel: The most nodes to run at a time; by default the cores that this process may use.
+        listener: Called in this thread with every event. It must not start threads: nodes are forked.
+
+    Raises:
+        UserError: `from_node` or `to_node` is invalid. The failure of a node is not raised, but is in the result.
+        RuntimeError: TensorFlow has computed something in this process, so a forked node would hang.
+    """
+    started = time.monotonic()
+    _require_no_tensorflow_runtime()
+    compiled = _compile(pipeline, run_id or new_run_id(), fresh=fresh)
+    log_dir.mkdir(parents=True, exist_ok=True)
+    close_abandoned(compiled.metadata_path, compiled.root, compiled.ir.pipeline_info.id)
+    with tempfile.TemporaryDirectory() as scratch:
+        selection = select(compiled.ir, from_node=from_node, to_node=to_node, metadata_path=compiled.metadata_path)
+        listener(
+            RunStarted(
+                run_id=compiled.run_id,
+                pipeline_name=compiled.ir.pipeline_info.id,
+                node_ids=selection.start,
+                base_run_id=selection.base_run_id,
+            )
+        )
+        nodes = _NodeScheduler(
+            compiled,
+            selection.start,
+            log_dir=log_dir,
+            scratch=Path(scratch),
+            parallel=parallel or usable_cores(),
+            listener=listener,
+        )
+        with _signals() as received:
+            nodes.run(received)
+    result = RunResult(
+        run_id=compiled.run_id,
+        pipeline_name=compiled.ir.pipeline_info.id,
+        metadata_path=compiled.metadata_path,
+        nodes=tuple(
+            _result_of(node.pipeline_node.node_info.id, selection, nodes.results) for node in compiled.ir.nodes
+        ),
+        seconds=time.monotonic() - started,
+        base_run_id=selection.base_run_id,
+        interrupted=bool(received),
+    )
+    listener(RunEnded(result=result))
+    return result
+
+
+def _require_no_tensorflow_runtime() -> None:
+    """Refuses to fork after the first eager operation, which starts threads that do not survive a fork."""
+    started = context.context_safe()
+    if started is not None and getattr(started, "_initialized", False):
+        raise RuntimeError(
+            "TensorFlow has already computed something in this process, and its nodes, forked from it, would hang. "
+            "Run the pipeline before any TensorFlow operation, or in a process of its own (`fullpass run`)."
+        )
+
+
+class _NodeScheduler:
+    """Starts the nodes of a run in order and collects their results."""
+
+    def __init__(
+        self,
+        compiled: _Compiled,
+        to_start: Sequence[str],
+        *,
+        log_dir: Path,
+        scratch: Path,
+        parallel: int,
+        listener: Listener,
+    ) -> None:
+        self.results: dict[str, NodeResult] = {}
+        self._compiled = compiled
+        self._protos = {node.pipeline_node.node_info.id: node.pipeline_node for node in compiled.ir.nodes}
+        self._waiting = list(to_start)
+        self._running: list[NodeProcess] = []
+        self._log_dir = log_dir
+        self._scratch = scratch
+        self._parallel = parallel
+        self._listener = listener
+
+    def run(self, received: Sequence[int]) -> None:
+        """Runs all nodes, until they end or a signal to stop is in `received`, to which handlers append.
+
+        No node is left running, even if the listener raises because its terminal or pipe is gone.
+        """
+        try:
+            self._schedule(received)
+        finally:
+            for process in self._running:
+                node_process.kill(process)
+                node_process.collect(process)
+                self._close_executions(process.id)
+
+    def _schedule(self, received: Sequence[int]) -> None:
+        killed_after = float("inf")
+        while self._start_ready(received) or self._running:
+            if received and killed_after == float("inf"):
+                killed_after = time.monotonic() + node_process.GRACE_SECONDS
+                for process in self._running:
+                    node_process.interrupt(process)
+            if len(received) > 1 or time.monotonic() > killed_after:
+                for process in self._running:
+                    node_process.kill(process)
+            for process in node_process.wait_any(self._running, _TICK_SECONDS):
+                self._collect_ended(process, interrupted=bool(received))
+            for process in self._running:
+                self._listener(NodeRunning(id=process.id, seconds=process.seconds, progress=process.read_progress()))
+
+    def _start_ready(self, received: Sequence[int]) -> bool:
+        """Starts the nodes that are ready; returns whether any node is running."""
+        bad = any(result.status not in _DONE for result in self.results.values())
+        ready = () if bad or received else [node for node in self._waiting if self._is_ready(node)]
+        for node_id in ready[: self._parallel - len(self._running)]:
+            self._start(node_id)
+        return bool(self._running)
+
+    def _is_ready(self, node_id: str) -> bool:
+        """Returns whether all upstream nodes have ended."""
+        pending = {*self._waiting, *(process.id for process in self._running)}
+        return pending.isdisjoint(self._protos[node_id].upstream_nodes)
+
+    def _start(self, node_id: str) -> None:
+        compiled = self._compiled
+        work = partial(
+            launch,
+            self._protos[node_id],
+            compiled.ir,
+            compiled.deployment,
+            LockedMetadata(compiled.metadata_path),
+        )
+        log = self._log_dir / f"{node_id}.log"
+        self._waiting.remove(node_id)
+        gpus = self._protos[node_id].node_info.type.name in _GPU_NODE_TYPES
+        self._running.append(node_process.start(node_id, work, log=log, scratch=self._scratch, gpus=gpus))
+        self._listener(NodeStarted(id=node_id, log=log))
+
+    def _collect_ended(self, process: NodeProcess, *, interrupted: bool) -> None:
+        self._running.remove(process)
+        result = _with_interruptions(node_process.collect(process), interrupted=interrupted)
+        if result.status not in _DONE:
+            self._close_executions(process.id)
+        self.results[process.id] = result
+        self._listener(NodeEnded(result=result))
+
+    def _close_executions(self, node_id: str) -> None:
+        compiled = self._compiled
+        path, name = compiled.metadata_path, compiled.ir.pipeline_info.id
+        close_executions(path, compiled.root, name, run_id=compiled.run_id, node_id=node_id)
+
+
+def _with_interruptions(result: NodeResult, *, interrupted: bool) -> NodeResult:
+    """Returns the result with the status that distinguishes a failed node from an interrupted one."""
+    if result.status in _DONE:
+        return result
+    if interrupted:
+        return replace(result, status=Status.INTERRUPTED, error=None)
+    if result.status == Status.INTERRUPTED:
+        return replace(result, status=Status.FAILED, error="A signal from outside the run stopped it.")
+    return result
+
+
+def _result_of(node_id: str, selection: Selection, results: dict[str, NodeResult]) -> NodeResult:
+    """Returns the result of any node of the pipeline, started or not."""
+    if node_id in results:
+        return results[node_id]
+    if node_id in selection.start:
+        return NodeResult(id=node_id, status=Status.NOT_RUN)
+    reused = node_id in selection.reuse
+    return NodeResult(id=node_id, status=Status.REUSED if reused else Status.LEFT_OUT)
+
+
+def _compile(pipeline: Pipeline, run_id: str, *, fresh: bool) -> _Compiled:
+    ir = compiler.Compiler().compile(pipeline)
+    runtime_parameter_utils.substitute_runtime_parameter(ir, {constants.PIPELINE_RUN_ID_PARAMETER_NAME: run_id})
+    if fresh:
+        for node in ir.nodes:
+            node.pipeline_node.execution_options.caching_options.enable_cache = False
+    deployment = runner_utils.extract_local_deployment_config(ir)
+    connection = deployment.metadata_connection_config.database_connection_config
+    if not connection.HasField("sqlite"):
+        raise UserError(
+            f"{ir.pipeline_info.id}: a local run keeps its metadata in a SQLite file, and the pipeline names "
+            f"{connection.WhichOneof('config') or 'none'}. Give it a sqlite_metadata_connection_config."
+        )
+    return _Compiled(ir=ir, deployment=deployment, run_id=run_id, metadata_path=Path(connection.sqlite.filename_uri))
+
+
+@contextmanager
+def _signals() -> Iterator[list[int]]:
+    """Collects SIGINT and SIGTERM in a list if this is the main thread."""
+    received: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield received
+        return
+    previous = {
+        number: signal.signal(number, lambda number, frame: received.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield received
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

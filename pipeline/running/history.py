@@ -1,0 +1,206 @@
+"""The outcomes of a pipeline's runs, in a SQLite file of its root that the runs write themselves.
+
+ML Metadata has executions and artifacts. This file has commands: which data a run took, its outcome, and the occasion
+of the schedule that started it. The scheduler's state is kept here too.
+"""
+
+import hashlib
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from fullpass.components.ingest.sources.source_files import fingerprint
+from fullpass.components.ingest.spans.spans import Window
+from fullpass.pipeline.config import PipelineConfig
+from fullpass.pipeline.root_layout import RootLayout
+from fullpass.pipeline.sqlite_files import HISTORY_DAMAGED, opened, seal
+from fullpass.preprocessing.secrets.redact import redact
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS run (
+  run_id TEXT PRIMARY KEY, occasion TEXT, started TEXT, ended TEXT, outcome TEXT, exit_code INTEGER, message TEXT,
+  unit TEXT, first INTEGER, last INTEGER, data TEXT, config TEXT, trained INTEGER, pushed_to TEXT
+);
+CREATE TABLE IF NOT EXISTS occasion (
+  number INTEGER PRIMARY KEY, key TEXT, kind TEXT, due TEXT, ended TEXT, span TEXT, outcome TEXT, message TEXT, log TEXT
+);
+CREATE TABLE IF NOT EXISTS request (number INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT, span INTEGER);
+CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT);
+"""
+_NO_DATA = ("schedule", "notify", "gates", "beam", "push", "root")
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A run that has ended.
+
+    occasion: of the schedule, empty for a run by hand. outcome: success, not_blessed, gate_stop, failure or
+    interrupted. unit, first, last: its window; None for a source without spans. data: digest of its files. config:
+    digest of what decides the model in the YAML. trained: whether the run evaluated a model of its whole window.
+    """
+
+    run_id: str
+    started: str
+    ended: str
+    outcome: str
+    exit_code: int
+    data: str
+    config: str
+    trained: bool
+    occasion: str = ""
+    message: str = ""
+    unit: str | None = None
+    first: int | None = None
+    last: int | None = None
+    pushed_to: str | None = None
+
+
+@dataclass(frozen=True)
+class OccasionRecord:
+    """An occasion of the schedule that has ended. span: as people write it. log: the file of what the run printed."""
+
+    key: str
+    kind: str
+    due: str
+    ended: str
+    span: str
+    outcome: str
+    message: str
+    log: str = ""
+
+
+class History:
+    """The history of one pipeline; every call is one transaction."""
+
+    def __init__(self, root: Path) -> None:
+        self._file = RootLayout(root).history
+        self._has_tables = False
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything was recorded."""
+        return self._file.exists()
+
+    def record(self, run: RunRecord) -> None:
+        """Saves a run that has ended."""
+        names = [field.name for field in fields(RunRecord)]
+        marks = ", ".join("?" for _ in names)
+        with self._transaction() as database:
+            values = [getattr(replace(run, message=redact(run.message)), name) for name in names]
+            database.execute(f"INSERT OR REPLACE INTO run ({', '.join(names)}) VALUES ({marks})", values)
+
+    def newest_trained(self, unit: str | None) -> RunRecord | None:
+        """Returns the run that trained on the newest span, the latest of several.
+
+        Args:
+            unit: what a span of the source is; None for a source without spans.
+        """
+        found = self._runs("WHERE trained AND unit IS ? ORDER BY COALESCE(last, 0) DESC, run_id DESC LIMIT 1", unit)
+        return next(iter(found), None)
+
+    def run_for(self, occasion: str) -> RunRecord | None:
+        """Returns the latest run that was started for an occasion."""
+        return next(iter(self._runs("WHERE occasion = ? ORDER BY run_id DESC LIMIT 1", occasion)), None)
+
+    def trained_on(self, *, last: int | None, data: str, config: str) -> RunRecord | None:
+        """Returns the latest run that trained on exactly this window of data by this config."""
+        condition = "WHERE trained AND last IS ? AND data = ? AND config = ? ORDER BY run_id DESC LIMIT 1"
+        return next(iter(self._runs(condition, last, data, config)), None)
+
+    def entries(self, most: int) -> list[OccasionRecord]:
+        """Returns the latest occasions that ended, the latest first."""
+        names = [field.name for field in fields(OccasionRecord)]
+        query = f"SELECT {', '.join(names)} FROM occasion ORDER BY number DESC LIMIT ?"
+        with self._transaction() as database:
+            return [OccasionRecord(*row) for row in database.execute(query, [most])]
+
+    def state(self, name: str) -> str | None:
+        """Returns the text that was saved under a name."""
+        with self._transaction() as database:
+            row = database.execute("SELECT value FROM state WHERE name = ?", [name]).fetchone()
+        return row[0] if row else None
+
+    def keep(
+        self, name: str, value: str, *, ended: Iterable[OccasionRecord] = (), requests: Sequence[int] = ()
+    ) -> None:
+        """Saves a text under a name, adds ended occasions and removes handled requests, in one transaction."""
+        names = [field.name for field in fields(OccasionRecord)]
+        marks = ", ".join("?" for _ in names)
+        with self._transaction() as database:
+            database.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", [name, value])
+            for entry in ended:
+                values = [getattr(replace(entry, message=redact(entry.message)), field) for field in names]
+                database.execute(f"INSERT INTO occasion ({', '.join(names)}) VALUES ({marks})", values)
+            database.executemany("DELETE FROM request WHERE number = ?", [[number] for number in requests])
+
+    def forget(self, since: datetime, *, dry_run: bool = False) -> int:
+        """Deletes occasions that ended before a time, and runs without a model; returns how many.
+
+        Runs that trained a model stay, so that nothing is trained on twice.
+
+        Args:
+            since: with time zone.
+            dry_run: only count them.
+        """
+        if not self.exists:
+            return 0
+        moment = since.astimezone(UTC).isoformat()
+        with self._transaction() as database:
+            old = 0
+            for condition in ("occasion WHERE ended < ?", "run WHERE ended < ? AND NOT trained"):
+                old += database.execute(f"SELECT count(*) FROM {condition}", [moment]).fetchone()[0]
+                if not dry_run:
+                    database.execute(f"DELETE FROM {condition}", [moment])
+        return old
+
+    def ask(self, span: int | None) -> int:
+        """Asks the scheduler for a run; returns the number of the request."""
+        with self._transaction() as database:
+            at = datetime.now(UTC).isoformat()
+            return database.execute("INSERT INTO request (at, span) VALUES (?, ?)", [at, span]).lastrowid or 0
+
+    def requests(self) -> list[tuple[int, datetime, int | None]]:
+        """Returns the open requests: number, time in UTC, span."""
+        with self._transaction() as database:
+            rows = database.execute("SELECT number, at, span FROM request ORDER BY number").fetchall()
+        return [(number, datetime.fromisoformat(at), span) for number, at, span in rows]
+
+    def _runs(self, condition: str, *values: object) -> list[RunRecord]:
+        if not self.exists:
+            return []
+        names = [field.name for field in fields(RunRecord)]
+        with self._transaction() as database:
+            rows = database.execute(f"SELECT {', '.join(names)} FROM run {condition}", values).fetchall()
+        return [
+            RunRecord(**{**dict(zip(names, row, strict=True)), "trained": bool(row[names.index("trained")])})
+            for row in rows
+        ]
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        if not self._has_tables:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+        with opened(self._file, HISTORY_DAMAGED, "rwc") as database:
+            with database:
+                if not self._has_tables:
+                    database.executescript(_TABLES)
+                yield database
+            changed = database.total_changes or not self._has_tables
+        self._has_tables = True
+        if changed:
+            seal(self._file)
+
+
+def data_digest(window: Window) -> str:
+    """Returns 16 hex digits that change when the data of a window does."""
+    parts = [(span.number, span.version, fingerprint(span.files)) for span in window.spans]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def config_digest(config: PipelineConfig) -> str:
+    """Returns 16 hex digits that change with anything in the YAML that decides what is trained."""
+    text = config.model_dump_json(exclude=set(_NO_DATA))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,79 @@
+"""The payload of a notification: one flat JSON object, the same for every event."""
+
+import json
+import math
+import socket
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from fullpass.pipeline.plain_text import plain
+from fullpass.pipeline.running.notify.config import Event
+from fullpass.preprocessing.secrets.redact import redact_tree
+
+_PREFIX = "FULLPASS_"
+_MOST_CHARACTERS = 10_000
+
+
+@dataclass(frozen=True)
+class Payload:
+    """An event. Fields that do not apply are null.
+
+    event: the kind of event. text: the event as a sentence. pipeline, file: name and YAML. span, first_span: labels of
+    the newest and the oldest span of the window. occasion: what triggered a scheduled run; null by hand. run_id, logs,
+    report, model, pushed_to: id and paths. exit_code, seconds: of the run. metrics: of the evaluation. reasons: why no
+    model was pushed. host, time: where and when, UTC.
+    """
+
+    event: Event
+    text: str
+    pipeline: str
+    file: str
+    exit_code: int
+    span: str | None = None
+    first_span: str | None = None
+    occasion: str | None = None
+    run_id: str | None = None
+    seconds: float | None = None
+    metrics: dict[str, float] = field(default_factory=dict)
+    reasons: tuple[str, ...] = ()
+    model: str | None = None
+    pushed_to: str | None = None
+    report: str | None = None
+    logs: str | None = None
+    host: str = field(default_factory=socket.gethostname)
+    time: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+    def facts(self) -> dict[str, Any]:
+        """Returns the JSON object to send; it holds no secret."""
+        return redact_tree(asdict(self))
+
+    def to_json(self) -> bytes:
+        """Returns the JSON object as UTF-8. A metric that is no number is null: JSON has no other word for it."""
+        facts = self.facts()
+        facts["metrics"] = {name: value if math.isfinite(value) else None for name, value in self.metrics.items()}
+        return json.dumps(facts).encode()
+
+    def variables(self) -> dict[str, str]:
+        """Returns the text and number fields as environment variables of a command, FULLPASS_EVENT and so on.
+
+        A variable holds no NUL, and the system refuses long ones: control characters are written out, and after
+        10,000 characters a text ends in `...`.
+        """
+        facts = {name: value for name, value in self.facts().items() if isinstance(value, str | int | float)}
+        return {_PREFIX + name.upper(): _short(plain(str(value))) for name, value in facts.items()}
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."
+
+
+def event_text(pipeline: str, event: str, span: str | None, message: str) -> str:
+    """Returns an event as a sentence.
+
+    Example:
+        >>> event_text("taxi", "gate_stop", "2013-01-05", "fare moved")
+        'taxi: gate stop on data up to 2013-01-05: fare moved'
+    """
+    of_span = f" on data up to {span}" if span else ""
+    return f"{pipeline}: {event.replace('_', ' ')}{of_span}{': ' if message else '.'}{message}"

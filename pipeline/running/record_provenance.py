@@ -1,0 +1,97 @@
+"""Records the provenance of a run for its nodes and the metadata: configuration and code."""
+
+import hashlib
+import json
+import os
+import subprocess
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import fullpass
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.authoring.user_code import code_digest, model_functions, transform_functions
+from fullpass.pipeline.config import PipelineConfig
+from fullpass.preprocessing.bounded_command import run_bounded
+from fullpass.preprocessing.secrets.redact import redact_yaml
+from fullpass.trainer.export.run_provenance import RUN_FACTS_VARIABLE
+
+RUN_FACTS_FILE = "run.json"
+_PACKAGES = ("preprocessing", "trainer", "components", "pipeline")
+_GIT_SECONDS = 10
+_DIGITS = 12
+
+
+def run_facts(loaded: Loaded, run_id: str | None) -> dict[str, Any]:
+    """Returns the facts of a run.
+
+    run: its id, as far as it is known before. config: `hash` of all settings, defaults included, so that neither
+    comments nor order count, and `yaml`, the file as it was. code: version and `source` digest of Fullpass, digest of
+    the `user`'s functions, and `commit` of the YAML's folder, with `-dirty` where something there is not committed;
+    null without any.
+    """
+    return {
+        "run": run_id,
+        "config": config_facts(loaded),
+        "code": code_facts(user_functions(loaded.config), _commit(loaded.folder)),
+    }
+
+
+def config_facts(loaded: Loaded) -> dict[str, str]:
+    """Returns `hash` and `yaml` of a configuration."""
+    return {"hash": config_hash(loaded.config), "yaml": redact_yaml(loaded.text)}
+
+
+def code_facts(functions: list[str], commit: str | None) -> dict[str, str | None]:
+    """Returns the facts of the code that is here.
+
+    Args:
+        functions: the user's, which are found on `sys.path`.
+        commit: of what lies beside the YAML, if it is known.
+    """
+    return {
+        "fullpass": version("fullpass"),
+        "source": source_digest(),
+        "user": code_digest(functions) or None,
+        "commit": commit,
+    }
+
+
+def user_functions(config: PipelineConfig) -> list[str]:
+    """Returns the `module:function` paths of the user's code."""
+    return transform_functions(config) + model_functions(config)
+
+
+def config_hash(config: PipelineConfig) -> str:
+    """Returns 12 hex digits of all settings of a pipeline."""
+    return hashlib.sha256(config.model_dump_json().encode()).hexdigest()[:_DIGITS]
+
+
+@cache
+def source_digest() -> str:
+    """Returns 12 hex digits of the Python files that nodes run, so that an edited checkout differs from a release."""
+    digest = hashlib.sha256()
+    base = Path(fullpass.__file__).parent
+    for package in _PACKAGES:
+        for file in sorted((base / package).rglob("*.py")):
+            digest.update(f"{file.relative_to(base)}\0".encode())
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:_DIGITS]
+
+
+def write_run_facts(facts: dict[str, Any], folder: Path) -> None:
+    """Writes the facts into the folder of the run's logs; an environment variable names the file to nodes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / RUN_FACTS_FILE
+    path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    os.environ[RUN_FACTS_VARIABLE] = str(path)
+
+
+def _commit(folder: Path) -> str | None:
+    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--exclude", "*"]
+    try:
+        done = run_bounded(command, seconds=_GIT_SECONDS)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.decode(errors="replace").strip() or None if done.returncode == 0 else None

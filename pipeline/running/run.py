@@ -1,0 +1,195 @@
+"""`fullpass run`: from a YAML file to a pushed model on this machine."""
+
+import shutil
+import traceback
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from fullpass.components.ingest.spans.spans import Window, find_window
+from fullpass.pipeline import printing
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.exit_codes import ExitCode
+from fullpass.pipeline.printing import outlived
+from fullpass.pipeline.root_check import check_root, seal_metadata
+from fullpass.pipeline.root_layout import RootLayout, pipeline_root
+from fullpass.pipeline.running.execution import locks
+from fullpass.pipeline.running.execution.events import new_run_id
+from fullpass.pipeline.running.execution.quiet_imports import noise_to
+from fullpass.pipeline.running.notify.send import notify
+from fullpass.pipeline.running.record_provenance import run_facts, write_run_facts
+from fullpass.pipeline.scheduling.stop_signals import stop_signals
+from fullpass.preprocessing.user_modules import use_modules_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fullpass.pipeline.running.execution.events import RunResult
+    from fullpass.pipeline.running.run_outcome import FinishedRun
+    from fullpass.pipeline.running.run_summary import Summary
+
+
+def run(
+    loaded: Loaded,
+    *,
+    root: Path | None = None,
+    from_node: str | None = None,
+    to_node: str | None = None,
+    fresh: bool = False,
+    span: str | None = None,
+    gate: Literal["stop", "warn"] = "stop",
+    parallel: int | None = None,
+    wait: bool = False,
+    summary: Path | None = None,
+    console: "Console | None" = None,
+) -> ExitCode:
+    """Runs the pipeline, and prints its progress and its summary.
+
+    Once its nodes have ended, the run is recorded and its receivers are notified, whatever cannot be read, printed or
+    written of it.
+
+    Args:
+        loaded: a checked config.
+        root: where this pipeline keeps artifacts, metadata and logs; by default `root:` of the YAML plus its name.
+        from_node, to_node: run a part only.
+        fresh: repeat every node, though nothing has changed.
+        span: the newest span to train on, as a date or number, or A:B; by default the newest there is.
+        gate: `warn` trains on data that the gate would stop at, and reports the findings.
+        parallel: nodes at a time; by default the number of cores.
+        wait: wait for another run on the same root, instead of refusing.
+        summary: file that receives the summary as JSON, as it lies beside the logs.
+        console: where to print, one of `printing.console`.
+
+    Returns:
+        The exit code, see `ExitCode`.
+
+    Raises:
+        SpanNotFoundError: The span asked for is not there.
+        UserError: The pipeline cannot be built or another run holds the root.
+    """
+    console = console or printing.console()
+    if gate == "warn":
+        softened = loaded.config.model_copy(update={"gates": loaded.config.gates.without_stops()})
+        loaded = replace(loaded, config=softened)
+    root = pipeline_root(loaded, root)
+    use_modules_of(loaded.folder)
+
+    say = partial(_say, console)
+    with ExitStack() as until_notified:
+        # Held from here on: what a run does depends on what earlier ones have left.
+        with locks.run_lock(root, wait=wait, tell=say):
+            check_root(root, reuses=from_node is not None)
+            ended = _execute(
+                loaded,
+                root,
+                span=span,
+                console=console,
+                from_node=from_node,
+                to_node=to_node,
+                fresh=fresh,
+                parallel=parallel,
+            )
+            # A run that has ended is recorded and notifies: from here on a signal ends only the wait between two tries.
+            stop = until_notified.enter_context(stop_signals())
+            from fullpass.pipeline.running.run_outcome import payload_of, record
+
+            finished = _tell(loaded, root, ended, console, partial=bool(from_node or to_node))
+            outcome = record(loaded, root, finished)
+            with outlived("The metadata could not be sealed by a checksum"):
+                seal_metadata(root)
+            if summary is not None:
+                with outlived(f"{summary} could not be written"):
+                    shutil.copyfile(RootLayout(root).run_summary(finished.result.run_id), summary)
+        # Receivers may take their time; the root is free for the next run.
+        payload = payload_of(loaded, root, outcome, finished)
+        if payload is not None:
+            notify(loaded.config.notify, payload, folder=loaded.folder, say=say, wait=stop.wait)
+    return finished.exit_code
+
+
+@dataclass(frozen=True)
+class _EndedRun:
+    """A run whose nodes have ended. window: the data that it took. logs: the folder of its logs."""
+
+    window: Window
+    result: "RunResult"
+    logs: Path
+
+    @property
+    def start_log(self) -> Path:
+        """The log of all that is no node's."""
+        return _start_log(self.logs)
+
+
+def _say(console: "Console", line: str) -> None:
+    with outlived("A line could not be printed"):
+        console.print(line, soft_wrap=True, highlight=False)
+
+
+def _start_log(logs: Path) -> Path:
+    return logs / "start.log"
+
+
+def _execute(
+    loaded: Loaded, root: Path, *, span: str | None, fresh: bool, console: "Console", **options: Any
+) -> _EndedRun:
+    layout = RootLayout(root)
+    window = find_window(loaded.config.data, loaded.resolve, span, index=layout.span_index)
+    run_id = new_run_id()
+    logs = layout.run_logs(run_id)
+    _say(console, f"Starting ... (logs: {logs})")
+    for line in window.lines():
+        _say(console, f"Window: {line}")
+    with noise_to(_start_log(logs)):
+        from fullpass.pipeline.build import build
+        from fullpass.pipeline.running.execution import runner
+        from fullpass.pipeline.running.execution.artifact_checksums import discard_damaged
+        from fullpass.pipeline.running.execution.display import display
+        from fullpass.pipeline.running.execution.metadata_store import record_run
+
+        damaged = discard_damaged(root)
+        pipeline = build(loaded, root=root, cache=not fresh, window=window)
+        facts = run_facts(loaded, run_id)
+        record_run(layout.metadata, loaded.config.name, run_id, facts)
+        write_run_facts(facts, logs)
+    for line in damaged:
+        _say(console, line)
+    with display(console) as listener:
+        result = runner.run(pipeline, log_dir=logs, run_id=run_id, fresh=fresh, listener=listener, **options)
+    return _EndedRun(window, result, logs)
+
+
+def _tell(loaded: Loaded, root: Path, ended: _EndedRun, console: "Console", *, partial: bool) -> "FinishedRun":
+    """Reads, prints and writes the summary of a run; what fails of it is said, and logged with its traceback."""
+    from fullpass.pipeline.running.execution.metadata_store import outputs
+    from fullpass.pipeline.running.run_outcome import FinishedRun
+    from fullpass.pipeline.running.run_summary import bare_summary, summarize, unread_summary, write_summary
+    from fullpass.pipeline.running.show_summary import print_summary
+
+    result = ended.result
+
+    def log(error: Exception) -> None:
+        with ended.start_log.open("a", encoding="utf-8", errors="backslashreplace") as file:
+            traceback.print_exception(error, file=file)
+
+    summary = unread_summary(result)
+    with outlived("The run has ended, but not all that it made can be read", log), noise_to(ended.start_log):
+        summary = bare_summary(result, lambda node: outputs(result, node))
+        summary = summarize(result, lambda node: outputs(result, node), loaded.config)
+    with outlived("The summary could not be printed", log):
+        print_summary(summary, result, console)
+    with outlived("The summary could not be written", log):
+        write_summary(summary, result, RootLayout(root).run_summary(result.run_id))
+    return FinishedRun(ended.window, result, summary, _exit_code(result, summary), partial)
+
+
+def _exit_code(result: "RunResult", summary: "Summary") -> ExitCode:
+    from fullpass.pipeline.running.run_summary import stopped_by_gate
+
+    if stopped_by_gate(result):
+        return ExitCode.GATE_STOP
+    if not result.ok or summary.unread:
+        return ExitCode.FAILED
+    return ExitCode.DONE if summary.verdict is None or summary.verdict.blessed else ExitCode.NOT_BLESSED

@@ -1,0 +1,127 @@
+"""Records the outcome of a run in the history and builds the notification."""
+
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import get_args
+
+from fullpass.components.ingest.spans.spans import Window
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.exit_codes import ExitCode, outcome_of
+from fullpass.pipeline.plain_text import plain
+from fullpass.pipeline.printing import outlived
+from fullpass.pipeline.root_layout import RootLayout
+from fullpass.pipeline.running.execution.events import RunResult, Status
+from fullpass.pipeline.running.history import History, RunRecord, config_digest, data_digest
+from fullpass.pipeline.running.notify.config import Event
+from fullpass.pipeline.running.notify.payload import Payload, event_text
+from fullpass.pipeline.running.run_summary import Summary
+from fullpass.pipeline.scheduling.run_process import OCCASION_VARIABLE
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A run that has ended.
+
+    Attributes:
+        window: the data that it took.
+        result, summary: the outcomes of its nodes, and the facts of its artifacts.
+        exit_code: of `fullpass run`.
+        partial: whether `--from` or `--to` chose a part.
+    """
+
+    window: Window
+    result: RunResult
+    summary: Summary
+    exit_code: ExitCode
+    partial: bool
+
+
+def record(loaded: Loaded, root: Path, finished: FinishedRun) -> RunRecord:
+    """Records a run in the history; returns the record, also where the history cannot be written.
+
+    Args:
+        loaded: what was run.
+        root: of the pipeline.
+        finished: the run.
+    """
+    result, summary = finished.result, finished.summary
+    outcome = "interrupted" if result.interrupted else outcome_of(finished.exit_code)
+    window, ended = finished.window, datetime.now(UTC)
+    run = RunRecord(
+        run_id=result.run_id,
+        occasion=os.environ.get(OCCASION_VARIABLE, ""),
+        started=(ended - timedelta(seconds=result.seconds)).isoformat(timespec="seconds"),
+        ended=ended.isoformat(timespec="seconds"),
+        outcome=outcome,
+        exit_code=finished.exit_code,
+        message=plain(_message(result, summary, outcome)),
+        unit=window.unit,
+        first=window.spans[0].number if window.unit else None,
+        last=window.spans[-1].number if window.unit else None,
+        data=data_digest(window),
+        config=config_digest(loaded.config),
+        trained=result.ok and summary.verdict is not None and not _from_elsewhere(result),
+        pushed_to=summary.pushed_to,
+    )
+    with outlived(f"{RootLayout(root).history}: the run could not be recorded"):
+        History(root).record(run)
+    return run
+
+
+def payload_of(loaded: Loaded, root: Path, run: RunRecord, finished: FinishedRun) -> Payload | None:
+    """Returns the payload of a run's notification, or None.
+
+    An interrupted run sends none, and neither does a part (`--to`) that ended well before the Evaluator.
+
+    Args:
+        loaded: what was run.
+        root: of the pipeline.
+        run: its record.
+        finished: the run.
+    """
+    notifies = run.outcome in get_args(Event) and (run.trained or not finished.partial or run.outcome == "failure")
+    return _payload(loaded, root, run, finished) if notifies else None
+
+
+def _from_elsewhere(result: RunResult) -> bool:
+    """Whether the run reused the outputs of an earlier one (`--from`)."""
+    return any(node.status is Status.REUSED for node in result.nodes)
+
+
+def _message(result: RunResult, summary: Summary, outcome: str) -> str:
+    if not result.ok:
+        failed = next((node for node in result.nodes if node.error), None)
+        return f"{failed.id}: {failed.error}" if failed else "interrupted"
+    if summary.verdict is not None and not summary.verdict.blessed:
+        return "; ".join(summary.verdict.reasons)
+    if summary.unread:
+        return "the run has ended, but what it made cannot be read"
+    if summary.newly_pushed:
+        return f"pushed to {summary.pushed_to}"
+    return summary.pushed.not_served if summary.pushed else ""
+
+
+def _payload(loaded: Loaded, root: Path, run: RunRecord, finished: FinishedRun) -> Payload:
+    window, summary = finished.window, finished.summary
+    spans = [window.label(number) for number in (run.first, run.last) if number is not None]
+    name = loaded.config.name
+    return Payload(
+        event=run.outcome,  # type: ignore[arg-type]
+        text=event_text(name, run.outcome, spans[-1] if spans else None, run.message),
+        pipeline=name,
+        file=str(loaded.file.absolute()),
+        exit_code=run.exit_code,
+        span=spans[-1] if spans else None,
+        first_span=spans[0] if spans else None,
+        occasion=run.occasion or None,
+        run_id=run.run_id,
+        seconds=round(finished.result.seconds, 3),
+        metrics={m.metric: m.value for m in summary.verdict.metrics} if summary.verdict else {},
+        reasons=tuple(summary.verdict.reasons) if summary.verdict else (),
+        model=summary.model,
+        pushed_to=summary.pushed_to if summary.newly_pushed else None,
+        report=summary.report,
+        logs=str(RootLayout(root).run_logs(run.run_id)),
+    )

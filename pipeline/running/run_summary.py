@@ -1,0 +1,207 @@
+"""The summary of a run, read from its artifacts: rows, metrics against thresholds, the verdict with its reasons."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from fullpass.components.artifacts import Report, SpanComparison
+from fullpass.components.data_gate.gate_component import read_comparison
+from fullpass.components.data_gate.gate_verdict import Verdict as DataVerdict
+from fullpass.components.evaluation.evaluation_verdict import Verdict, read_verdict
+from fullpass.components.ingest.writing.manifest import Overlap
+from fullpass.components.transform.analysis_plan import Analysis, read_analysis
+from fullpass.pipeline.config import PipelineConfig
+from fullpass.pipeline.running.execution.events import Artifact, RunResult, Status
+from fullpass.pipeline.running.served_model import PushedVersion, pushed_version
+from fullpass.pipeline.running.training_summary import TrainingFacts, Trials, read_training, read_trials
+from fullpass.preprocessing.secrets.redact import redact_tree
+
+DATA_GATE = "DataGate"
+_READ = (Status.OK, Status.CACHED, Status.REUSED)
+
+Outputs = Callable[[str], dict[str, list[Artifact]]]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The facts of a run; None where the run ended before.
+
+    rows: per split. overlaps: rows that stand in two splits, of each pair. pushed: the version that the model is.
+    newly_pushed: False if this model was pushed before. data: what the data gate found. unread: whether not even the
+    metadata could be read, so that nothing is known of what the run made.
+    """
+
+    rows: dict[str, int] | None = None
+    rows_read: int = 0
+    rows_per_second: int = 0
+    rows_quarantined: int = 0
+    quarantine: tuple[str, ...] = ()
+    overlaps: tuple[Overlap, ...] = ()
+    analysis: Analysis | None = None
+    schema_differences: int = 0
+    verdict: Verdict | None = None
+    model: str | None = None
+    pushed: PushedVersion | None = None
+    newly_pushed: bool = False
+    parity_rows: int | None = None
+    latency_ms: float | None = None
+    report: str | None = None
+    training: TrainingFacts | None = None
+    trials: Trials | None = None
+    data: DataVerdict | None = None
+    unread: bool = False
+
+    @property
+    def pushed_to(self) -> str | None:
+        """The folder of the version that the model was pushed as, in this run or before."""
+        return self.pushed.folder if self.pushed else None
+
+
+def stopped_by_gate(result: RunResult) -> bool:
+    """Whether the data gate ended a run."""
+    return any(node.id == DATA_GATE and node.status is Status.FAILED for node in result.nodes)
+
+
+def unread_summary(result: RunResult) -> Summary:
+    """Returns the summary of a run of which nothing can be read."""
+    return Summary(unread=any(node.id == "Evaluator" and node.status in _READ for node in result.nodes))
+
+
+def bare_summary(result: RunResult, outputs: Outputs) -> Summary:
+    """Returns what the metadata alone say of a run, for one whose files cannot be read: its verdict and its model."""
+    blessing, model = (_artifact(result, outputs, *of) for of in (("Evaluator", "blessing"), ("Trainer", "model")))
+    pushed = _artifact(result, outputs, "Pusher", "pushed_model")
+    verdict = None
+    if blessing is not None:
+        blessed = bool(blessing.properties.get("blessed"))
+        why = () if blessed else ("what was measured cannot be read",)
+        verdict = Verdict(blessed, why, metrics=(), examples=0)
+    return Summary(
+        verdict=verdict,
+        model=model.uri if model else None,
+        pushed=pushed_version(str(pushed.properties["pushed_destination"]))
+        if pushed and pushed.properties.get("pushed")
+        else None,
+        newly_pushed=bool(pushed and pushed.properties.get("created") and result.node("Pusher").status is Status.OK),
+    )
+
+
+def _artifacts(result: RunResult, outputs: Outputs, node: str, output: str) -> list[Artifact]:
+    known = any(one.id == node and one.status in _READ for one in result.nodes)
+    return outputs(node).get(output, []) if known else []
+
+
+def _artifact(result: RunResult, outputs: Outputs, node: str, output: str) -> Artifact | None:
+    return next(iter(_artifacts(result, outputs, node, output)), None)
+
+
+def summarize(result: RunResult, outputs: Outputs, config: PipelineConfig) -> Summary:
+    """Reads the facts from the artifacts of a run.
+
+    Args:
+        result: how the run ended.
+        outputs: artifacts of a node, by output name.
+        config: what was run.
+    """
+    artifacts, artifact = partial(_artifacts, result, outputs), partial(_artifact, result, outputs)
+    examples = artifacts("Window", "examples") or artifacts("Ingest", "examples")
+    graph = artifact("Transform", "transform_graph")
+    evaluation, blessing = artifact("Evaluator", "evaluation"), artifact("Evaluator", "blessing")
+    parity, serving = artifact("Parity", "report"), artifact("ServingCheck", "report")
+    report, spans = artifact("Report", "report"), artifact("SpanComparison", "comparison")
+    pages = [f"{report.uri}/{Report.FILE}"] if report else []
+    pages += [f"{spans.uri}/{SpanComparison.PAGE}"] if spans and stopped_by_gate(result) else []
+    comparison = artifact("SchemaComparison", "comparison")
+    model_run, tuner = artifact("Trainer", "model_run"), artifact("Tuner", "tuner_results")
+    verdict = None
+    if evaluation and blessing:
+        blessed = bool(blessing.properties.get("blessed"))
+        verdict = read_verdict(evaluation.uri, config.evaluation, blessed=blessed)
+    analysed = graph is not None and result.node("Transform").status is Status.OK
+    analysis = graph.properties.get("analysis") if graph and analysed else None
+    return replace(
+        bare_summary(result, outputs),
+        rows={split: _total(examples, f"rows_{split}") for split in config.data.split_names} if examples else None,
+        rows_read=_total(examples, "rows_read"),
+        rows_per_second=int(examples[0].properties.get("rows_per_second", 0)) if len(examples) == 1 else 0,
+        rows_quarantined=_total(examples, "rows_quarantined"),
+        quarantine=tuple(f"{e.uri}/quarantine.parquet" for e in examples if e.properties.get("rows_quarantined")),
+        overlaps=_overlaps(examples, config.data.split_names),
+        analysis=read_analysis(str(analysis)) if analysis else None,
+        schema_differences=int(comparison.properties.get("differences", 0)) if comparison else 0,
+        verdict=verdict,
+        parity_rows=int(parity.properties["rows"]) if parity else None,
+        latency_ms=float(serving.properties["latency_ms"]) if serving else None,
+        report=next(iter(pages), None),
+        training=read_training(model_run.uri) if model_run else None,
+        trials=read_trials(tuner.uri, config) if tuner else None,
+        data=read_comparison(spans.uri) if spans else None,
+    )
+
+
+def _overlaps(examples: Sequence[Artifact], splits: Sequence[str]) -> tuple[Overlap, ...]:
+    pairs = [(first, second) for first in splits for second in splits if first != second]
+    return tuple(
+        Overlap(first, second, _total(examples, f"overlap_{second}_{first}"), _total(examples, f"rows_{second}"))
+        for first, second in pairs
+    )
+
+
+def write_summary(summary: Summary, result: RunResult, path: Path) -> None:
+    """Writes the summary as JSON, for other programs; whole or not at all."""
+    verdict = summary.verdict
+    facts = {
+        "run_id": result.run_id,
+        "ok": result.ok,
+        "seconds": round(result.seconds, 3),
+        "rows": summary.rows,
+        "rows_read": summary.rows_read,
+        "rows_per_second": summary.rows_per_second,
+        "rows_quarantined": summary.rows_quarantined,
+        "rows_in_two_splits": {f"{o.second} in {o.first}": o.rows for o in summary.overlaps},
+        "analysis": asdict(summary.analysis) if summary.analysis else None,
+        "blessed": verdict.blessed if verdict else None,
+        "reasons": list(verdict.reasons) if verdict else [],
+        "metrics": {m.metric: m.value for m in verdict.metrics} if verdict else {},
+        "baseline": {m.metric: m.baseline for m in verdict.metrics if m.baseline is not None} if verdict else {},
+        "newest_span": {m.metric: {"value": m.value, "baseline": m.baseline} for m in verdict.newest}
+        if verdict
+        else {},
+        "data_gate": _gate_facts(summary.data) if summary.data else None,
+        "training": asdict(summary.training) if summary.training else None,
+        "trials": summary.trials.records() if summary.trials else None,
+        "model": summary.model,
+        "pushed_to": summary.pushed_to,
+        "served": summary.pushed.served if summary.pushed else None,
+        "report": summary.report,
+        "nodes": {
+            n.id: {
+                "status": n.status.value,
+                "seconds": round(n.seconds, 3),
+                "cpu_seconds": round(n.cpu_seconds, 3),
+                "peak_mib": round(n.peak_mib),
+            }
+            for n in result.nodes
+        },
+    }
+    pending = path.with_suffix(".pending")
+    pending.write_text(json.dumps(redact_tree(facts), indent=1) + "\n")
+    pending.replace(path)
+
+
+def _gate_facts(data: DataVerdict) -> dict[str, object]:
+    return {
+        "span": data.span,
+        "compared_with": [against for against in (data.previous, data.window) if against],
+        "stopped": data.stopped,
+        "retrain": data.retrain,
+        "findings": [
+            {"check": f.check, "subject": f.subject, "policy": f.policy, "text": f.text} for f in data.findings
+        ],
+    }
+
+
+def _total(artifacts: Sequence[Artifact], name: str) -> int:
+    return sum(int(artifact.properties.get(name, 0)) for artifact in artifacts)

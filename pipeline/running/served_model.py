@@ -1,0 +1,58 @@
+"""What became of a run's model in the folder of pushed models: whether it is served, and what is served instead."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from fullpass.components.push.push import rolled_back, served_version, versions
+
+
+@dataclass(frozen=True)
+class PushedVersion:
+    """The version that a run's model was pushed as, in this run or in an earlier one.
+
+    Attributes:
+        folder: The folder that it was pushed to.
+        state: `served`; `kept`, behind a newer version; `put aside` by a rollback; or `gone`, removed since.
+        served: The folder of the version that is served now; None if none is.
+    """
+
+    folder: str
+    state: Literal["served", "kept", "put aside", "gone"]
+    served: str | None
+
+    @property
+    def version(self) -> str:
+        """The name of its folder."""
+        return Path(self.folder).name
+
+    @property
+    def not_served(self) -> str:
+        """Why it is not served, what is, and how to change that; empty if it is served."""
+        target = Path(self.folder).parent
+        if self.state == "served":
+            return ""
+        why = {
+            "kept": "a newer one was pushed after it",
+            "put aside": "a rollback put it aside",
+            "gone": f"it is no longer in {target}",
+        }[self.state]
+        instead = f"version {Path(self.served).name} is served" if self.served else "no version is served"
+        how = (
+            "To push it again: fullpass run FILE --from Pusher --fresh"
+            if self.state == "gone"
+            else f"To serve it: fullpass rollback {target} --to {self.version}"
+        )
+        return f"version {self.version} is not served, as {why}; {instead}. {how}"
+
+
+def pushed_version(folder: str) -> PushedVersion:
+    """Returns the version in a folder that a run's model was pushed to, and what is served beside it."""
+    target, version = Path(folder).parent, int(Path(folder).name)
+    now = served_version(target)
+    served = str(target / str(now)) if now is not None else None
+    if version == now:
+        return PushedVersion(folder, "served", served)
+    if version in versions(target):
+        return PushedVersion(folder, "kept", served)
+    return PushedVersion(folder, "put aside" if version in rolled_back(target) else "gone", served)

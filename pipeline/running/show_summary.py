@@ -1,0 +1,144 @@
+"""Prints the summary of a run: rows, metrics against thresholds, the verdict with its reasons, time per node."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from fullpass.components.data_gate.gate_verdict import Verdict as DataVerdict
+from fullpass.components.evaluation.evaluation_verdict import Measured, Verdict
+from fullpass.components.transform.analysis_plan import Analysis
+from fullpass.pipeline.running.execution.events import RunResult
+from fullpass.pipeline.running.run_summary import Summary, stopped_by_gate
+from fullpass.pipeline.running.training_summary import trials_table
+
+_SHOWN = 6
+
+
+def print_summary(summary: Summary, result: RunResult, console: Console) -> None:
+    """Prints the summary."""
+    console.print(_tables(summary, result))
+    # As lines of any length, so that paths and commands in them can be copied.
+    console.print(_verdict_line(summary, result), soft_wrap=True)
+
+
+def _tables(summary: Summary, result: RunResult) -> RenderableType:
+    parts: list[RenderableType] = [_facts(summary)]
+    if summary.trials is not None:
+        parts.append(trials_table(summary.trials))
+    if summary.verdict is not None:
+        parts += [_metrics(summary.verdict), *(Text(f"  {note}") for note in summary.verdict.notes)]
+    return Group(*parts, _times(result))
+
+
+def _facts(summary: Summary) -> RenderableType:
+    table = Table.grid(padding=(0, 2))
+    if summary.rows is not None:
+        splits = ", ".join(f"{split} {rows:,}" for split, rows in summary.rows.items())
+        speed = f" ({summary.rows_per_second:,}/s)" if summary.rows_per_second else ""
+        quarantined = f"quarantined {summary.rows_quarantined:,}"
+        table.add_row("rows", f"{summary.rows_read:,} read{speed}: {splits}, {quarantined}")
+    for path in summary.quarantine:
+        table.add_row("quarantine", path)
+    for overlap in summary.overlaps:
+        if overlap.rows:
+            table.add_row("overlap", overlap.words)
+    for line in _gate(summary.data) if summary.data else ():
+        table.add_row("data gate", Text(line))
+    for line in _analysis(summary.analysis) if summary.analysis else ():
+        table.add_row("analysis", line)
+    if summary.schema_differences:
+        table.add_row("schema", f"{summary.schema_differences} differences from the data (SchemaComparison)")
+    if summary.training is not None:
+        table.add_row("training", summary.training.words)
+        if summary.training.beginning:
+            table.add_row("began", summary.training.beginning)
+    if summary.parity_rows is not None:
+        table.add_row("parity", f"{summary.parity_rows:,} rows equal in training and serving, 0 mismatches")
+    if summary.latency_ms is not None:
+        table.add_row(
+            "serving", f"answered in a fresh process with TensorFlow alone, {summary.latency_ms:.2f} ms a row"
+        )
+    if summary.report is not None:
+        table.add_row("report", summary.report)
+    return table
+
+
+def _analysis(analysis: Analysis) -> list[str]:
+    """Returns which spans were analysed and why, and which were not."""
+    counted = {True: "1 span", False: f"{len(analysis.hit)} spans"}[len(analysis.hit) == 1]
+    lines = [f"{counted} taken from the cache"] if analysis.hit else []
+    by_reason: dict[str, list[str]] = {}
+    for label, why in analysis.missed.items():
+        by_reason.setdefault(why, []).append(label)
+    for why, labels in by_reason.items():
+        shown = labels if len(labels) <= _SHOWN else [*labels[:2], "...", labels[-1]]
+        lines.append(f"{len(labels)} analysed, {why}: {', '.join(shown)}")
+    return lines
+
+
+def _gate(data: DataVerdict) -> list[str]:
+    """Returns what moved, the most serious first, or that nothing did."""
+    against = " and ".join(filter(None, (data.previous, data.window)))
+    lines = [f"{finding.policy}: {finding.text}" for finding in data.findings[:_SHOWN]]
+    if len(data.findings) > _SHOWN:
+        lines.append(f"and {len(data.findings) - _SHOWN} more, in the report")
+    if not data.findings and against:
+        lines.append(f"{data.span} is as {against}")
+    return [*lines, *data.notes]
+
+
+def _metrics(verdict: Verdict) -> Table:
+    newest = f", {verdict.newest_examples:,} of the newest span" if verdict.newest else ""
+    table = Table(title=f"Evaluation, {verdict.examples:,} examples{newest}", box=box.SIMPLE, title_justify="left")
+    for heading in ("metric", "value", "last blessed", "required", ""):
+        table.add_column(heading, justify="right" if heading in ("value", "last blessed") else "left")
+    of_newest = [replace(m, metric=f"{m.metric}, newest span") for m in verdict.newest]
+    for m in (*verdict.metrics, *of_newest, *_on_slices(verdict)):
+        baseline = "" if m.baseline is None else f"{m.baseline:.4f}"
+        mark = "" if not m.required else "held" if m.held else "not held"
+        table.add_row(m.metric, f"{m.value:.4f}", baseline, m.required, Text(mark, style="green" if m.held else "red"))
+    return table
+
+
+def _on_slices(verdict: Verdict) -> Iterator[Measured]:
+    """Yields the slices on which a metric does not hold, or else the worst, named for the table."""
+    for metric, newest, judged in verdict.judged_on_slices():
+        missed = [(f"{metric}, {one.name}", m) for one, m in judged if not m.held]
+        counted = "1 slice" if len(judged) == 1 else f"worst of {len(judged)} slices"
+        for name, m in missed[:_SHOWN] or [(f"{metric}, {counted}", judged[0][1])]:
+            yield replace(m, metric=f"{name}, newest span" if newest else name)
+
+
+def _times(result: RunResult) -> Table:
+    table = Table(title="Time per node", box=box.SIMPLE, title_justify="left")
+    table.add_column("node")
+    table.add_column("outcome")
+    table.add_column("seconds", justify="right")
+    for node in result.nodes:
+        table.add_row(node.id, node.status.value, f"{node.seconds:.1f}" if node.seconds else "")
+    table.add_row("all, side by side", "", f"{result.seconds:.1f}", style="bold")
+    return table
+
+
+def _verdict_line(summary: Summary, result: RunResult) -> RenderableType:
+    if stopped_by_gate(result):
+        return Text("Stopped by the data gate. Nothing was trained; what is served stays.", style="red")
+    if not result.ok:
+        return Text("The run did not finish; the next one goes on from here.", style="red")
+    verdict = summary.verdict
+    if verdict is not None and not verdict.blessed:
+        lines = ["Not blessed, not pushed:", *(f"  {reason}" for reason in verdict.reasons)]
+        return Text("\n".join([*lines, f"The model is kept in {summary.model}"]), style="yellow")
+    if summary.unread:
+        return Text("The run has ended, but what it made cannot be read; see start.log in its logs.", style="red")
+    if summary.pushed is not None:
+        how = "Blessed and pushed to" if summary.newly_pushed else "Nothing new; blessed before, and served from"
+        if summary.pushed.not_served:
+            how = "Blessed, and pushed now to" if summary.newly_pushed else "Nothing new; blessed before, and pushed to"
+            return Text(f"{how} {summary.pushed_to}, but {summary.pushed.not_served}", style="yellow")
+        return Text(f"{how} {summary.pushed_to}", style="green")
+    return Text("Done.")

@@ -1,0 +1,112 @@
+"""The training part of the summary: epochs, devices, the wait for input, and the trials of a search."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from fullpass.pipeline.config import PipelineConfig
+from fullpass.trainer.export.run_provenance import TRAINING_FILE
+from fullpass.trainer.tuning.config import TuningConfig
+from fullpass.trainer.tuning.search_space import LARGER_IS_BETTER, OBJECTIVES, decode
+
+_MOST_TRIALS = 10
+_MOST_ANEW = 3
+
+
+@dataclass(frozen=True)
+class TrainingFacts:
+    """What training.json says; input_wait: share of the updates' time spent waiting for input.
+
+    warm_start: where the weights began, and how many of them were taken over whole, in part, or not.
+    ended_by: epochs, early_stopping or max_minutes.
+    """
+
+    epochs: int
+    best_epoch: int
+    devices: str
+    examples_per_second: int
+    input_wait: float
+    resumed_at_update: int
+    warm_start: dict[str, Any] | None = None
+    ended_by: str = "epochs"
+
+    @property
+    def words(self) -> str:
+        """The facts as one line."""
+        resumed = f"; went on after update {self.resumed_at_update:,} of a run before" if self.resumed_at_update else ""
+        ended = ", ended by max_minutes" if self.ended_by == "max_minutes" else ""
+        return (
+            f"{self.epochs} epochs{ended}, the best {self.best_epoch}, on {self.devices}, {self.examples_per_second:,} "
+            f"examples a second, {self.input_wait:.0%} of the time waiting for input{resumed}"
+        )
+
+    @property
+    def beginning(self) -> str:
+        """Where the weights began, as one line; "" where from scratch was what was asked for."""
+        said = self.warm_start
+        if said is None or said["asked"] == "none":
+            return ""
+        if said["from"] is None:
+            return "from scratch: no blessed model says what its weights stand for"
+        anew = [weight for weight in said["weights"] if weight["outcome"] == "anew"]
+        shown = "; ".join(f"{weight['weight']} ({weight['why']})" for weight in anew[:_MOST_ANEW])
+        more = f" and {len(anew) - _MOST_ANEW} more, see training.json" if len(anew) > _MOST_ANEW else ""
+        counts = f"{said['taken']} weights taken over, {said['partly']} in part, {said['anew']} anew"
+        return f"{counts}{f': {shown}{more}' if anew else ''}; from {said['from']}"
+
+
+@dataclass(frozen=True)
+class Trials:
+    """The trials of a search that ended well, best first: (score, path -> value)."""
+
+    objective: str
+    rows: tuple[tuple[float, dict[str, Any]], ...]
+
+    def records(self) -> list[dict[str, Any]]:
+        """Returns the trials as JSON data."""
+        return [{self.objective: score, "hyperparameters": values} for score, values in self.rows]
+
+
+def read_training(folder: str) -> TrainingFacts | None:
+    """Returns the facts of a Trainer's `model_run`; None where another Trainer wrote it."""
+    file = Path(folder) / TRAINING_FILE
+    if not file.exists():
+        return None
+    record = json.loads(file.read_text())
+    return TrainingFacts(**{name: record[name] for name in TrainingFacts.__dataclass_fields__ if name in record})
+
+
+def read_trials(folder: str, config: PipelineConfig) -> Trials | None:
+    """Returns the trials of a Tuner's `tuner_results`."""
+    file = Path(folder) / "tuner_results.json"
+    if config.tuning is None or not file.exists():
+        return None
+    objective = config.tuning.objective or OBJECTIVES[config.label.task][0]
+    rows = [(float(row["score"]), _values(row, config.tuning)) for row in json.loads(file.read_text())]
+    rows.sort(key=lambda row: row[0], reverse=objective in LARGER_IS_BETTER)
+    return Trials(objective, tuple(rows))
+
+
+def trials_table(trials: Trials) -> Table:
+    """Returns the best trials as they are printed."""
+    shown = trials.rows[:_MOST_TRIALS]
+    title = f"Trials, the best {len(shown)} of {len(trials.rows)}; the first was trained"
+    table = Table(title=title, box=box.SIMPLE, title_justify="left")
+    paths = list(shown[0][1]) if shown else []
+    for heading in (f"eval {trials.objective}", *paths):
+        table.add_column(heading, justify="right")
+    for score, values in shown:
+        table.add_row(f"{score:.4f}", *(_text(values[path]) for path in paths))
+    return table
+
+
+def _values(row: dict[str, Any], tuning: TuningConfig) -> dict[str, Any]:
+    return {path: decode(spec, row[path]) for path, spec in tuning.search.items()}
+
+
+def _text(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

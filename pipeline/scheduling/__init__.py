@@ -1,0 +1,1 @@
+"""Runs by the clock, by new data, and by hand."""

@@ -1,0 +1,126 @@
+"""`fullpass backfill`: trains a model for each span of a range, one after the other, and skips finished steps."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from fullpass.components.ingest.spans.spans import Window, find_window
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.exit_codes import WITH_VERDICT, ExitCode
+from fullpass.pipeline.printing import say
+from fullpass.pipeline.root_layout import RootLayout, pipeline_root
+from fullpass.pipeline.running.history import History, RunRecord, config_digest, data_digest
+from fullpass.pipeline.scheduling import run_process
+from fullpass.pipeline.scheduling.stop_signals import stop_signals
+from fullpass.preprocessing.errors import UserError
+
+_LOOK_SECONDS = 0.2
+_STOPPING_SECONDS = 60.0
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A run of a backfill. label: its newest span. options: of `fullpass run`. done: the run that did it before."""
+
+    label: str
+    options: tuple[str, ...]
+    done: RunRecord | None = None
+
+
+def backfill(loaded: Loaded, spans: str, *, last_only: bool = False, root: Path | None = None, say: Say = say) -> int:
+    """Runs the pipeline for each span of a range that the source has, the oldest first, or for the last of them.
+
+    A step is done when a run has trained on the same window of the same files by the same config; so a backfill that
+    was stopped goes on when it is started again. A step behind a span that was trained on already is not pushed: the
+    model served stays that of the newest data.
+
+    Args:
+        loaded: a checked config.
+        spans: A:B, both included, as `--span` of a run.
+        last_only: ingest all of the range, and train on the window of its last span alone.
+        root: of the pipeline, instead of that of the YAML.
+        say: prints a line.
+
+    Returns:
+        The exit code of the last step; 1 where one failed or was stopped.
+
+    Raises:
+        SpanNotFoundError: The first or the last span is not there.
+        UserError: The source has no spans, or `spans` is no range.
+    """
+    if ":" not in spans:
+        raise UserError(f"{spans}: a backfill takes the first span and the last, as 2013-01-01:2013-02-28.")
+    layout = RootLayout(pipeline_root(loaded, root))
+    window = find_window(loaded.config.data, loaded.resolve, spans, index=layout.span_index)
+    steps = _steps(loaded, window, layout, last_only=last_only)
+    open_ones = [step for step in steps if step.done is None]
+    counted = "1 step" if len(steps) == 1 else f"{len(steps)} steps"
+    say(f"backfill of {loaded.config.name}: {window.lines()[0]}")
+    say(f"{counted}, {len(steps) - len(open_ones)} done already")
+    if last_only and open_ones:
+        ingested = _run(loaded, Step(spans, ("--span", spans, "--to", "Ingest")), root, layout, f"{spans}: ingest", say)
+        if ingested:
+            return ingested
+    last = steps[-1].done
+    code, begun = last.exit_code if last else ExitCode.DONE, time.monotonic()
+    for count, step in enumerate(open_ones):
+        number = steps.index(step) + 1
+        code = _run(loaded, step, root, layout, f"[{number}/{len(steps)}] {step.label}", say)
+        if code not in WITH_VERDICT:
+            return code
+        left = len(open_ones) - count - 1
+        if left:
+            say(f"about {_minutes((time.monotonic() - begun) / (count + 1) * left)} to go")
+    return code
+
+
+def _steps(loaded: Loaded, window: Window, layout: RootLayout, *, last_only: bool) -> list[Step]:
+    history, config = History(layout.root), config_digest(loaded.config)
+    newest = history.newest_trained(window.unit)
+    steps = []
+    for span in window.spans[-1:] if last_only else window.spans:
+        label = window.label(span.number)
+        own = find_window(loaded.config.data, loaded.resolve, label, index=layout.span_index)
+        done = history.trained_on(last=span.number, data=data_digest(own), config=config)
+        behind = newest is not None and newest.last is not None and newest.last > span.number
+        steps.append(Step(label, ("--span", label, *(("--to", "Evaluator") if behind else ())), done))
+    return steps
+
+
+def _run(loaded: Loaded, step: Step, root: Path | None, layout: RootLayout, name: str, say: Say) -> int:
+    """Runs a step to its end and returns its exit code; SIGINT and SIGTERM interrupt it."""
+    begun = datetime.now(UTC)
+    log = layout.schedule / f"{begun:%Y%m%d-%H%M%S-%f}.log"
+    occasion = f"backfill {step.label} {begun.isoformat()}"
+    command = run_process.run_command(loaded.file.absolute(), root.absolute() if root else None, *step.options)
+    with stop_signals() as stop:
+        try:
+            running = run_process.start(
+                command, folder=layout.schedule, log=log, environment={run_process.OCCASION_VARIABLE: occasion}
+            )
+        except BlockingIOError:
+            raise UserError(
+                "a run of the scheduler or of another backfill is going on. Wait for it to end, or stop it; what is "
+                "done by then is not done again."
+            ) from None
+        say(f"{name}: started, prints to {log}")
+        while (code := running.wait(_LOOK_SECONDS)) is None:
+            if stop.is_set():
+                running.interrupt()
+                if running.wait(_STOPPING_SECONDS) is None:
+                    running.kill()
+                say(f"{name}: interrupted. The same command goes on from here.")
+                return ExitCode.FAILED
+    run = History(layout.root).run_for(occasion)
+    outcome = run.outcome.replace("_", " ") if run else f"ended with exit code {code}, see {log}"
+    pushed = ", not pushed" if run and run.trained and not run.pushed_to and not code else ""
+    message = f". {run.message}" if run and run.message else ""
+    say(f"{name}: {outcome}{pushed}, {_minutes((datetime.now(UTC) - begun).total_seconds())}{message}")
+    return code if code >= 0 else ExitCode.FAILED
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

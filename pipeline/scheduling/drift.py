@@ -1,0 +1,120 @@
+"""Decides before a run whether the newest span has drifted: from its raw files and the summaries of earlier spans.
+
+`fullpass run` decides the same from its records. The scheduler needs the answer before it starts a run.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fullpass.components.ingest.spans.ingest_request import Request
+from fullpass.components.ingest.spans.spans import find_window
+from fullpass.pipeline.authoring.loading.load import Loaded, load
+from fullpass.pipeline.root_layout import RootLayout, pipeline_root
+from fullpass.preprocessing.bounded_command import run_bounded
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.raw_columns import raw_columns
+
+if TYPE_CHECKING:
+    from fullpass.components.data_gate.gate_verdict import Verdict
+
+_MOST_SECONDS = 3600
+_ERROR = "error"
+
+
+def drift(loaded: Loaded, *, root: Path | None = None, span: str | None = None) -> "Verdict":
+    """Returns what the gate would say of a span, without Beam, ingestion or a run.
+
+    Spans that no run and no earlier call has summarised are read here, row by row, so the first call for a new span
+    costs a pass over its files; what it finds is kept for the run. Derived labels are computed by TensorFlow, which
+    must not start in a process that forks nodes later: use `drift_in_a_process` there.
+
+    Args:
+        loaded: a checked config.
+        root: where the pipeline keeps its artifacts; by default `root:` of the YAML plus its name.
+        span: as `fullpass run --span`; by default the newest.
+
+    Raises:
+        SpanNotFoundError: The span asked for is not there.
+        UserError: A file cannot be read.
+    """
+    from fullpass.components.data_gate.judge import judge
+    from fullpass.components.data_gate.read_series import summarize_raw
+    from fullpass.components.data_gate.series import series_of
+    from fullpass.components.data_gate.span_summary import SummaryStore
+
+    config = loaded.config
+    layout = RootLayout(root or pipeline_root(loaded))
+    preprocessing = config.preprocessing_config
+    window = find_window(config.data, loaded.resolve, span, index=layout.span_index)
+    series = series_of(preprocessing, window.unit)
+    store = SummaryStore(str(layout.span_statistics), series, preprocessing)
+    columns = tuple(raw_columns(preprocessing).values())
+    request = Request(config.ingest_config, config.data.split_names, columns, gzip=_gzip(loaded, layout.root))
+    request = request.with_window(window, ())
+    summaries = []
+    for one in request.spans:
+        known = store.read(one.number, one.fingerprint)
+        if known is None:
+            known = summarize_raw(request, one, preprocessing, series)
+            store.write(known)
+        summaries.append(known)
+    *others, newest = summaries
+    if window.unit is None:
+        earlier = store.other_version(newest.number, newest.fingerprint)
+    else:
+        earlier = store.before(newest.number, most=config.gates.history)
+    return judge(newest, others, earlier, series, config.gates, unit=window.unit)
+
+
+def drift_in_a_process(file: Path, *, root: Path | None = None, span: str | None = None) -> "Verdict":
+    """Returns the same as `drift` of a pipeline file, computed in a process of its own.
+
+    Raises:
+        UserError: What `drift` raises, or the process was killed or took longer than an hour.
+    """
+    from fullpass.components.data_gate.gate_verdict import read_verdict
+
+    arguments = json.dumps({"file": str(file), "root": root and str(root), "span": span})
+    try:
+        command = [sys.executable, "-P", "-m", "fullpass.pipeline.scheduling.drift", arguments]
+        done = run_bounded(command, seconds=_MOST_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise UserError(f"{file}: reading the new span took longer than {_MOST_SECONDS // 60} minutes.") from error
+    told = (
+        json.loads(done.stdout.splitlines()[-1])
+        if done.stdout
+        else {_ERROR: done.stderr.decode(errors="replace")[-2000:]}
+    )
+    if _ERROR in told:
+        raise UserError(f"{file}: drift could not be measured: {told[_ERROR]}")
+    return read_verdict(told)
+
+
+def _gzip(loaded: Loaded, root: Path) -> bool:
+    """Whether a run would compress its records, which is part of what a span is known by."""
+    compression = loaded.config.data.records.compression
+    return compression == "gzip" or (compression == "auto" and "://" in str(root))
+
+
+def main() -> None:
+    """Prints the verdict for `drift_in_a_process`."""
+    from fullpass.pipeline.process_environment import set_environment
+    from fullpass.preprocessing.user_modules import use_modules_of
+
+    set_environment()
+    told = json.loads(sys.argv[1])
+    loaded = load(Path(told["file"]))
+    use_modules_of(loaded.folder)
+    try:
+        found = drift(loaded, root=Path(told["root"]) if told["root"] else None, span=told["span"])
+        answer = found.to_json()
+    except UserError as error:
+        answer = {_ERROR: str(error)}
+    sys.stdout.write(json.dumps(answer) + "\n")
+
+
+if __name__ == "__main__":
+    main()

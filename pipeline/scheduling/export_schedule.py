@@ -1,0 +1,240 @@
+"""`fullpass schedule export`: the schedule for those who have a scheduler of their own.
+
+Each of them starts `fullpass schedule run FILE --once`, which waits for its span, skips or fails as the YAML says, and
+ends with an exit code of its own. What each does about missed times and time zones is its own, and is said in what is
+written.
+"""
+
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.plain_text import plain
+from fullpass.pipeline.scheduling.config import ScheduleConfig
+from fullpass.pipeline.scheduling.cron import Cron
+from fullpass.pipeline.scheduling.local_scheduler import schedule_of
+from fullpass.preprocessing.errors import UserError
+
+Form = Literal["cron", "systemd", "kubernetes"]
+_WEEKDAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
+_LONGEST_CRON_LINE = 990
+"""Vixie cron and cronie refuse commands of 1,000 bytes."""
+_LONG_ENOUGH_TO_START = 200
+"""Seconds within which Kubernetes makes up for a start that it missed; it gives up after 100 missed starts."""
+
+
+def export(loaded: Loaded, form: Form, *, image: str | None = None) -> dict[str, str]:
+    """Returns the files by name.
+
+    Args:
+        loaded: the pipeline.
+        form: whose.
+        image: of the CronJob.
+
+    Raises:
+        UserError: The YAML has no schedule or no cron line, or the form cannot say what the line says.
+    """
+    config = schedule_of(loaded)
+    _require_one_line(loaded)
+    if config.cron is None:
+        raise UserError(
+            f"{loaded.file}: schedule.cron is missing, and {form} starts runs by the clock. Give a cron line; "
+            "new_span is for `fullpass schedule run`."
+        )
+    if form == "cron":
+        return {f"{loaded.config.name}.crontab": _crontab(loaded, config)}
+    if form == "systemd":
+        return _systemd(loaded, config)
+    if image is None:
+        raise UserError(
+            "--image is missing: the image that the CronJob runs, with Fullpass, the YAML and the data in it."
+        )
+    return {f"{loaded.config.name}.cronjob.yaml": _cron_job(loaded, config, image)}
+
+
+def _require_one_line(loaded: Loaded) -> None:
+    """Refuses paths that would end a line, or change the next one, in what is written.
+
+    Raises:
+        UserError: The path of the file, or of this Python, holds control characters, or a blank or a backslash stands
+            at the end of the folder.
+    """
+    for what in (str(loaded.file.absolute()), sys.executable):
+        if plain(what) != what or "\n" in what or "\t" in what:
+            raise UserError(
+                f"{what!r}: a schedule cannot be exported for a path with line breaks or other control characters. "
+                "Rename the file or its folders."
+            )
+    if str(loaded.folder) != str(loaded.folder).rstrip(" \\"):
+        raise UserError(
+            f"{str(loaded.folder)!r}: a schedule cannot be exported for a folder whose name ends in a blank or a "
+            "backslash. Rename the folder."
+        )
+
+
+def write(files: Mapping[str, str], folder: Path) -> list[Path]:
+    """Writes files into a folder, each whole or not at all; returns their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        pending = folder / f".{name}.part"
+        pending.write_text(text, encoding="utf-8")
+        pending.replace(folder / name)
+    return [folder / name for name in files]
+
+
+def on_calendar(cron: str, timezone: str) -> list[str]:
+    """Returns a cron line as calendar events of systemd.
+
+    Where both a day of the month and of the week are named, cron takes either and systemd both: that makes two events.
+
+    Example:
+        >>> on_calendar("30 3 1 * mon", "UTC")
+        ['*-*-01 03:30:00 UTC', 'Mon *-*-* 03:30:00 UTC']
+    """
+    line = Cron.parse(cron)
+    months = _calendar(line.months, range(1, 13))
+    time = ":".join(
+        (_calendar(line.hours, range(24)), _calendar(line.minutes, range(60)), _calendar(line.seconds, range(60)))
+    )
+    days = _calendar(line.days, range(1, 32))
+    weekdays = "" if len(line.weekdays) == 7 else ",".join(_WEEKDAYS[day] for day in line.weekdays) + " "
+    dates = [("", days), (weekdays, "*")] if line.either_day else [(weekdays, days)]
+    return [f"{of_week}*-{months}-{of_month} {time} {timezone}" for of_week, of_month in dates]
+
+
+def _calendar(numbers: tuple[int, ...], every: range) -> str:
+    return "*" if numbers == tuple(every) else ",".join(f"{number:02d}" for number in numbers)
+
+
+def _command(loaded: Loaded) -> list[str]:
+    program = str(Path(sys.executable).parent / "fullpass")
+    return [program, "schedule", "run", str(loaded.file.absolute()), "--once"]
+
+
+def _five_fields(config: ScheduleConfig, form: str) -> str:
+    """Returns the cron line without seconds, Sunday as 0."""
+    fields = (config.cron or "").split()
+    if len(fields) == 6:
+        first, *fields = fields
+        if first != "0":
+            raise UserError(f"schedule.cron: {form} knows no seconds. Received: {config.cron}. Write 0 for them.")
+    if "7" in fields[4]:
+        fields[4] = ",".join(str(day) for day in Cron.parse(config.cron or "").weekdays)
+    return " ".join(fields)
+
+
+def _crontab(loaded: Loaded, config: ScheduleConfig) -> str:
+    # cron ends the command at a bare % and gives the rest to it as input.
+    command = shlex.join(_command(loaded)).replace("%", r"\%")
+    log = shlex.quote(str(loaded.folder / f"{loaded.config.name}.cron.log")).replace("%", r"\%")
+    line = f"{_five_fields(config, 'crontab')} {command} >> {log} 2>&1"
+    if len(line.encode()) > _LONGEST_CRON_LINE:
+        raise UserError(
+            f"{loaded.file}: cron takes lines of up to {_LONGEST_CRON_LINE} bytes, and this one would have "
+            f"{len(line.encode())}. Move the file to a shorter path, or use --as systemd."
+        )
+    return (
+        f"# {loaded.config.name}: append this to what `crontab -l` prints, and give it to `crontab -`.\n"
+        "# CRON_TZ is the time zone of the lines below it, for cronie (Fedora, RHEL, Arch). The cron of Debian and\n"
+        f"# Ubuntu knows none: there the machine must be in {config.timezone}, or use --as systemd.\n"
+        "# Times that pass while the machine is off are not made up for.\n"
+        f"CRON_TZ={config.timezone}\n"
+        f"{line}\n"
+    )
+
+
+def _systemd(loaded: Loaded, config: ScheduleConfig) -> dict[str, str]:
+    name = f"fullpass-{loaded.config.name}"
+    events = "\n".join(f"OnCalendar={event}" for event in on_calendar(config.cron or "", config.timezone))
+    command = " ".join(_unit_word(word) for word in _command(loaded))
+    service = (
+        "[Unit]\n"
+        f"Description=Fullpass pipeline {loaded.config.name}\n"
+        "After=network-online.target\n"
+        "Wants=network-online.target\n"
+        "\n"
+        "[Service]\n"
+        "Type=oneshot\n"
+        f"WorkingDirectory={str(loaded.folder).replace('%', '%%')}\n"
+        f"ExecStart={command}\n"
+        "# 6: there was nothing to train.\n"
+        "SuccessExitStatus=6\n"
+        "# SIGTERM goes to the command alone, which interrupts the nodes of its run.\n"
+        "KillMode=mixed\n"
+        "TimeoutStopSec=90\n"
+        "# Credentials and addresses of notify: come from here, if anywhere.\n"
+        f"EnvironmentFile=-/etc/fullpass/{loaded.config.name}.env\n"
+    )
+    timer = (
+        "[Unit]\n"
+        f"Description=Schedule of Fullpass pipeline {loaded.config.name}\n"
+        "\n"
+        "[Timer]\n"
+        f"{events}\n"
+        "# Times that passed while the machine was off are made up for by one run.\n"
+        f"Persistent={'false' if config.catch_up == 'none' else 'true'}\n"
+        "AccuracySec=1s\n"
+        "\n"
+        "[Install]\n"
+        "WantedBy=timers.target\n"
+    )
+    return {f"{name}.service": service, f"{name}.timer": timer}
+
+
+def _unit_word(word: str) -> str:
+    """Returns a word of ExecStart: % and $ mean something to systemd, and so do quotes and blanks."""
+    escaped = word.replace("\\", r"\\").replace('"', r"\"").replace("%", "%%").replace("$", "$$")
+    return f'"{escaped}"' if any(letter in word for letter in " \t'\"\\;") else escaped
+
+
+def _cron_job(loaded: Loaded, config: ScheduleConfig, image: str) -> str:
+    file = _expanded(f"/pipeline/{loaded.file.name}")
+    container: dict[str, Any] = {
+        "name": "fullpass",
+        "image": image,
+        "command": ["fullpass", "schedule", "run", file, "--once", "--skipped-ok"],
+        "envFrom": [{"secretRef": {"name": f"{loaded.config.name}-env", "optional": True}}],
+        "volumeMounts": [{"name": "pipeline", "mountPath": "/pipeline"}],
+    }
+    pod = {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 90,
+        "containers": [container],
+        "volumes": [{"name": "pipeline", "persistentVolumeClaim": {"claimName": loaded.config.name}}],
+    }
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {
+            "name": _job_name(loaded.config.name),
+            "labels": {"app.kubernetes.io/name": loaded.config.name[:63]},
+        },
+        "spec": {
+            "schedule": _five_fields(config, "a CronJob"),
+            "timeZone": config.timezone,
+            "concurrencyPolicy": "Forbid",
+            "startingDeadlineSeconds": _LONG_ENOUGH_TO_START,
+            "jobTemplate": {"spec": {"backoffLimit": 0, "template": {"spec": pod}}},
+        },
+    }
+    return (
+        f"# The claim {loaded.config.name} holds {loaded.file.name}, its data and its root, at /pipeline; the secret "
+        f"{loaded.config.name}-env the environment.\n" + yaml.safe_dump(job, sort_keys=False, width=110)
+    )
+
+
+def _expanded(word: str) -> str:
+    """Returns a word that Kubernetes takes as it is: `$(NAME)` would be the variable of that name, and `$$` is `$`."""
+    return word.replace("$", "$$")
+
+
+def _job_name(name: str) -> str:
+    """Returns a name that a CronJob may have: of 52 characters, as Kubernetes adds eleven to it."""
+    if len(name) > 52:
+        raise UserError(f"name: a CronJob takes a name of at most 52 characters. Received {len(name)}: {name}.")
+    return name.rstrip("-")

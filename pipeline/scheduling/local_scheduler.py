@@ -1,0 +1,134 @@
+"""`fullpass schedule run`: the scheduler of one pipeline on this machine."""
+
+import functools
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from fullpass.components.ingest.spans.span_pattern import label_of
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.exit_codes import OUTCOME_CODES, ExitCode
+from fullpass.pipeline.printing import say
+from fullpass.pipeline.root_layout import RootLayout, pipeline_root
+from fullpass.pipeline.running.execution.locks import run_lock
+from fullpass.pipeline.running.history import History
+from fullpass.pipeline.running.notify.payload import Payload
+from fullpass.pipeline.running.notify.send import notify
+from fullpass.pipeline.scheduling import run_process
+from fullpass.pipeline.scheduling.config import ScheduleConfig
+from fullpass.pipeline.scheduling.due import Ended, Occasion, Start, State
+from fullpass.pipeline.scheduling.scheduler import Scheduler, SchedulerDeps, next_times
+from fullpass.pipeline.scheduling.source_state import Source, span_unit
+from fullpass.pipeline.scheduling.stop_signals import stop_signals
+from fullpass.preprocessing.errors import UserError
+
+ONCE = "once"
+_TICK_SECONDS = 1.0
+
+
+def run(loaded: Loaded, *, root: Path | None = None) -> None:
+    """Runs the pipeline by its schedule until SIGTERM or SIGINT, which also interrupt the current run.
+
+    Raises:
+        UserError: The YAML has no schedule, or another scheduler is at work.
+    """
+    config = schedule_of(loaded)
+    folder = RootLayout(pipeline_root(loaded, root)).schedule
+    with run_lock(folder, what="a scheduler"), stop_signals() as stop:
+        scheduler = Scheduler(config, History(folder.parent), _deps(loaded, root, folder, stop))
+        _say(f"scheduler of {loaded.config.name} started{_next(config)}")
+        while not stop.is_set():
+            scheduler.tick()
+            stop.wait(_TICK_SECONDS)
+        scheduler.stop()
+        _say("stopped")
+
+
+def run_once(loaded: Loaded, *, root: Path | None = None, poll: float = _TICK_SECONDS) -> int:
+    """Handles one occasion, as a time of the cron line would: waits for its span, runs or skips.
+
+    Returns:
+        The exit code: that of the run, or of the outcome where no run was started.
+
+    Raises:
+        UserError: The YAML has no schedule, or another scheduler is at work.
+    """
+    config = schedule_of(loaded).model_copy(update={"cron": None, "new_span": False, "drift": False})
+    folder = RootLayout(pipeline_root(loaded, root)).schedule
+    with run_lock(folder, what="a scheduler"), stop_signals() as stop:
+        now = datetime.now(UTC)
+        occasion = Occasion(f"once {now.isoformat(timespec='seconds')}", "cron", now)
+        scheduler = Scheduler(config, History(folder.parent), _deps(loaded, root, folder, stop), name=ONCE)
+        scheduler.state = State(seen_until=now, queue=(occasion,))
+        while (scheduler.state.queue or scheduler.state.running) and not stop.is_set():
+            scheduler.tick()
+            if scheduler.state.queue or scheduler.state.running:
+                stop.wait(poll)
+        scheduler.stop()
+    if scheduler.last is None:
+        return ExitCode.FAILED
+    ended, status = scheduler.last
+    return status if status is not None and status > 0 else OUTCOME_CODES[ended.outcome]
+
+
+def schedule_of(loaded: Loaded) -> ScheduleConfig:
+    """Returns the section `schedule:`.
+
+    Raises:
+        UserError: The YAML has none.
+    """
+    if loaded.config.schedule is None:
+        raise UserError(f'{loaded.file}: schedule is missing. For every day at three: schedule: {{cron: "0 3 * * *"}}.')
+    return loaded.config.schedule
+
+
+def _deps(loaded: Loaded, root: Path | None, folder: Path, stop: threading.Event) -> SchedulerDeps:
+    unit = span_unit(loaded) or "number"
+    label = functools.partial(label_of, unit)
+
+    def launch(start: Start, log: str) -> run_process.RunProcess:
+        span = [] if start.span is None else ["--span", label(start.span)]
+        command = run_process.run_command(loaded.file.absolute(), root.absolute() if root else None, *span)
+        variables = {run_process.OCCASION_VARIABLE: start.occasion.key}
+        return run_process.start(command, folder=folder, log=Path(log), environment=variables)
+
+    def notify_unless_sent(ended: Ended, status: int | None, told: bool) -> None:
+        if not told:
+            payload = _payload(loaded, ended, label)
+            notify(loaded.config.notify, payload, folder=loaded.folder, say=_say, wait=stop.wait)
+
+    return SchedulerDeps(
+        clock=lambda: datetime.now(UTC),
+        look=Source(loaded, folder.parent).look,
+        launch=launch,
+        label=label,
+        in_flight=lambda: run_process.in_flight(folder),
+        log=lambda at: str(folder / f"{at:%Y%m%d-%H%M%S-%f}.log"),
+        notify=notify_unless_sent,
+        say=_say,
+    )
+
+
+def _payload(loaded: Loaded, ended: Ended, label: Callable[[int], str]) -> Payload:
+    outcome = "skipped" if ended.outcome in ("skipped", "missed") else "failure"
+    return Payload(
+        event="skipped" if outcome == "skipped" else "failure",
+        text=f"{loaded.config.name}: {ended.message}",
+        pipeline=loaded.config.name,
+        file=str(loaded.file.absolute()),
+        exit_code=OUTCOME_CODES[ended.outcome],
+        span=None if ended.span is None else label(ended.span),
+        occasion=ended.occasion.key,
+    )
+
+
+def _next(config: ScheduleConfig) -> str:
+    times = next_times(config, datetime.now(UTC), 1)
+    parts = [f"next time {times[0]:%Y-%m-%d %H:%M:%S %Z}"] if times else []
+    parts += [f"looks for spans every {config.poll}"] if config.new_span or config.drift else []
+    return f": {', '.join(parts)}" if parts else ": runs are started by `fullpass schedule trigger`"
+
+
+def _say(line: str) -> None:
+    say(f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S} {line}")

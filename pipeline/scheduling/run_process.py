@@ -1,0 +1,106 @@
+"""Starts `fullpass run` in a process and session of its own.
+
+The run and its nodes inherit a locked file. While the lock is held, a process of the run is alive, even if the
+scheduler that started it is not.
+"""
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from fullpass.pipeline.root_layout import IN_FLIGHT_LOCK
+
+OCCASION_VARIABLE = "FULLPASS_OCCASION"
+_LOGS_KEPT = 200
+
+
+class RunProcess:
+    """A run that was started here. log: file of all that it prints."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", log: Path) -> None:
+        self.log = log
+        self._process = process
+
+    def poll(self) -> int | None:
+        """Returns the exit status, negative for a signal; None while it goes on."""
+        return self._process.poll()
+
+    def interrupt(self) -> None:
+        """Asks it to stop: its nodes are interrupted, and what they finished is kept."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Ends it and all its nodes at once."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def wait(self, seconds: float) -> int | None:
+        """Returns the exit status, or None if it goes on for longer."""
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+
+def run_command(file: Path, root: Path | None, *options: str) -> list[str]:
+    """Returns the command line of `fullpass run` for a file, by this interpreter and these modules."""
+    where = ["--root", str(root)] if root else []
+    # -P: files in the working folder must not stand in for installed modules.
+    return [sys.executable, "-P", "-m", "fullpass", "run", str(file), "--wait", *where, *options]
+
+
+def start(command: list[str], *, folder: Path, log: Path, environment: Mapping[str, str]) -> RunProcess:
+    """Starts a run.
+
+    Args:
+        command: as of `run_command`.
+        folder: of the lock that it holds.
+        log: receives all that it prints.
+        environment: variables besides those of this process.
+
+    Raises:
+        BlockingIOError: Another one is in flight.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    lock = _locked(folder)
+    try:
+        with log.open("ab") as printed:
+            process = subprocess.Popen(  # noqa: S603
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **environment},
+                start_new_session=True,
+                pass_fds=[lock],
+            )
+    finally:
+        os.close(lock)
+    for old in sorted(log.parent.glob("*.log"))[:-_LOGS_KEPT]:
+        old.unlink(missing_ok=True)
+    return RunProcess(process, log)
+
+
+def in_flight(folder: Path) -> bool:
+    """Whether a run that was started for `folder` is still alive."""
+    try:
+        os.close(_locked(folder))
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _locked(folder: Path) -> int:
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder / IN_FLIGHT_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise
+    return descriptor

@@ -1,0 +1,97 @@
+"""The verbs of `fullpass schedule` that concern this machine."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.authoring.loading.load_checked import load_checked
+from fullpass.pipeline.exit_codes import ExitCode
+from fullpass.pipeline.printing import emit, say
+
+_File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline YAML.", show_default=False)]
+_Root = Annotated[
+    Path | None, typer.Option(help="Folder of artifacts, metadata and logs, instead of root of the YAML.")
+]
+
+
+def register(app: typer.Typer, schedule: typer.Typer) -> None:
+    """Adds `fullpass backfill`, and the verbs to `fullpass schedule`."""
+    app.command()(backfill)
+    for verb in (run, trigger, export):
+        schedule.command()(verb)
+
+
+def run(
+    file: _File,
+    root: _Root = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Do what is due now and end, for those who have a scheduler of their own.")
+    ] = False,
+    skipped_ok: Annotated[
+        bool, typer.Option("--skipped-ok", help="With --once: exit with 0 if there was nothing to train.")
+    ] = False,
+) -> None:
+    """Run the pipeline here by its schedule, one run at a time, until stopped."""
+    loaded = load_checked(file)
+    from fullpass.pipeline.scheduling import local_scheduler
+
+    if once:
+        code = local_scheduler.run_once(loaded, root=root)
+        sys.stdout.flush()
+        raise typer.Exit(ExitCode.DONE if skipped_ok and code == ExitCode.NOTHING_TO_TRAIN else code)
+    if skipped_ok:
+        raise typer.BadParameter("--skipped-ok goes with --once.")
+    local_scheduler.run(loaded, root=root)
+
+
+def trigger(
+    file: _File,
+    root: _Root = None,
+    span: Annotated[
+        str | None, typer.Option(metavar="SPAN", help="The newest span to train on.", show_default="latest")
+    ] = None,
+) -> None:
+    """Ask the running scheduler for a run now, before all that waits."""
+    loaded = load(file)
+    from fullpass.pipeline.scheduling.trigger import ask
+
+    say(ask(loaded, root=root, span=span))
+
+
+def export(
+    file: _File,
+    form: Annotated[Literal["cron", "systemd", "kubernetes"], typer.Option("--as", help="Whose.", show_default=False)],
+    image: Annotated[str | None, typer.Option(help="Of the CronJob: an image with Fullpass in it.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder to write into.", show_default="standard output")
+    ] = None,
+) -> None:
+    """Write the crontab line, the systemd unit and timer, or the Kubernetes CronJob for the schedule."""
+    from fullpass.pipeline.scheduling.export_schedule import export as files_of
+    from fullpass.pipeline.scheduling.export_schedule import write
+
+    files = files_of(load(file), form, image=image)
+    if output is not None:
+        for path in write(files, output):
+            say(path)
+        return
+    for name, text in files.items():
+        emit(f"# {name}\n{text}" if len(files) > 1 else text, nl=False)
+
+
+def backfill(
+    file: _File,
+    spans: Annotated[str, typer.Argument(metavar="A:B", help="The first span and the last, as dates or numbers.")],
+    last_only: Annotated[
+        bool, typer.Option("--last-only", help="Ingest all, and train on the window of the last span alone.")
+    ] = False,
+    root: _Root = None,
+) -> None:
+    """Train a model for each span of a range. What is done is not done again."""
+    loaded = load_checked(file)
+    from fullpass.pipeline.scheduling.backfill import backfill as fill
+
+    raise typer.Exit(fill(loaded, spans, last_only=last_only, root=root, say=say))

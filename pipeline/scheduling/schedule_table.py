@@ -1,0 +1,62 @@
+"""`fullpass schedule list`: the last, current and next runs of the schedule on this machine."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.root_layout import pipeline_root
+from fullpass.pipeline.running.history import History, OccasionRecord
+from fullpass.pipeline.scheduling import scheduler_state
+from fullpass.pipeline.scheduling.config import ScheduleConfig
+from fullpass.pipeline.scheduling.local_scheduler import schedule_of
+from fullpass.pipeline.scheduling.scheduler import STATE, next_times
+
+_NEXT = 3
+
+
+def table(loaded: Loaded, *, root: Path | None = None, runs: int = 10) -> str:
+    """Returns the last runs, the oldest first, what goes on, and the next times, as lines.
+
+    Raises:
+        UserError: The YAML has no schedule.
+    """
+    config = schedule_of(loaded)
+    history = History(pipeline_root(loaded, root))
+    rows = [("when", "started by", "span", "outcome", "")]
+    kept = None
+    if history.exists:
+        rows += [_row(entry, config) for entry in reversed(history.entries(runs))]
+        kept = history.state(STATE)
+    if kept is not None:
+        state = scheduler_state.loaded(kept)
+        if state.running is not None:
+            rows.append((_time(state.running.due, config), state.running.kind, "", "running", ""))
+        rows += [(_time(o.due, config), o.kind, "", "waiting", "") for o in state.queue]
+    rows += [(_time(time, config), "cron", "", "next", "") for time in next_times(config, datetime.now(UTC), _NEXT)]
+    if config.new_span:
+        rows.append(("", "new span", "", "next", f"looked for every {config.poll}"))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    lines = ["  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[4]]).rstrip() for row in rows]
+    return "\n".join([f"{loaded.config.name}: {_words(config)}", *lines])
+
+
+def _row(entry: OccasionRecord, config: ScheduleConfig) -> tuple[str, str, str, str, str]:
+    when = _time(datetime.fromisoformat(entry.due), config)
+    return (
+        when,
+        entry.kind,
+        entry.span,
+        entry.outcome.replace("_", " "),
+        entry.message.splitlines()[0] if entry.message else "",
+    )
+
+
+def _time(instant: datetime, config: ScheduleConfig) -> str:
+    return f"{instant.astimezone(config.zone):%Y-%m-%d %H:%M:%S}"
+
+
+def _words(config: ScheduleConfig) -> str:
+    parts = [f"{config.cron} ({config.timezone})"] if config.cron else []
+    parts += ["on every new span"] if config.new_span else []
+    parts += ["on drift"] if config.drift else []
+    return ", ".join(parts) or "by hand only"

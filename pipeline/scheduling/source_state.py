@@ -1,0 +1,169 @@
+"""Reads which spans the source has now and which were trained on: the input of `due`."""
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from fullpass.components.ingest.sources.source_config import FileSource
+from fullpass.components.ingest.sources.source_files import entries, fingerprint, place_pattern
+from fullpass.components.ingest.sources.storage import matches
+from fullpass.components.ingest.spans.span_pattern import (
+    FORMS,
+    SpanPattern,
+    Unit,
+    has_fields,
+    label_of,
+    parse_pattern,
+    parse_span,
+)
+from fullpass.components.ingest.spans.spans import Window, find_window, has_spans
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.root_layout import RootLayout
+from fullpass.pipeline.running.history import History, data_digest
+from fullpass.pipeline.scheduling.drift import drift_in_a_process
+from fullpass.pipeline.scheduling.due import SourceState, SpanDrift
+from fullpass.preprocessing.errors import UserError
+
+
+class Source:
+    """The source of a pipeline. It remembers the last look, so that it can tell which spans still change."""
+
+    def __init__(self, loaded: Loaded, root: Path) -> None:
+        self._loaded = loaded
+        self._history = History(root)
+        self._index = RootLayout(root).span_index
+        self._known: dict[int, str] = {}
+        schedule = loaded.config.schedule
+        self._drift = (
+            BackgroundMeasurement(lambda number: _moved(loaded, root, number))
+            if schedule is not None and schedule.drift and not schedule.new_span
+            else None
+        )
+
+    def look(self) -> SourceState:
+        """Returns the state of the source now."""
+        loaded = self._loaded
+        unit = span_unit(loaded)
+        run = self._history.newest_trained(unit)
+        trained, run_id = (run.last, run.run_id) if run else (None, "")
+        try:
+            window = find_window(loaded.config.data, loaded.resolve, index=self._index)
+            marked = _marked(loaded, unit, window)
+        except (UserError, OSError) as error:
+            # Nothing has arrived, or a part; and what is far away may be out of reach for a while.
+            return SourceState(
+                unit=unit or _marker_unit(loaded),
+                spans=unit is not None,
+                trained=trained,
+                run=run_id,
+                problem=str(error),
+            )
+        if unit is None:
+            fresh = run is None or data_digest(window) != run.data
+            there = frozenset() if marked is None else marked
+            ready = marked is None or _marker(loaded) is not None or bool(marked)
+            return SourceState(_marker_unit(loaded), there, spans=False, ready=ready, fresh=fresh, run=run_id)
+        there = frozenset(window.there) if marked is None else marked & frozenset(window.there)
+        steady = self._steady(window, there)
+        newest = max(steady, default=None)
+        moved: Mapping[int, SpanDrift] = {}
+        if self._drift is not None and newest is not None and (trained is None or newest > trained):
+            moved = self._drift.look(newest)
+        return SourceState(unit, there, steady, trained=trained, run=run_id, moved=moved)
+
+    def _steady(self, window: Window, there: frozenset[int]) -> frozenset[int]:
+        """Returns the complete spans: those that are marked, or unchanged since the last look."""
+        if self._loaded.config.schedule is not None and self._loaded.config.schedule.wait_for is not None:
+            return there
+        before, self._known = self._known, {span.number: fingerprint(span.files) for span in window.spans}
+        return frozenset(n for n in there if n not in self._known or before.get(n) == self._known[n])
+
+
+class BackgroundMeasurement:
+    """A slow measurement of spans, made in a thread, one span at a time."""
+
+    def __init__(self, measure: Callable[[int], SpanDrift]) -> None:
+        self._measure = measure
+        self._found: dict[int, SpanDrift] = {}
+        self._thread: threading.Thread | None = None
+
+    def look(self, number: int) -> Mapping[int, SpanDrift]:
+        """Returns the results so far, and starts the measurement of the span if it has none."""
+        busy = self._thread is not None and self._thread.is_alive()
+        if number not in self._found and not busy:
+            self._thread = threading.Thread(target=self._find, args=(number,), daemon=True)
+            self._thread.start()
+        return dict(self._found)
+
+    def _find(self, number: int) -> None:
+        self._found[number] = self._measure(number)
+
+
+def _moved(loaded: Loaded, root: Path, number: int) -> SpanDrift:
+    """Returns whether the data gate would retrain on a span. Where that cannot be measured, the run decides."""
+    unit = span_unit(loaded) or "number"
+    try:
+        verdict = drift_in_a_process(loaded.file.absolute(), root=root, span=label_of(unit, number))
+    except UserError as error:
+        return SpanDrift(True, str(error))
+    reasons = [finding.text for finding in verdict.findings if finding.policy == "retrain"]
+    nothing = "nothing moved further than the checks with the policy retrain allow"
+    return SpanDrift(verdict.retrain, "; ".join(reasons) or nothing)
+
+
+def span_unit(loaded: Loaded) -> Unit | None:
+    """Returns what a span of the source is, whether any is there or not; None for a source without spans.
+
+    Raises:
+        UserError: The fields of the path contradict each other.
+    """
+    data = loaded.config.data
+    if data.span is not None:
+        return data.span.unit
+    if not has_spans(data) or not isinstance(data.source, FileSource):
+        return None
+    return next(
+        parse_pattern(p, *place_pattern(p, loaded.resolve)).unit for _, p in entries(data.source.path) if has_fields(p)
+    )
+
+
+def coarser(unit: Unit, number: int, into: Unit) -> int:
+    """Returns the span of a coarser unit that a span is in: the day of an hour."""
+    return number if unit == into else parse_span(into, label_of(unit, number)[: len(FORMS[into])])
+
+
+def marker_pattern(written: str, loaded: Loaded) -> SpanPattern | None:
+    """Returns `schedule.wait_for` taken apart; None for a plain path.
+
+    Raises:
+        UserError: Its fields contradict each other.
+    """
+    return parse_pattern(written, *place_pattern(written, loaded.resolve)) if has_fields(written) else None
+
+
+def _marker(loaded: Loaded) -> SpanPattern | None:
+    schedule = loaded.config.schedule
+    return marker_pattern(schedule.wait_for, loaded) if schedule and schedule.wait_for else None
+
+
+def _marker_unit(loaded: Loaded) -> Unit | None:
+    pattern = _marker(loaded)
+    return pattern.unit if pattern else None
+
+
+def _marked(loaded: Loaded, unit: Unit | None, window: Window) -> frozenset[int] | None:
+    """Returns the spans that are marked as complete; None where `wait_for` is not set.
+
+    A plain path that exists marks every span, and 0 for a source without spans.
+    """
+    schedule = loaded.config.schedule
+    if schedule is None or schedule.wait_for is None:
+        return None
+    pattern = marker_pattern(schedule.wait_for, loaded)
+    if pattern is None:
+        return frozenset(window.there or (0,)) if matches(loaded.resolve(schedule.wait_for)) else frozenset()
+    places = (pattern.place(path) for path in matches(pattern.glob))
+    marked = {place[0] for place in places if place is not None}
+    if unit is None:
+        return frozenset(marked)
+    return frozenset(n for n in window.there if coarser(unit, n, pattern.unit) in marked)

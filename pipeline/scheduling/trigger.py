@@ -1,0 +1,34 @@
+"""`fullpass schedule trigger`: a run by hand, through the scheduler."""
+
+from pathlib import Path
+
+from fullpass.components.ingest.spans.span_pattern import parse_span
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.root_layout import RUN_LOCK, RootLayout, pipeline_root
+from fullpass.pipeline.running.history import History
+from fullpass.pipeline.scheduling.local_scheduler import schedule_of
+from fullpass.pipeline.scheduling.source_state import span_unit
+from fullpass.preprocessing.errors import UserError
+
+
+def ask(loaded: Loaded, *, root: Path | None = None, span: str | None = None) -> str:
+    """Asks the scheduler for a run; it goes before all that waits, whether its span was trained on before or not.
+
+    Returns:
+        What to tell the user.
+
+    Raises:
+        UserError: The YAML has no schedule, or no such spans.
+    """
+    schedule_of(loaded)
+    unit = span_unit(loaded)
+    if span is not None and unit is None:
+        raise UserError(f"--span {span}: data.source has no spans.")
+    number = parse_span(unit, span) if span is not None and unit is not None else None
+    layout = RootLayout(pipeline_root(loaded, root))
+    asked = History(layout.root).ask(number)
+    lock = layout.schedule / RUN_LOCK
+    # The lock file of a scheduler that runs is signed.
+    running = lock.exists() and lock.stat().st_size
+    then = "" if running else " No scheduler is running; the next one, or `fullpass schedule run --once`, takes it."
+    return f"by hand {asked}: asked for.{then}"

@@ -1,0 +1,1 @@
+"""Full-pass analysis: accumulators over batches, finalized into graph constants."""

@@ -1,0 +1,177 @@
+"""Accumulators of TF Transform's analyzers over batches, without a Beam element per value.
+
+Each analyzer has one accumulator. Its state is accumulated per file, merged per span, cached, and merged over the
+window, always in the order of spans and files: so the same rows give the same constants to the last bit, with or
+without a cache.
+"""
+
+import abc
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from tensorflow_transform import analyzer_nodes
+from tensorflow_transform.nodes import OperationDef
+
+from fullpass.preprocessing.analysis.state_encodings import encoding_of
+from fullpass.preprocessing.apply.counted_vocabulary import CountTokens
+
+EncodedStates = dict[bytes, list[bytes]]
+"""Key of an accumulator -> its encoded state."""
+_TOKENS = pa.schema({"token": pa.large_binary(), "count": pa.int64()})
+_PENDING_TOKENS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Accumulator(abc.ABC):
+    """Accumulates for one analyzer. key: digest of all that decides its state. tensors: names of its input tensors."""
+
+    key: bytes
+    tensors: tuple[str, ...]
+
+    @abc.abstractmethod
+    def start(self) -> Any:
+        """Returns the state before the first batch."""
+
+    @abc.abstractmethod
+    def add(self, state: Any, values: tuple[np.ndarray, ...]) -> Any:
+        """Returns the state after a batch: an array for each of `tensors`."""
+
+    @abc.abstractmethod
+    def merge(self, states: Sequence[Any]) -> Any:
+        """Returns the merged state of at least one part of the rows."""
+
+    @abc.abstractmethod
+    def encode(self, state: Any) -> list[bytes]:
+        """Returns the state encoded for the cache."""
+
+    @abc.abstractmethod
+    def decode(self, values: Sequence[bytes]) -> Any:
+        """Returns the state that `encode` encoded."""
+
+
+@dataclass(frozen=True)
+class _Combined(Accumulator):
+    combiner: analyzer_nodes.Combiner
+    encoding: analyzer_nodes.CacheCoder
+
+    def start(self) -> Any:
+        return self.combiner.create_accumulator()
+
+    def add(self, state: Any, values: tuple[np.ndarray, ...]) -> Any:
+        return self.combiner.add_input(state, values)
+
+    def merge(self, states: Sequence[Any]) -> Any:
+        return _merged(self.combiner, states)
+
+    def encode(self, state: Any) -> list[bytes]:
+        return [self.encoding.encode_cache(self.combiner.compact(state))]
+
+    def decode(self, values: Sequence[bytes]) -> Any:
+        (value,) = values
+        return self.encoding.decode_cache(value)
+
+
+def _merged(combiner: analyzer_nodes.Combiner, states: Sequence[Any]) -> Any:
+    """Returns the merged state. A decoded state may be a bare array until it is merged with a new accumulator."""
+    present = [state for state in (combiner.create_accumulator(), *states) if state is not None]
+    return combiner.merge_accumulators(present)
+
+
+@dataclass(frozen=True)
+class _CombinedPerKey(Accumulator):
+    """State: key -> state of the combiner; encoded as keys and states in turn."""
+
+    combiner: analyzer_nodes.Combiner
+    encoding: analyzer_nodes.CacheCoder
+
+    def start(self) -> dict[bytes, Any]:
+        return {}
+
+    def add(self, state: dict[bytes, Any], values: tuple[np.ndarray, ...]) -> dict[bytes, Any]:
+        keys, *rest = values
+        for index, key in enumerate(keys.tolist()):
+            before = state[key] if key in state else self.combiner.create_accumulator()
+            state[key] = self.combiner.add_input(before, [array[index] for array in rest])
+        return state
+
+    def merge(self, states: Sequence[dict[bytes, Any]]) -> dict[bytes, Any]:
+        by_key: dict[bytes, list[Any]] = {}
+        for state in states:
+            for key, value in state.items():
+                by_key.setdefault(key, []).append(value)
+        return {key: _merged(self.combiner, values) for key, values in by_key.items()}
+
+    def encode(self, state: dict[bytes, Any]) -> list[bytes]:
+        encoded = ((key, self.encoding.encode_cache(self.combiner.compact(state[key]))) for key in sorted(state))
+        return [value for pair in encoded for value in pair]
+
+    def decode(self, values: Sequence[bytes]) -> dict[bytes, Any]:
+        return {key: self.encoding.decode_cache(value) for key, value in zip(values[::2], values[1::2], strict=True)}
+
+
+@dataclass(frozen=True)
+class _TokenCounts(Accumulator):
+    """State: tables of tokens and counts; one after `merge`, each token once."""
+
+    def start(self) -> list[pa.Table]:
+        return []
+
+    def add(self, state: list[pa.Table], values: tuple[np.ndarray, ...]) -> list[pa.Table]:
+        counted = pc.value_counts(pa.array(values[0].tolist(), pa.large_binary()))
+        state.append(pa.table([counted.field(0), counted.field(1)], schema=_TOKENS))
+        pending = sum(table.num_rows for table in state[1:])
+        return [_sums(state)] if pending > max(_PENDING_TOKENS, state[0].num_rows) else state
+
+    def merge(self, states: Sequence[list[pa.Table]]) -> list[pa.Table]:
+        return [_sums([table for state in states for table in state])]
+
+    def encode(self, state: list[pa.Table]) -> list[bytes]:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, _TOKENS) as writer:
+            writer.write_table(_sums(state))
+        return [sink.getvalue().to_pybytes()]
+
+    def decode(self, values: Sequence[bytes]) -> list[pa.Table]:
+        (value,) = values
+        return [pa.ipc.open_stream(value).read_all()]
+
+
+def _sums(tables: Sequence[pa.Table]) -> pa.Table:
+    """Returns each token once, with the sum of its counts."""
+    if not tables:
+        return _TOKENS.empty_table()
+    summed = pa.concat_tables(tables).group_by("token").aggregate([("count", "sum")])
+    return summed.select(["token", "count_sum"]).rename_columns(_TOKENS.names).cast(_TOKENS)
+
+
+_Kind = Callable[[Any, bytes, tuple[str, ...]], Accumulator | None]
+
+
+def _with_encoding(kind: Callable[..., Accumulator]) -> _Kind:
+    def make(operation: Any, key: bytes, tensors: tuple[str, ...]) -> Accumulator | None:
+        encoding = encoding_of(operation.combiner)
+        return kind(key, tensors, operation.combiner, encoding) if encoding else None
+
+    return make
+
+
+_KINDS: Mapping[type, _Kind] = {
+    analyzer_nodes.CacheableCombineAccumulate: _with_encoding(_Combined),
+    analyzer_nodes.CacheableCombinePerKeyAccumulate: _with_encoding(_CombinedPerKey),
+    analyzer_nodes.VocabularyAccumulate: lambda op, key, tensors: (
+        _TokenCounts(key, tensors) if op.input_dtype == "string" and len(tensors) == 1 else None
+    ),
+    analyzer_nodes.PTransform: lambda op, key, tensors: (
+        _TokenCounts(key, tensors) if isinstance(op.ptransform, CountTokens) else None
+    ),
+}
+
+
+def accumulator_of(operation: OperationDef, key: bytes, tensors: tuple[str, ...]) -> Accumulator | None:
+    """Returns the accumulator of an operation of TF Transform; None if only Beam can compute it."""
+    kind = _KINDS.get(type(operation))
+    return kind(operation, key, tensors) if kind else None

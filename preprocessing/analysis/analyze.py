@@ -1,0 +1,140 @@
+"""The full-pass analysis of raw RecordBatches: accumulate, merge, finalize, write the transform graph.
+
+`analyze_table` does all of it in this process. The Transform component runs the same steps on Beam, a file at a time;
+see `components/transform/analyze_spans.py`.
+"""
+
+import json
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import tensorflow as tf
+import tensorflow_transform as tft
+import tensorflow_transform.beam as tft_beam
+from tensorflow_transform.impl_helper import METADATA_DIR_NAME
+from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io
+from tfx_bsl.tfxio.tensor_adapter import TensorAdapter
+
+from fullpass.preprocessing.analysis.accumulators import Accumulator, EncodedStates
+from fullpass.preprocessing.analysis.traced_preprocessing import ComputeInputs, Function, trace
+from fullpass.preprocessing.apply.stable_ids import NOTHING, Continued
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.features.raw_schema import raw_schema
+
+
+def analyze_table(
+    config: PreprocessingConfig, batches: Sequence[pa.RecordBatch], graph: str, *, continued: Continued = NOTHING
+) -> tft.TFTransformOutput:
+    """Analyses rows in memory, in this process, and writes the transform graph.
+
+    The graph is the one that a run of the pipeline writes for the same rows of train. Only a function of a user with
+    an analyzer that needs all rows at once, and tf_idf, run on Beam's direct runner.
+
+    Args:
+        config: features, crosses, derived columns and label.
+        batches: the rows of the train split, in the layout of `raw_batches`; read once for each phase of analyzers.
+        graph: folder that the transform graph is written to; it does not exist yet.
+        continued: the model that stable ids follow.
+
+    Returns:
+        The transform graph.
+
+    Raises:
+        UserError: A feature cannot be made; the message begins with its YAML path.
+
+    Example:
+        `graph = analyze_table(config, list(raw_batches(config, table)), "graph")`, then
+        `BatchTransformer(config, graph.transform_savedmodel_dir)` transforms batches.
+    """
+    schema = raw_schema(config)
+    with tempfile.TemporaryDirectory() as temporary:
+        function = Function(config.model_dump_json(), schema.SerializeToString(), temporary, continued)
+        phases = trace(function).phases
+        if phases is None:
+            with beam.Pipeline() as pipeline:
+                analyze_on_beam(pipeline | beam.Create(list(batches)), function, graph)
+        else:
+            states: dict[bytes, Any] = {}
+            for index, accumulators in enumerate(phases):
+                constants = trace(function).constants(states, index)
+                encoded = BatchAccumulator(function, accumulators, constants).accumulate(batches)
+                states |= merge_states(accumulators, [encoded] if encoded else [])
+            write_graph(function, states, graph)
+    metadata_io.write_metadata(dataset_metadata.DatasetMetadata(schema), f"{graph}/metadata")
+    return tft.TFTransformOutput(graph)
+
+
+class BatchAccumulator:
+    """Accumulates RecordBatches for the analyzers of one phase.
+
+    Args:
+        function: the preprocessing function.
+        accumulators: of one phase.
+        constants: of earlier phases, from `Traced.constants`.
+    """
+
+    def __init__(self, function: Function, accumulators: Sequence[Accumulator], constants: Mapping[str, np.ndarray]):
+        self._accumulators = accumulators
+        self._adapter = TensorAdapter(function.adapter)
+        self._inputs: ComputeInputs = trace(function).compute_inputs(accumulators, constants)
+
+    def accumulate(self, batches: Iterable[pa.RecordBatch]) -> EncodedStates:
+        """Returns the encoded state of each accumulator over the batches; none if there is no batch."""
+        states = [one.start() for one in self._accumulators]
+        empty = True
+        for batch in batches:
+            inputs = self._inputs(self._adapter.ToBatchTensors(batch))
+            empty = False
+            for index, one in enumerate(self._accumulators):
+                states[index] = one.add(states[index], tuple(inputs[name] for name in one.tensors))
+        if empty:
+            return {}
+        return {one.key: one.encode(state) for one, state in zip(self._accumulators, states, strict=True)}
+
+
+def merge_states(accumulators: Iterable[Accumulator], parts: Sequence[EncodedStates]) -> dict[bytes, Any]:
+    """Returns the state of each accumulator over all parts of the rows, by key."""
+    return {
+        one.key: one.merge([one.decode(encoded[one.key]) for encoded in parts]) if parts else one.start()
+        for one in accumulators
+    }
+
+
+def write_graph(function: Function, states: Mapping[bytes, Any], graph: str) -> None:
+    """Finalizes the states and writes the transform graph, in the two folders that TF Transform reads.
+
+    Args:
+        function: the preprocessing function.
+        states: key of each accumulator -> its state over all rows.
+        graph: folder of the transform graph.
+    """
+    pending = f"{graph}/pending"
+    if tf.io.gfile.exists(pending):
+        tf.io.gfile.rmtree(pending)
+    traced = trace(function)
+    traced.write(states, pending)
+    if traced.assets:
+        with tf.io.gfile.GFile(f"{pending}/{METADATA_DIR_NAME}/{tft.TFTransformOutput.ASSET_MAP}", "w") as file:
+            file.write(json.dumps(traced.assets))
+    metadata = f"{graph}/{tft.TFTransformOutput.TRANSFORMED_METADATA_DIR}"
+    tf.io.gfile.rename(f"{pending}/{METADATA_DIR_NAME}", metadata, overwrite=True)
+    tf.io.gfile.rename(pending, f"{graph}/{tft.TFTransformOutput.TRANSFORM_FN_DIR}", overwrite=True)
+
+
+def analyze_on_beam(batches: beam.PCollection, function: Function, graph: str) -> beam.PCollection:
+    """Writes the transform graph with TF Transform's own analysis, which knows every analyzer.
+
+    It is for functions that `trace` gives no phases for: an analyzer that needs the vocabulary of another, or a Beam
+    transform of its own.
+
+    Returns:
+        The folder of the graph, once it is written.
+    """
+    with tft_beam.Context(temp_dir=function.temporary):
+        made = (batches, function.adapter) | "Analyze" >> tft_beam.AnalyzeDataset(function)
+        written = made | "WriteGraph" >> tft_beam.WriteTransformFn(graph)
+    return written | "Folder" >> beam.Map(lambda _: graph)

@@ -1,0 +1,286 @@
+"""The preprocessing function, traced once: its analyzers, their cache keys and input tensors, and their constants.
+
+TF Transform traces the function six or seven times per analysis, and each trace takes about a second. Here one trace
+answers all questions, and a second one writes the graph with its constants and its schema.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.eager import wrap_function
+from tensorflow_metadata.proto.v0 import schema_pb2
+from tensorflow_transform import (
+    analyzer_nodes,
+    annotators,
+    graph_context,
+    graph_tools,
+    impl_helper,
+    nodes,
+    schema_inference,
+    tf2_utils,
+)
+from tensorflow_transform.saved import saved_transform_io_v2
+from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io
+from tensorflow_transform.tf_utils import hashable_tensor_or_op
+from tfx_bsl.tfxio.tensor_adapter import TensorAdapter, TensorAdapterConfig
+from tfx_bsl.tfxio.tf_example_record import TFExampleBeamRecord
+
+from fullpass.preprocessing.analysis.accumulators import Accumulator, accumulator_of
+from fullpass.preprocessing.analysis.finalize import CannotFinalize, Finalizer, can_finalize
+from fullpass.preprocessing.apply.stable_ids import NOTHING, Continued
+from fullpass.preprocessing.preprocessing_fn import preprocessing_fn
+
+Tensors = Mapping[str, tf.Tensor | tf.SparseTensor]
+ComputeInputs = Callable[[Tensors], dict[str, np.ndarray]]
+"""A batch -> the input tensors of accumulators, by name."""
+_TRACING = Lock()
+"""TF Transform traces through global variables, and a Beam worker on a cluster runs a bundle on each of its threads."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """The preprocessing function of a config, in a form that can be pickled and sent to workers.
+
+    preprocessing: the config as JSON. schema: serialized, of the raw examples. temporary: folder for temporary files of
+    tracing and analysis. continued: the model that stable ids follow.
+    """
+
+    preprocessing: str
+    schema: bytes
+    temporary: str
+    continued: Continued = NOTHING
+
+    def __call__(self, inputs: Any) -> dict[str, tf.Tensor | tf.SparseTensor]:
+        """Returns the transformed features of a batch."""
+        config = {"preprocessing": json.loads(self.preprocessing), "continued": asdict(self.continued)}
+        return preprocessing_fn(inputs, config)
+
+    @property
+    def adapter(self) -> TensorAdapterConfig:
+        """Configures how RecordBatches become tensors."""
+        return adapter_of(schema_pb2.Schema.FromString(self.schema))
+
+
+def adapter_of(schema: schema_pb2.Schema) -> TensorAdapterConfig:
+    """Returns the configuration by which RecordBatches of raw examples become tensors."""
+    records = TFExampleBeamRecord(physical_format="tfrecord", telemetry_descriptors=["Fullpass"], schema=schema)
+    return records.TensorAdapterConfig()
+
+
+def trace(function: Function) -> "Traced":
+    """Returns the traced function; it is traced once per process, and any thread may call this."""
+    with _TRACING:
+        return _traced(function)
+
+
+@lru_cache(maxsize=1)
+def _traced(function: Function) -> "Traced":
+    return Traced(function)
+
+
+class Traced:
+    """A traced preprocessing function.
+
+    Args:
+        function: the preprocessing function.
+
+    Attributes:
+        phases: accumulators of its analyzers, one tuple per pass over the rows; analyzers of a later phase depend on
+            constants of earlier ones. None if an analyzer needs all rows at once, or the vocabulary of another: TF
+            Transform analyses such a function.
+    """
+
+    def __init__(self, function: Function):
+        self._function = function
+        self._specs = TensorAdapter(function.adapter).OriginalTypeSpecs()
+        self._owners = annotators.ObjectTracker(), tf.Module()  # The tables of the graph live as long as these.
+        tracker, module = self._owners
+        context = graph_context.TFGraphContext(
+            module_to_export=module, temp_dir=function.temporary, evaluated_replacements=None
+        )
+        with annotators.object_tracker_scope(tracker):
+            traced = impl_helper.get_traced_transform_fn(function, self._specs, context)
+            self._traced = traced.get_concrete_function()
+        self._graph = self._traced.graph
+        self._inputs = tf2_utils.get_structured_inputs_from_func_graph(self._graph)
+        self._sinks = list(self._graph.get_collection(analyzer_nodes.TENSOR_REPLACEMENTS))
+        self._sinks_of_phases: list[list[Any]] = []
+        self._keys: dict[str, bytes] = {}
+        self.phases = self._phases()
+
+    @property
+    def assets(self) -> dict[str, str]:
+        """Maps each named asset to its file name."""
+        return annotators.get_asset_annotations(self._graph)
+
+    def compute_inputs(self, accumulators: Sequence[Accumulator], constants: Mapping[str, np.ndarray]) -> ComputeInputs:
+        """Returns the function that computes the input tensors of accumulators from a batch.
+
+        Args:
+            accumulators: of one phase.
+            constants: of earlier phases, from `constants`.
+        """
+        names = sorted({name for one in accumulators for name in one.tensors})
+        columns = sorted(self._inputs)
+        feeds = [t for name in columns for t in tf.nest.flatten(self._inputs[name], expand_composites=True)]
+        known = [self._graph.get_tensor_by_name(name) for name in constants]
+        values = [tf.constant(constants[tensor.name], tensor.dtype) for tensor in known]
+        fetches = {name: self._graph.get_tensor_by_name(name) for name in names}
+        whole = wrap_function.WrappedFunction(self._graph, wrap_function.VariableHolder())
+        pruned = whole.prune([*feeds, *known], fetches)
+
+        def compute(batch: Tensors) -> dict[str, np.ndarray]:
+            flat = [t for name in columns for t in tf.nest.flatten(batch[name], expand_composites=True)]
+            return {name: value.numpy() for name, value in pruned(*flat, *values).items()}
+
+        return compute
+
+    def constants(self, states: Mapping[bytes, Any], before: int) -> dict[str, np.ndarray]:
+        """Returns the numeric constants of all phases before one: name of the tensor they replace -> value."""
+        traverser = nodes.Traverser(self._finalizer(states))
+        sinks = [sink for phase in self._sinks_of_phases[:before] for sink in phase if not sink.is_asset_filepath]
+        return {str(sink.tensor.name): np.asarray(traverser.visit_value_node(sink.future)) for sink in sinks}
+
+    def write(self, states: Mapping[bytes, Any], folder: str) -> None:
+        """Writes the graph with the finalized states as its constants: a SavedModel with the schema inside.
+
+        Args:
+            states: key of each accumulator -> its state over all rows.
+            folder: does not exist yet.
+        """
+        traverser = nodes.Traverser(self._finalizer(states))
+        constants = {}
+        for tensor, future, _ in self._sinks:
+            constants[str(tensor.name)] = tf.constant(traverser.visit_value_node(future), tensor.dtype)
+        module, outputs = tf.Module(), {}
+
+        def function(inputs: Any) -> Tensors:
+            outputs.update(self._function(inputs))
+            return dict(outputs)
+
+        context = graph_context.TFGraphContext(
+            module_to_export=module, temp_dir=self._function.temporary, evaluated_replacements=constants
+        )
+        traced = impl_helper.get_traced_transform_fn(function, self._specs, context)
+        with _TRACING:
+            graph = saved_transform_io_v2.write_v2_saved_model(module, traced, "transform_fn", folder).graph
+        if left := graph.get_collection(analyzer_nodes.TENSOR_REPLACEMENTS):
+            raise RuntimeError(f"The second trace of the preprocessing function has other analyzers: {left}.")
+        # TF Transform traces the function once more for the schema. The domains that transforms set are constants of
+        # this graph as well.
+        schema = schema_inference.infer_feature_schema(outputs, graph, _TableSession(graph))
+        metadata = dataset_metadata.DatasetMetadata(schema)
+        metadata_io.write_metadata(metadata, f"{folder}/{impl_helper.METADATA_DIR_NAME}")
+
+    def _finalizer(self, states: Mapping[bytes, Any]) -> Finalizer:
+        known = {label: states[key] for label, key in self._keys.items() if key in states}
+        return Finalizer(known, self._function.temporary)
+
+    def _phases(self) -> tuple[tuple[Accumulator, ...], ...] | None:
+        phases: list[tuple[Accumulator, ...]] = []
+        left = self._sinks
+        while left:
+            reached, found = self._next_phase(left)
+            if not reached:
+                return None
+            self._sinks_of_phases.append(reached)
+            self._keys |= {label: one.key for label, one in found.items()}
+            phases.append(tuple(found[label] for label in sorted(found)))
+            left = [sink for sink in left if not any(sink is other for other in reached)]
+        return tuple(phases)
+
+    def _next_phase(self, left: Sequence[Any]) -> tuple[list[Any], dict[str, Accumulator]]:
+        """Returns the sinks that depend on the phases so far alone, and their accumulators; none if one needs Beam."""
+        known = {id(sink) for phase in self._sinks_of_phases for sink in phase if not sink.is_asset_filepath}
+        ready = [(hashable_tensor_or_op(sink.tensor), id(sink) in known) for sink in self._sinks]
+        paths = graph_tools.InitializableGraphAnalyzer(
+            self._graph, self._inputs, ready, graph_tools.describe_path_as_analyzer_cache_hash
+        )
+        reached: list[Any] = []
+        found: dict[str, Accumulator] = {}
+        for sink in left:
+            find = _FindAccumulators(paths, later=bool(self._sinks_of_phases))
+            try:
+                nodes.Traverser(find).visit_value_node(sink.future)
+            except _NotReady:
+                continue
+            except CannotFinalize:
+                return [], {}
+            reached.append(sink)
+            found |= {label: one for label, one in find.found.items() if label not in self._keys}
+        return reached, found
+
+
+class _TableSession:
+    """Stands in for a session: computes tensors that depend on a graph's tables, and on none of its inputs."""
+
+    def __init__(self, graph: Any):
+        self._whole = wrap_function.WrappedFunction(graph, wrap_function.VariableHolder())
+
+    def run(self, fetches: Any) -> Any:
+        """Returns the values of tensors, in the same structure."""
+        if isinstance(fetches, Mapping):
+            return dict(zip(fetches, self.run(list(fetches.values())), strict=True))
+        flat = tf.nest.flatten(fetches)
+        asked = [tensor for tensor in flat if tf.is_symbolic_tensor(tensor)]
+        computed = iter(self._whole.prune([], asked)() if asked else ())
+        values = [next(computed) if tf.is_symbolic_tensor(tensor) else tensor for tensor in flat]
+        return tf.nest.pack_sequence_as(fetches, [value.numpy() for value in values])
+
+
+class _NotReady(Exception):
+    """An analyzer depends on constants of another that are not computed yet."""
+
+
+class _FindAccumulators(nodes.Visitor):
+    """Finds the accumulator of every analyzer. The value of a node is its source tensors; None behind an accumulator.
+
+    Args:
+        paths: of the graph.
+        later: there are constants of earlier phases.
+    """
+
+    def __init__(self, paths: graph_tools.InitializableGraphAnalyzer, *, later: bool):
+        self._paths = paths
+        self._later = later
+        self.found: dict[str, Accumulator] = {}
+
+    def visit(self, operation_def: nodes.OperationDef, input_values: Sequence[Any]) -> tuple[Any, ...]:
+        if isinstance(operation_def, analyzer_nodes.TensorSource):
+            if not all(self._paths.ready_to_run(tensor) for tensor in operation_def.tensors):
+                raise _NotReady
+            return (tuple(operation_def.tensors),)
+        tensors = input_values[0] if input_values else None
+        if tensors is not None:
+            names = tuple(str(tensor.name) for tensor in tensors)
+            accumulator = accumulator_of(operation_def, self._key(operation_def, tensors), names)
+            if accumulator is None:
+                raise CannotFinalize(type(operation_def).__name__)
+            self.found[operation_def.label] = accumulator
+        elif not can_finalize(operation_def):
+            raise CannotFinalize(type(operation_def).__name__)
+        return (None,) * operation_def.num_outputs
+
+    def _key(self, operation: Any, tensors: Sequence[tf.Tensor]) -> bytes:
+        """Returns a digest of all that decides the state: the operation, and the graph up to its input tensors.
+
+        Names of tensors are left out. The name of the analyzer is not: it tells the accuracy of a sketch. An analyzer
+        that depends on constants of others has a key within this trace alone, for the graph does not tell which.
+        """
+        if self._later:
+            return f"later: {operation.label}".encode()
+        fields = [f"{field}={operation.get_field_str(field)}" for field in operation._fields]
+        digest = hashlib.sha256("\n".join([type(operation).__name__, *fields]).encode())
+        for tensor in tensors:
+            digest.update(self._paths.get_unique_path(tensor))
+        return digest.hexdigest().encode()
+
+    def validate_value(self, value: Any) -> None:
+        """See base class."""

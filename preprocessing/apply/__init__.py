@@ -1,0 +1,1 @@
+"""Transforms features in the graph, with TensorFlow operations and TF Transform analyzers."""

@@ -1,0 +1,152 @@
+"""Transforms categories, booleans and crosses into ids, and categories into counts."""
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from fullpass.preprocessing.apply.column_tensors import Columns
+from fullpass.preprocessing.apply.number_chains import or_zero, stateless_chain
+from fullpass.preprocessing.apply.vocabulary import count_table, encode, hash_ids, make_table, with_domain
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.errors import UserError, did_you_mean
+from fullpass.preprocessing.expressions.tensor_ops import StringColumn
+from fullpass.preprocessing.features.cross import Cross
+from fullpass.preprocessing.features.feature import (
+    BooleanFeature,
+    CategoryFeature,
+    CountFeature,
+    DateFeature,
+    transformed_name,
+)
+from fullpass.preprocessing.features.outputs import count_name, vocabulary_name
+
+_LONGEST_INTEGER = r"-?\d{1,18}"
+_WHOLE_NUMBER = r"^(-?\d+)\.0+$"
+
+
+def category(name: str, feature: CategoryFeature, columns: Columns) -> dict[str, tf.Tensor | tf.SparseTensor]:
+    """Transforms a category: int64 ids [batch], or with `separator` a sparse row of ids for each example."""
+    column = columns.string(feature.column or name)
+    if feature.separator is None:
+        tokens = _without_point(_cased(column.values, feature), feature)
+        ids, size = _ids(name, feature, tokens, column.present, columns)
+        return {transformed_name(name): with_domain(ids, size)}
+    tokens = tf.strings.split(_cased(column.values, feature), feature.separator)
+    cells = present_tokens(tf.ragged.map_flat_values(tf.strings.strip, tokens)).to_sparse()
+    values = _without_point(cells.values, feature)
+    ids, size = _ids(name, feature, values, tf.ones_like(values, tf.bool), columns)
+    return {transformed_name(name): tf.SparseTensor(cells.indices, with_domain(ids, size), cells.dense_shape)}
+
+
+def present_tokens(tokens: tf.RaggedTensor) -> tf.RaggedTensor:
+    """Returns the rows of tokens without the empty ones."""
+    return tf.ragged.boolean_mask(tokens, tf.not_equal(tokens, ""))
+
+
+def _cased(values: tf.Tensor, feature: CategoryFeature) -> tf.Tensor:
+    return tf.strings.lower(values, encoding="utf-8") if feature.lowercase else values
+
+
+def _without_point(tokens: tf.Tensor, feature: CategoryFeature) -> tf.Tensor:
+    """Returns 3067.0, as tools write whole numbers beside gaps, as 3067; tokens that are given stay as they are."""
+    given = feature.vocabulary is not None and not feature.vocabulary.is_learned
+    return tokens if given else tf.strings.regex_replace(tokens, _WHOLE_NUMBER, r"\1", replace_global=False)
+
+
+def _ids(
+    name: str, feature: CategoryFeature, tokens: tf.Tensor, present: tf.Tensor, columns: Columns
+) -> tuple[tf.Tensor, tf.Tensor | int]:
+    """Returns ids and how many different ones there are, by the mapping of the feature."""
+    if feature.vocabulary is not None:
+        table = make_table(tf.boolean_mask(tokens, present), feature.vocabulary, vocabulary_name(name), columns)
+        return encode(tokens, present, table, oov_buckets=feature.vocabulary.oov_buckets)
+    if feature.hash is not None:
+        ids = hash_ids(tokens, feature.hash.buckets, key=feature.hash.key)
+        return tf.where(present, ids, 0), feature.hash.buckets + 1
+    size = feature.identity.size if feature.identity is not None else 0
+    return tf.where(present, _identity(tokens, size), 0), size + 2
+
+
+def _identity(tokens: tf.Tensor, size: int) -> tf.Tensor:
+    integer = tf.strings.regex_full_match(tokens, _LONGEST_INTEGER)
+    value = tf.strings.to_number(tf.where(integer, tokens, "-1"), tf.int64)
+    return tf.where((value >= 0) & (value < size), value + 2, 1)
+
+
+def boolean(name: str, feature: BooleanFeature, columns: Columns) -> dict[str, tf.Tensor]:
+    """Transforms a boolean: int64 [batch], 0 missing or neither, 1 false, 2 true."""
+    column = columns.string(feature.column or name)
+    return {transformed_name(name): with_domain(boolean_ids(column, feature.true, feature.false), 3)}
+
+
+def boolean_ids(column: StringColumn, true: tuple[str, ...], false: tuple[str, ...]) -> tf.Tensor:
+    """Returns 0 for neither, 1 for a text in `false`, 2 for one in `true`, in any case: int64 [batch]."""
+    text = tf.strings.lower(tf.strings.strip(column.values), encoding="utf-8")
+    ids = tf.where(_is_one_of(text, true), 2, tf.where(_is_one_of(text, false), 1, 0))
+    return tf.cast(tf.where(column.present, ids, 0), tf.int64)
+
+
+def _is_one_of(text: tf.Tensor, accepted: tuple[str, ...]) -> tf.Tensor:
+    if not accepted:
+        return tf.zeros_like(text, tf.bool)
+    return tf.reduce_any(tf.equal(text[:, tf.newaxis], tf.constant([[a.lower() for a in accepted]])), axis=1)
+
+
+def count(name: str, feature: CountFeature, columns: Columns) -> dict[str, tf.Tensor]:
+    """Transforms a category into its number of rows in train: float32 [batch], after the declared transforms."""
+    column = columns.string(feature.column or name)
+    table = count_table(tf.boolean_mask(column.values, column.present), count_name(name))
+    counts = tf.cast(tf.where(column.present, table(column.values), 0), tf.float32)
+    chain = stateless_chain([[spec] for spec in feature.transforms])
+    return {transformed_name(name): or_zero(chain(counts[:, tf.newaxis]))[:, 0]}
+
+
+def cross(
+    declared: Cross,
+    config: PreprocessingConfig,
+    columns: Columns,
+    transformed: Mapping[str, tf.Tensor | tf.SparseTensor],
+) -> dict[str, tf.Tensor]:
+    """Transforms a combination of features: int64 ids [batch]; missing where one of them is.
+
+    Args:
+        declared: the cross.
+        config: has the crossed features.
+        columns: has their tokens.
+        transformed: has the ids of those that are crossed by id.
+    """
+    parts = [_crossed(name, config, columns, transformed) for name in declared.inputs]
+    tokens = tf.strings.join([part.values for part in parts], declared.separator)
+    present = tf.reduce_all(tf.stack([part.present for part in parts]), axis=0)
+    if declared.vocabulary is not None:
+        name = vocabulary_name(declared.feature_name)
+        table = make_table(tf.boolean_mask(tokens, present), declared.vocabulary, name, columns)
+        ids, size = encode(tokens, present, table, oov_buckets=declared.vocabulary.oov_buckets)
+    else:
+        buckets = declared.hash_buckets or 1
+        ids, size = tf.where(present, hash_ids(tokens, buckets), 0), buckets + 1
+    return {transformed_name(declared.feature_name): with_domain(ids, size)}
+
+
+def _crossed(
+    name: str, config: PreprocessingConfig, columns: Columns, transformed: Mapping[str, tf.Tensor | tf.SparseTensor]
+) -> StringColumn:
+    """Returns the part of a combination that a feature gives: its token if it is a category, else its id."""
+    feature = config.features.get(name)
+    if isinstance(feature, CategoryFeature) and feature.separator is None:
+        column = columns.string(feature.column or name)
+        return StringColumn(_without_point(_cased(column.values, feature), feature), column.present)
+    ids = transformed.get(_key_of_ids(name, config))
+    if not isinstance(ids, tf.Tensor) or ids.dtype != tf.int64 or ids.shape.rank != 1:
+        raise UserError(
+            f"inputs: {name!r} cannot be crossed. Accepted: single-valued categories, booleans, numbers with "
+            f"bucketize, and date parts as feature.part.{did_you_mean(name, config.features)}"
+        )
+    return StringColumn(tf.strings.as_string(ids), ids > 0)
+
+
+def _key_of_ids(name: str, config: PreprocessingConfig) -> str:
+    owner, _, part = name.rpartition(".")
+    if isinstance(config.features.get(owner), DateFeature):
+        return transformed_name(owner, part)
+    return transformed_name(name)

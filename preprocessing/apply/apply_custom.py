@@ -1,0 +1,92 @@
+"""Calls functions of the user in the graph: imports them by path and checks their results."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from fullpass.preprocessing.apply.column_tensors import Columns
+from fullpass.preprocessing.apply.vocabulary import with_domain
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.expressions.tensor_ops import StringColumn
+from fullpass.preprocessing.features.feature import CustomFeature, transformed_name
+from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
+from fullpass.preprocessing.user_modules import import_function
+
+_OUTPUT_DTYPES = (tf.float32, tf.int64, tf.string)
+
+
+def custom(name: str, feature: CustomFeature, columns: Columns) -> dict[str, tf.Tensor]:
+    """Transforms columns by a user's function: float32 [batch] or [batch, k], or int64 ids [batch]."""
+    read = {
+        column: columns.number(column) if wanted == "number" else columns.string(column).values
+        for column, wanted in feature.columns.items()
+    }
+    result = _call(feature.function, read)
+    if not isinstance(result, tf.Tensor):
+        raise UserError(f"{feature.function} must return a tensor. Received: {_described(result)}.")
+    if feature.ids is not None:
+        return {transformed_name(name): _checked_ids(result, feature)}
+    if result.dtype != tf.float32 or result.shape.rank not in (1, 2) or None in result.shape[1:]:
+        raise UserError(
+            f"{feature.function} must return float32 [batch] or [batch, k] with k known before any data is read; "
+            f"for int64 ids declare `ids`. Received: {_described(result)}."
+        )
+    return {transformed_name(name): tf.identity(result)}
+
+
+def _checked_ids(result: tf.Tensor, feature: CustomFeature) -> tf.Tensor:
+    if result.dtype != tf.int64 or result.shape.rank != 1:
+        raise UserError(f"{feature.function} must return int64 [batch]. Received: {_described(result)}.")
+    inside = (result >= 0) & (result < feature.ids)
+    return with_domain(tf.where(inside, result, 0), feature.ids)
+
+
+def apply_function(function: str, columns: Columns) -> dict[str, tf.Tensor | tf.SparseTensor]:
+    """Returns the outputs of a user's function that replaces the transforms of all features."""
+    read = {
+        name: value.values if isinstance(value, StringColumn) else value for name, value in columns.of_serving().items()
+    }
+    result = _call(function, read)
+    if not isinstance(result, Mapping):
+        raise UserError(f"{function} must return a dict of transformed features. Received: {_described(result)}.")
+    for name, value in result.items():
+        _check_output(function, name, value)
+    return dict(result)
+
+
+def _check_output(function: str, name: Any, value: Any) -> None:
+    reserved = (LABEL, EXAMPLE_WEIGHT, ROW_ID)
+    if not isinstance(name, str) or name in reserved:
+        raise UserError(
+            f"{function} must name its features with texts other than {', '.join(reserved)}, which are added to "
+            f"them. Received: {name!r}."
+        )
+    if not isinstance(value, tf.Tensor | tf.SparseTensor | tf.RaggedTensor) or value.dtype not in _OUTPUT_DTYPES:
+        raise UserError(
+            f"{function} must return tensors of float32, int64 or string. Received for {name!r}: {_described(value)}."
+        )
+
+
+def _call(path: str, columns: Mapping[str, tf.Tensor]) -> Any:
+    function = _import(path)
+    try:
+        return function(columns)
+    except Exception as error:
+        raise UserError(f"{path} raised {type(error).__name__}: {error}") from error
+
+
+def _import(path: str) -> Callable[[Mapping[str, tf.Tensor]], Any]:
+    try:
+        return import_function(path)
+    except Exception as error:
+        raise UserError(
+            f"{path} cannot be imported: {type(error).__name__}: {error}. Accepted: package.module:function of a "
+            "module that Python finds where the pipeline runs."
+        ) from error
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, tf.Tensor | tf.SparseTensor | tf.RaggedTensor):
+        return f"{type(value).__name__} of {value.dtype.name} {list(value.shape)}"
+    return f"{type(value).__name__} {value!r}"

@@ -1,0 +1,88 @@
+"""Transforms every feature by the function for its type."""
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import tensorflow as tf
+
+from fullpass.preprocessing.apply.apply_category import boolean, category, count, cross
+from fullpass.preprocessing.apply.apply_custom import apply_function, custom
+from fullpass.preprocessing.apply.apply_date import date, elapsed
+from fullpass.preprocessing.apply.apply_text import text
+from fullpass.preprocessing.apply.apply_vector import vector
+from fullpass.preprocessing.apply.column_tensors import Columns
+from fullpass.preprocessing.apply.number_chains import Quantity, apply_quantities
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.errors import blame
+from fullpass.preprocessing.features.feature import (
+    BooleanFeature,
+    CategoryFeature,
+    CountFeature,
+    CustomFeature,
+    DateFeature,
+    DurationFeature,
+    Feature,
+    NumberFeature,
+    TextFeature,
+    VectorFeature,
+    transformed_name,
+)
+
+Transformed: TypeAlias = tf.Tensor | tf.SparseTensor
+
+
+def apply_features(config: PreprocessingConfig, columns: Columns) -> dict[str, Transformed]:
+    """Returns every transformed feature that `outputs.outputs(config)` promises.
+
+    Raises:
+        UserError: A feature cannot be traced; the message begins with its YAML path.
+    """
+    if config.function is not None:
+        with blame("function"):
+            return apply_function(config.function, columns)
+    results: dict[str, Transformed | Quantity] = {}
+    for name, feature in config.features.items():
+        with blame(f"features.{name}"):
+            results |= FEATURES[type(feature)](name, feature, columns)
+    results |= apply_quantities({key: value for key, value in results.items() if isinstance(value, Quantity)})
+    for index, declared in enumerate(config.crosses):
+        with blame(f"crosses[{index}]"):
+            results |= cross(declared, config, columns, results)
+    return results
+
+
+def number(name: str, feature: NumberFeature, columns: Columns) -> dict[str, Transformed | Quantity]:
+    """Transforms a number: float32 [batch], or int64 ids [batch] after bucketize; and its indicator."""
+    return _quantity(name, feature, columns.number(feature.column or name), columns)
+
+
+def duration(name: str, feature: DurationFeature, columns: Columns) -> dict[str, Transformed | Quantity]:
+    """Transforms the time between two dates, as any number."""
+    return _quantity(name, feature, elapsed(name, feature, columns), columns)
+
+
+def _quantity(
+    name: str, feature: NumberFeature | DurationFeature, values: tf.Tensor, columns: Columns
+) -> dict[str, Transformed | Quantity]:
+    named = [getattr(spec, "key", None) for spec in feature.transforms]
+    keys = {key: columns.string(key).values for key in named if key is not None}
+    result: dict[str, Transformed | Quantity] = {
+        transformed_name(name): Quantity(f"features.{name}", values, feature.missing, feature.transforms, keys)
+    }
+    if feature.indicator:
+        result[transformed_name(name, "missing")] = tf.cast(tf.math.is_nan(values), tf.float32)
+    return result
+
+
+FEATURES: Mapping[type[Feature], Callable[..., Mapping[str, Transformed | Quantity]]] = {
+    NumberFeature: number,
+    DurationFeature: duration,
+    CategoryFeature: category,
+    BooleanFeature: boolean,
+    CountFeature: count,
+    DateFeature: date,
+    TextFeature: text,
+    VectorFeature: vector,
+    CustomFeature: custom,
+}
+"""Feature type -> function from (name, feature, columns) to its transformed features; numbers are still pending."""

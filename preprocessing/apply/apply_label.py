@@ -1,0 +1,85 @@
+"""Transforms the label and the weight of an example; see `Label` for the dtype and shape of each task."""
+
+from collections.abc import Callable, Mapping
+
+import tensorflow as tf
+
+from fullpass.preprocessing.apply.apply_category import boolean_ids, present_tokens
+from fullpass.preprocessing.apply.column_tensors import Columns
+from fullpass.preprocessing.apply.number_chains import or_zero
+from fullpass.preprocessing.apply.vocabulary import Table, given_table, learned_table, with_domain
+from fullpass.preprocessing.features.feature import BooleanFeature
+from fullpass.preprocessing.features.ids import Vocabulary
+from fullpass.preprocessing.features.label import Label, Task
+from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, LABEL_VOCABULARY
+
+Labelled = tuple[tf.Tensor | tf.SparseTensor, tf.Tensor]
+"""The label, and bool [batch]: whether the example has one."""
+
+
+def label(declared: Label, columns: Columns) -> dict[str, tf.Tensor | tf.SparseTensor]:
+    """Returns the transformed label, and the weight of each example: 0 where it has no usable label."""
+    value, usable = TASKS[declared.task](declared, columns)
+    if declared.weight is None:
+        weight = tf.ones_like(usable, tf.float32)
+    else:
+        weight = tf.maximum(or_zero(columns.number(declared.weight)), 0.0)
+    return {LABEL: value, EXAMPLE_WEIGHT: tf.where(usable, weight, 0.0)}
+
+
+def _regression(declared: Label, columns: Columns) -> Labelled:
+    value = columns.number(declared.name)
+    return or_zero(value), ~tf.math.is_nan(value)
+
+
+def _binary(declared: Label, columns: Columns) -> Labelled:
+    if declared.positive is None:
+        words = BooleanFeature(type="boolean")
+        ids = boolean_ids(columns.string(declared.name), words.true, words.false)
+        return tf.cast(tf.equal(ids, 2), tf.float32), ids > 0
+    if isinstance(declared.positive, str):
+        column = columns.string(declared.name)
+        return tf.cast(tf.equal(column.values, declared.positive), tf.float32), column.present
+    value = columns.number(declared.name)
+    return tf.cast(tf.equal(value, declared.positive), tf.float32), ~tf.math.is_nan(value)
+
+
+def _multiclass(declared: Label, columns: Columns) -> Labelled:
+    column = columns.string(declared.name)
+    table = _class_table(declared, tf.boolean_mask(column.values, column.present))
+    index, classes = table(column.values)
+    usable = column.present & (index >= 0)
+    return with_domain(tf.where(usable, index, 0), classes), usable
+
+
+def _multilabel(declared: Label, columns: Columns) -> Labelled:
+    column = columns.string(declared.name)
+    tokens = tf.ragged.map_flat_values(tf.strings.strip, tf.strings.split(column.values, declared.separator))
+    cells = present_tokens(tokens).to_sparse()
+    index, classes = _class_table(declared, cells.values)(cells.values)
+    known = tf.sparse.retain(tf.SparseTensor(cells.indices, index, cells.dense_shape), index >= 0)
+    # A cell of nothing but separators says that no class applies; one of unknown classes says nothing.
+    usable = column.present & (_row_lengths(known) > 0) | column.present & (_row_lengths(cells) == 0)
+    if declared.classes is None:
+        return tf.SparseTensor(known.indices, with_domain(known.values, classes), known.dense_shape), usable
+    ids = tf.RaggedTensor.from_sparse(known).to_tensor(-1)
+    return tf.reduce_max(tf.one_hot(ids, len(declared.classes)), axis=1), usable
+
+
+def _row_lengths(rows: tf.SparseTensor) -> tf.Tensor:
+    return tf.math.unsorted_segment_sum(tf.ones_like(rows.indices[:, 0]), rows.indices[:, 0], rows.dense_shape[0])
+
+
+def _class_table(declared: Label, tokens: tf.Tensor) -> Table:
+    if declared.classes is not None:
+        return given_table(declared.classes)
+    return learned_table(tokens, Vocabulary(), LABEL_VOCABULARY)
+
+
+TASKS: Mapping[Task, Callable[[Label, Columns], Labelled]] = {
+    "regression": _regression,
+    "binary": _binary,
+    "multiclass": _multiclass,
+    "multilabel": _multilabel,
+}
+"""Task -> function that transforms its label."""

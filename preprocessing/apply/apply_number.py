@@ -1,0 +1,215 @@
+"""Number transforms: each analyses a group of columns and returns a function of such columns.
+
+`number_chains` applies the function to the columns and to the values that fill their gaps.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+from tensorflow_transform import gaussianization
+
+from fullpass.preprocessing.apply.statistics import Statistics, mean_and_deviation_per_key, range_per_key
+from fullpass.preprocessing.apply.vocabulary import with_domain
+from fullpass.preprocessing.features.transforms import (
+    Clip,
+    Log1p,
+    MinMax,
+    Power,
+    QuantileScale,
+    ScaleToGaussian,
+    Sqrt,
+    Transform,
+    ZScore,
+)
+
+Apply = Callable[[tf.Tensor], tf.Tensor]
+"""float32 [batch or 1, columns] to float32 of the same shape; NaN is missing and stays so."""
+
+MISSING = float("nan")
+
+
+class Group(NamedTuple):
+    """One transform of columns that are analysed together: their specs differ only in numbers.
+
+    specs: the transform of each column. statistics: of the columns as they reach the transform; None for those
+    that need no analysis. keys: string [batch] for every column that a transform names as its key.
+    """
+
+    specs: Sequence[Transform]
+    statistics: Statistics | None = None
+    keys: Mapping[str, tf.Tensor] = MappingProxyType({})
+
+    @property
+    def spec(self) -> Any:
+        """The first spec; the others are equal to it in all but their numbers."""
+        return self.specs[0]
+
+    @property
+    def analyzed(self) -> Statistics:
+        """The statistics of the columns, for an analyzer."""
+        if self.statistics is None:
+            raise RuntimeError(f"{type(self.spec).__name__} was not analysed")
+        return self.statistics
+
+    def constants(self, field: str) -> tf.Tensor:
+        """Returns a field of all specs: float32 [columns]."""
+        return tf.constant([getattr(spec, field) for spec in self.specs], tf.float32)
+
+
+def missing_outside_domain(values: tf.Tensor) -> tf.Tensor:
+    return tf.where(tf.math.is_finite(values), values, MISSING)
+
+
+def _where_varied(varied: tf.Tensor, scaled: tf.Tensor, constant: tf.Tensor | float, values: tf.Tensor) -> tf.Tensor:
+    """Returns `scaled` where a column varies in train, else `constant`; missing stays missing."""
+    result = tf.cast(tf.where(varied, scaled, tf.cast(constant, scaled.dtype)), tf.float32)
+    return tf.where(tf.math.is_nan(values), values, result)
+
+
+def _z_score(group: Group) -> Apply:
+    if group.spec.key is None:
+        mean, deviation = group.analyzed.mean, group.analyzed.deviation
+    else:
+        mean, deviation = mean_and_deviation_per_key(group.analyzed.values, group.keys[group.spec.key])
+    divisor = tf.where(deviation > 0, deviation, 1.0)
+    return lambda values: _where_varied(deviation > 0, (tf.cast(values, tf.float64) - mean) / divisor, 0.0, values)
+
+
+def _min_max(group: Group) -> Apply:
+    low, high = (
+        group.analyzed.range
+        if group.spec.key is None
+        else range_per_key(group.analyzed.values, group.keys[group.spec.key])
+    )
+    bottom = tf.cast(group.constants("min"), tf.float64)
+    top = tf.cast(group.constants("max"), tf.float64)
+    width = tf.where(high > low, high - low, 1.0)
+
+    def apply(values: tf.Tensor) -> tf.Tensor:
+        scaled = bottom + (tf.cast(values, tf.float64) - low) / width * (top - bottom)
+        return _where_varied(high > low, scaled, (bottom + top) / 2, values)
+
+    return apply
+
+
+def _scale_to_gaussian(group: Group) -> Apply:
+    fit, deviation = group.analyzed.tukey, group.analyzed.deviation
+    long_tailed = (fit.left > 0) | (fit.right > 0)
+    divisor = tf.where(deviation > 0, tf.where(long_tailed, fit.scale, deviation), 1.0)
+
+    def apply(values: tf.Tensor) -> tf.Tensor:
+        standard = (tf.cast(values, tf.float64) - fit.location) / divisor
+        gaussian = gaussianization.inverse_tukey_hh(standard, fit.left, fit.right)
+        return _where_varied(deviation > 0, gaussian, 0.0, values)
+
+    return apply
+
+
+def _power(group: Group) -> Apply:
+    exponent = group.constants("exponent")
+
+    def apply(values: tf.Tensor) -> tf.Tensor:
+        # x ** 0 is 1 even for NaN.
+        return tf.where(tf.math.is_nan(values), values, tf.pow(values, exponent))
+
+    return apply
+
+
+def _clip(group: Group) -> Apply:
+    low = _bound(group, "min", "min_quantile")
+    high = _bound(group, "max", "max_quantile")
+
+    def apply(values: tf.Tensor) -> tf.Tensor:
+        if low is not None:
+            values = tf.where(values < low, low, values)
+        if high is not None:
+            values = tf.where(values > high, high, values)
+        return values
+
+    return apply
+
+
+def _bound(group: Group, value: str, quantile: str) -> tf.Tensor | None:
+    first = group.spec
+    if getattr(first, value) is not None:
+        return group.constants(value)
+    if getattr(first, quantile) is not None:
+        return _quantiles_at(group.analyzed, [getattr(spec, quantile) for spec in group.specs])
+    return None
+
+
+def _quantiles_at(statistics: Statistics, shares: Sequence[float]) -> tf.Tensor:
+    """Returns one quantile per column: float32 [columns]. Ranks are off by at most 0.1 % of the rows."""
+    low, high = statistics.range
+    steps = 1000
+    inner = statistics.quantiles(steps, epsilon=0.5 / steps)
+    ends = [tf.cast(end, tf.float32)[:, tf.newaxis] for end in (low, high)]
+    ranks = tf.constant([round(share * steps) for share in shares])
+    # Of a column that is empty in train it is NaN, which no value is below or above.
+    return missing_outside_domain(tf.gather(tf.concat([ends[0], inner, ends[1]], 1), ranks, batch_dims=1))
+
+
+def _quantile_scale(group: Group) -> Apply:
+    low, high = (tf.cast(end, tf.float32)[:, tf.newaxis] for end in group.analyzed.range)
+    intervals = group.spec.quantiles
+    inner = group.analyzed.quantiles(intervals, epsilon=_epsilon(intervals))
+    points = tf.concat([low, inner, high], 1)
+    known = tf.math.is_finite(low[:, 0])
+    return lambda values: _where_varied(known, _rank(values, points) / intervals, 0.5, values)
+
+
+def _rank(values: tf.Tensor, points: tf.Tensor) -> tf.Tensor:
+    """Returns where values lie among `points` [columns, n + 1], in 0 .. n; among equal points in the middle."""
+    across = tf.transpose(values)
+    above = tf.searchsorted(points, across, side="right")
+    below = tf.searchsorted(points, across, side="left")
+    last = points.shape[1] - 1
+    upper = tf.clip_by_value(above, 1, last)
+    start = tf.gather(points, upper - 1, batch_dims=1)
+    end = tf.gather(points, upper, batch_dims=1)
+    between = tf.cast(upper - 1, tf.float32) + (across - start) / (end - start)
+    tied = tf.cast(above + below - 1, tf.float32) / 2
+    return tf.transpose(tf.clip_by_value(tf.where(above > below, tied, between), 0.0, float(last)))
+
+
+def bucketize(group: Group, values: tf.Tensor) -> list[tf.Tensor]:
+    """Returns ids for each column of `values`, with their domain: int64 [batch] each."""
+    boundaries = _boundaries(group)
+    # Of equal boundaries only the first counts, and of a column with no values in train none.
+    first = tf.concat([tf.ones_like(boundaries[:, :1], tf.bool), boundaries[:, 1:] > boundaries[:, :-1]], 1)
+    distinct = tf.cast(first & tf.math.is_finite(boundaries), tf.int64)
+    buckets_below = tf.pad(tf.cumsum(distinct, axis=1), [[0, 0], [1, 0]])
+    bucket = tf.searchsorted(boundaries, tf.transpose(values), side="right")
+    ids = 1 + tf.transpose(tf.gather(buckets_below, bucket, batch_dims=1))
+    ids = tf.where(tf.math.is_nan(values), tf.constant(0, tf.int64), ids)
+    count = len(group.specs)
+    sizes = tf.unstack(2 + buckets_below[:, -1], num=count)
+    columns = tf.unstack(ids, num=count, axis=1)
+    return [with_domain(column, size) for column, size in zip(columns, sizes, strict=True)]
+
+
+def _boundaries(group: Group) -> tf.Tensor:
+    """Returns increasing inner boundaries: float32 [columns, boundaries]."""
+    spec = group.spec
+    if spec.boundaries is not None:
+        return tf.tile(tf.constant([spec.boundaries], tf.float32), [len(group.specs), 1])
+    return group.analyzed.quantiles(spec.buckets, epsilon=_epsilon(spec.buckets))
+
+
+def _epsilon(buckets: int) -> float:
+    return min(0.01, 0.5 / buckets)
+
+
+ANALYZE: Mapping[type[Transform], Callable[[Group], Apply]] = {
+    ZScore: _z_score,
+    MinMax: _min_max,
+    ScaleToGaussian: _scale_to_gaussian,
+    Log1p: lambda group: tf.math.log1p,
+    Sqrt: lambda group: tf.sqrt,
+    Power: _power,
+    Clip: _clip,
+    QuantileScale: _quantile_scale,
+}
+"""Transform -> function that analyses it; `bucketize` is not among them, for it ends a chain with ids."""

@@ -1,0 +1,61 @@
+"""Transforms text: cleans it, splits it into tokens, joins these to n-grams, and looks them up in a vocabulary."""
+
+import tensorflow as tf
+import tensorflow_transform as tft
+
+from fullpass.preprocessing.apply.apply_category import present_tokens
+from fullpass.preprocessing.apply.column_tensors import Columns
+from fullpass.preprocessing.apply.vocabulary import encode, make_table, with_domain
+from fullpass.preprocessing.features.feature import TextFeature, transformed_name
+from fullpass.preprocessing.features.outputs import vocabulary_name
+
+_PUNCTUATION = r"[^\pL\pM\pN\s]"
+_WITHOUT_BLANKS = r"([\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\pM*)"
+_SEPARATOR = "\x1f"
+
+
+def text(name: str, feature: TextFeature, columns: Columns) -> dict[str, tf.Tensor | tf.SparseTensor]:
+    """Transforms text into ids: a sparse row per example, or int64 [batch, max_length]; see `TextFeature`."""
+    tokens = tokenize(columns.string(feature.column or name).values, feature)
+    table = make_table(tokens.values, feature.vocabulary, vocabulary_name(name), columns)
+    present = tf.ones_like(tokens.values, tf.bool)
+    ids, size = encode(tokens.values, present, table, oov_buckets=feature.vocabulary.oov_buckets)
+    rows = tf.SparseTensor(tokens.indices, ids, tokens.dense_shape)
+    key = transformed_name(name)
+    if feature.output == "tf_idf":
+        distinct, weights = tft.tfidf(rows, size)
+        return {key: _with_domain(distinct, size), transformed_name(name, "weight"): weights}
+    if feature.output == "bag_of_words":
+        return {key: _with_domain(tf.sets.union(rows, rows), size)}
+    if feature.max_length is None:
+        return {key: _with_domain(rows, size)}
+    padded = tf.RaggedTensor.from_sparse(rows).to_tensor(0, shape=[None, feature.max_length])
+    return {key: with_domain(padded, size)}
+
+
+def tokenize(texts: tf.Tensor, feature: TextFeature) -> tf.SparseTensor:
+    """Splits text into tokens and joins those to n-grams: string [batch] to string [batch, (tokens)].
+
+    An n-gram stands where its first token does, the shorter before the longer. An empty text has none.
+    """
+    if feature.lowercase:
+        texts = tf.strings.lower(texts, encoding="utf-8")
+    if feature.strip_punctuation:
+        texts = tf.strings.regex_replace(texts, _PUNCTUATION, " ")
+    rows = _split(texts, feature).to_sparse()
+    return rows if feature.ngrams == (1, 1) else tft.ngrams(rows, feature.ngrams, " ")
+
+
+def _split(texts: tf.Tensor, feature: TextFeature) -> tf.RaggedTensor:
+    if feature.pattern is not None:
+        separated = tf.strings.regex_replace(texts, feature.pattern, _SEPARATOR)
+        return present_tokens(tf.strings.split(separated, _SEPARATOR))
+    if feature.tokenize == "characters":
+        return tf.strings.unicode_split(texts, "UTF-8")
+    if feature.tokenize == "words":
+        texts = tf.strings.regex_replace(texts, _WITHOUT_BLANKS, r" \1 ")
+    return tf.strings.split(texts)
+
+
+def _with_domain(rows: tf.SparseTensor, size: tf.Tensor) -> tf.SparseTensor:
+    return tf.SparseTensor(rows.indices, with_domain(rows.values, size), rows.dense_shape)

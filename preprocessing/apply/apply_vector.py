@@ -1,0 +1,41 @@
+"""Transforms vectors: every component on its own, then, with pca, all together."""
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+import tensorflow_transform as tft
+
+from fullpass.preprocessing.apply.column_tensors import Columns
+from fullpass.preprocessing.apply.number_chains import analyze_chain, or_zero
+from fullpass.preprocessing.apply.statistics import Statistics
+from fullpass.preprocessing.features.feature import VectorFeature, transformed_name
+from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.features.transforms import Pca, Transform, VectorZScore, ZScore
+
+
+def vector(name: str, feature: VectorFeature, columns: Columns) -> dict[str, tf.Tensor]:
+    """Transforms a vector: float32 [batch, width], or [batch, dimensions] after pca."""
+    if feature.columns is not None:
+        values = tf.stack([columns.number(column) for column in feature.columns], axis=1)
+    else:
+        values = columns.vector(RawColumn(feature.column or name, "vector", feature.size))
+    raw = Statistics(values)
+    of_components = [[COMPONENTWISE[type(t)]] * feature.size for t in feature.transforms if not isinstance(t, Pca)]
+    chain, transformed = analyze_chain(of_components, raw, keys={})
+    fill = chain(tf.cast(raw.mean, tf.float32)[tf.newaxis, :])
+    filled = or_zero(tf.where(tf.math.is_nan(transformed.values), fill, transformed.values))
+    last = feature.transforms[-1] if feature.transforms else None
+    return {transformed_name(name): _project(filled, last) if isinstance(last, Pca) else filled}
+
+
+def _project(values: tf.Tensor, spec: Pca) -> tf.Tensor:
+    components = tft.pca(values, spec.dimensions, tf.float32)
+    # An eigenvector has no sign of its own, and which one comes out depends on the machine: make its largest
+    # entry positive.
+    across = tf.transpose(components)
+    largest = tf.gather(across, tf.argmax(tf.abs(across), axis=1), batch_dims=1)
+    return tf.matmul(values, components * tf.sign(largest))
+
+
+COMPONENTWISE: Mapping[type[Transform], Transform] = {VectorZScore: ZScore()}
+"""The number transform that a vector transform applies to every component; `pca` mixes components and has none."""

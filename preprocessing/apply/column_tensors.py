@@ -1,0 +1,174 @@
+"""Raw examples -> columns: dense tensors with missing values, the derived columns computed.
+
+Columns that serving does not have are read apart from the others. A transformed feature must not depend on them,
+else TF Transform could not compute it from a request that lacks them.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
+import tensorflow as tf
+
+from fullpass.preprocessing.apply.stable_ids import NOTHING, Continued
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.errors import UserError, blame, did_you_mean
+from fullpass.preprocessing.expressions.expression import Expression, parse
+from fullpass.preprocessing.expressions.tensor_ops import StringColumn, Value, evaluate
+from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID, RawColumn, raw_columns, serving_columns
+
+_MISSING = float("nan")
+_DTYPES = {"number": tf.float32, "string": tf.string, "vector": tf.float32}
+
+
+def raw_feature_spec(config: PreprocessingConfig, *, serving: bool) -> dict[str, tf.io.VarLenFeature]:
+    """Returns how to parse raw examples; with `serving`, only the columns that features need."""
+    columns = serving_columns(config) if serving else raw_columns(config)
+    spec = {name: tf.io.VarLenFeature(_DTYPES[column.type]) for name, column in columns.items()}
+    return spec if serving else {**spec, RAW_ROW_ID: tf.io.VarLenFeature(tf.int64)}
+
+
+class Columns:
+    """The raw and derived columns of a batch.
+
+    Numbers are float32 [batch], missing is NaN; so is infinity. Strings are a `StringColumn` of string [batch] and
+    bool [batch]; an empty string is missing, and what is missing is an empty string. Vectors are float32
+    [batch, width] with NaN for missing.
+
+    Args:
+        inputs: raw columns as parsed by `raw_feature_spec`; one that is absent is missing in every example.
+        config: the configuration.
+        continued: the model that stable ids follow.
+    """
+
+    def __init__(
+        self, inputs: Mapping[str, tf.SparseTensor], config: PreprocessingConfig, continued: Continued = NOTHING
+    ):
+        self.config, self.continued = config, continued
+        raw, serving = raw_columns(config), serving_columns(config)
+        self._inputs = inputs
+        self._values: dict[str, tf.Tensor | StringColumn] = {}
+        # The batch is as long as any column; it must be one that serving has.
+        known = [name for name in (*serving, *raw, RAW_ROW_ID) if name in inputs]
+        self.batch_size = tf.cast(inputs[known[0]].dense_shape[0], tf.int64)
+        self._read([column for name, column in raw.items() if name in serving])
+        self._read([column for name, column in raw.items() if name not in serving])
+        self._in_serving = set(serving)
+        for name, text in config.derive.items():
+            with blame(f"data.derive.{name}"):
+                self._values[name] = self._derived(text)
+            if parse(text).columns <= self._in_serving:
+                self._in_serving.add(name)
+
+    def number(self, name: str) -> tf.Tensor:
+        """Returns a number column, or a derived number or condition."""
+        value = self._value(name)
+        if not isinstance(value, tf.Tensor) or value.dtype != tf.float32:
+            raise UserError(f"column {name!r} is text, where a number is needed.")
+        return value
+
+    def string(self, name: str) -> StringColumn:
+        """Returns a column as text. A number is written out: whole ones without a point, others as short as exact."""
+        value = self._value(name)
+        return value if isinstance(value, StringColumn) else _written_out(value)
+
+    def vector(self, column: RawColumn) -> tf.Tensor:
+        """Returns a vector column; a row that does not hold exactly `width` numbers is missing."""
+        if column.name not in self._inputs:
+            return tf.fill([self.batch_size, column.width], _MISSING)
+        sparse = self._inputs[column.name]
+        rows, positions = sparse.indices[:, 0], sparse.indices[:, 1]
+        lengths = tf.math.unsorted_segment_sum(tf.ones_like(rows), rows, self.batch_size)
+        fits = (positions < column.width) & tf.equal(tf.gather(lengths, rows), column.width)
+        kept = tf.sparse.retain(sparse, fits)
+        dense = tf.scatter_nd(kept.indices, kept.values, [self.batch_size, column.width])
+        known = tf.equal(lengths, column.width)[:, tf.newaxis] & tf.math.is_finite(dense)
+        return tf.where(known, dense, _MISSING)
+
+    @cached_property
+    def row_id(self) -> tf.Tensor:
+        """The number that ingest gave the row: int64 [batch], -1 where there is none."""
+        return self._dense([RAW_ROW_ID], tf.constant(-1, tf.int64))[:, 0]
+
+    def of_serving(self) -> dict[str, tf.Tensor | StringColumn]:
+        """Returns, by name, the columns that depend on no column that only training has; no vectors."""
+        return {name: value for name, value in self._values.items() if name in self._in_serving}
+
+    def _value(self, name: str) -> tf.Tensor | StringColumn:
+        if name not in self._values:
+            raise UserError(f"no column {name!r}.{did_you_mean(name, self._values)}")
+        return self._values[name]
+
+    def _derived(self, text: str) -> tf.Tensor | StringColumn:
+        expression = parse(text)
+        read = {name: self._value(name) for name in expression.columns}
+        return derived_value(expression, read or self._values)
+
+    def _read(self, columns: Iterable[RawColumn]) -> None:
+        numbers = [column.name for column in columns if column.type == "number"]
+        strings = [column.name for column in columns if column.type == "string"]
+        if numbers:
+            matrix = self._dense(numbers, tf.constant(_MISSING))
+            matrix = tf.where(tf.math.is_finite(matrix), matrix, _MISSING)
+            self._values.update(zip(numbers, tf.unstack(matrix, num=len(numbers), axis=1), strict=True))
+        if strings:
+            texts = tf.unstack(self._dense(strings, tf.constant("")), num=len(strings), axis=1)
+            self._values.update({name: _present_strings(text) for name, text in zip(strings, texts, strict=True)})
+
+    def _dense(self, names: list[str], default: tf.Tensor) -> tf.Tensor:
+        """Returns columns side by side: [batch, columns]. A few ops in all, not a few per column.
+
+        Of several values in one cell, which `raw_schema` does not allow, the last is taken.
+        """
+        shape = tf.stack([self.batch_size, len(names)])
+        found = [(position, self._inputs[name]) for position, name in enumerate(names) if name in self._inputs]
+        if not found:
+            return tf.fill(shape, default)
+        positions = tf.constant([position for position, _ in found], tf.int64)
+        counts = tf.concat([tf.shape(sparse.values, tf.int64) for _, sparse in found], 0)
+        rows = tf.concat([sparse.indices for _, sparse in found], 0)[:, :1]
+        indices = tf.concat([rows, _repeated(positions, counts)[:, tf.newaxis]], 1)
+        values = tf.concat([sparse.values for _, sparse in found], 0)
+        cells = tf.SparseTensor(indices, values, shape)
+        return tf.ensure_shape(tf.sparse.to_dense(cells, default, validate_indices=False), [None, len(names)])
+
+
+def derived_value(expression: Expression, columns: Mapping[str, Value]) -> Value:
+    """Returns a derived column as features see it: a number that is not finite is missing, and so is an empty text.
+
+    Args:
+        expression: of the column.
+        columns: what it reads, or any other column if it reads none.
+    """
+    value = evaluate(expression, columns)
+    if isinstance(value, StringColumn):
+        return _present_strings(tf.where(value.present, value.values, ""))
+    return tf.where(tf.math.is_finite(value), value, _MISSING)
+
+
+def _present_strings(values: tf.Tensor) -> StringColumn:
+    return StringColumn(values, tf.not_equal(values, ""))
+
+
+def _repeated(values: tf.Tensor, counts: tf.Tensor) -> tf.Tensor:
+    """Works as tf.repeat, in a third of its ops: they are traced many times and run for every request."""
+    ends = tf.cumsum(counts)
+    each = tf.range(tf.reduce_sum(counts))
+    of_each = tf.raw_ops.UpperBound(sorted_inputs=[ends], values=[each], out_type=tf.int64)
+    return tf.gather(values, tf.squeeze(of_each, [0]))
+
+
+def _written_out(number: tf.Tensor) -> StringColumn:
+    present = ~tf.math.is_nan(number)
+    whole = tf.equal(number, tf.floor(number)) & (tf.abs(number) < 2.0**63)
+    as_integer = tf.strings.as_string(tf.cast(tf.where(whole, number, 0.0), tf.int64))
+    text = tf.where(whole, as_integer, _shortest_exact(number))
+    return StringColumn(tf.where(present, text, ""), present)
+
+
+def _shortest_exact(number: tf.Tensor) -> tf.Tensor:
+    """Writes a number with the fewest digits, 6 to 9, that read back as the same float32."""
+    text = tf.strings.as_string(number, precision=9, shortest=True)
+    for precision in (8, 7, 6):
+        shorter = tf.strings.as_string(number, precision=precision, shortest=True)
+        text = tf.where(tf.equal(tf.strings.to_number(shorter), number), shorter, text)
+    return text

@@ -1,0 +1,173 @@
+"""The analyzer behind `vocabulary: {coverage: ..., stable_ids: ...}`, neither of which TF Transform has."""
+
+import heapq
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import apache_beam as beam
+import numpy as np
+import tensorflow as tf
+import tensorflow_transform as tft
+from tensorflow_transform.beam.experimental import PTransformAnalyzer
+
+from fullpass.preprocessing.apply.stable_ids import NO_TOKEN
+
+Arrange = Callable[[list[bytes]], Iterable[bytes]]
+"""Tokens, the most frequent first -> tokens in id order."""
+
+
+class _Limits(NamedTuple):
+    coverage: float | None
+    top_k: int | None
+    min_count: int
+
+
+def counted_vocabulary(
+    tokens: tf.Tensor,
+    *,
+    coverage: float | None,
+    top_k: int | None,
+    min_count: int,
+    name: str,
+    arrange: Arrange | None = None,
+) -> tf.Tensor:
+    """Returns the path of a vocabulary file.
+
+    `tft.apply_vocabulary` and `vocabulary_by_name` read it as a file of tft.vocabulary. The counts of a span can be
+    cached; `arrange` is no part of the cache's key.
+
+    Args:
+        tokens: string [n].
+        coverage: The file holds the fewest tokens that make up this share of all, in [0, 1]; None is all.
+        top_k: Largest number of tokens; None is any.
+        min_count: Tokens rarer than this are left out, though they count as tokens not covered.
+        name: File name.
+        arrange: Orders the chosen tokens as lines of the file; by default they are sorted by falling frequency.
+    """
+    analyzer = tft.experimental.CacheablePTransformAnalyzer(
+        make_accumulators_ptransform=CountTokens(),
+        merge_accumulators_ptransform=MergeCounts(),
+        extract_output_ptransform=WriteVocabulary(_Limits(coverage, top_k, min_count), name, arrange),
+        cache_coder=_CountCoder(),
+    )
+    (path,) = tft.experimental.ptransform_analyzer(
+        inputs=[tf.boolean_mask(tokens, ~tf.strings.regex_full_match(tokens, r"\C*[\n\r]\C*"))],
+        ptransform=analyzer,
+        output_dtypes=[tf.string],
+        output_shapes=[[]],
+        output_asset_default_values=[NO_TOKEN],
+        name=name,
+    )
+    tft.annotate_asset(name, name)
+    return path
+
+
+class _Named:
+    """A transform whose repr is the same in every run, for the repr is part of the cache's key."""
+
+    def __repr__(self) -> str:
+        return type(self).__name__
+
+
+class CountTokens(_Named, beam.PTransform):
+    """Batches of tokens -> (token, count)."""
+
+    def expand(self, batches: beam.PCollection) -> beam.PCollection:
+        counted = batches | beam.FlatMap(lambda batch: Counter(batch[0].tolist()).items())
+        return counted | beam.CombinePerKey(sum)  # type: ignore[arg-type]
+
+
+class MergeCounts(_Named, beam.PTransform):
+    """(token, count) of parts of the rows -> (token, count) of all rows."""
+
+    def expand(self, counts: beam.PCollection) -> beam.PCollection:
+        return counts | beam.CombinePerKey(sum)  # type: ignore[arg-type]
+
+
+class WriteVocabulary(PTransformAnalyzer):
+    """(token, count) -> the path of the vocabulary file."""
+
+    def __init__(self, limits: _Limits, name: str, arrange: Arrange | None):
+        super().__init__()
+        self._limits = limits
+        self._name = name
+        self._arrange = arrange or list
+
+    def expand(self, counts: beam.PCollection) -> beam.PCollection:
+        path = f"{self.base_temp_dir}/{self._name}"
+        arrange = self._arrange
+        return (
+            counts
+            | beam.CombineGlobally(_MostFrequent(self._limits))
+            | beam.Map(lambda tokens: np.array(_write(list(arrange(tokens)), path)))
+        )
+
+    def write(self, counts: Iterable[tuple[bytes, int]], folder: str) -> np.ndarray:
+        """Writes the file from the counts of all tokens, without Beam, and returns its path."""
+        chosen = _MostFrequent(self._limits)
+        accumulator = chosen.create_accumulator()
+        for pair in counts:
+            accumulator = chosen.add_input(accumulator, pair)
+        return np.array(_write(list(self._arrange(chosen.extract_output(accumulator))), f"{folder}/{self._name}"))
+
+
+class _MostFrequent(beam.CombineFn):
+    """Chooses the most frequent tokens from (token, count) pairs. Accumulator: (total, [(count, token)])."""
+
+    def __init__(self, limits: _Limits):
+        self._limits = limits
+
+    def create_accumulator(self) -> tuple[int, list[tuple[int, bytes]]]:
+        return 0, []
+
+    def add_input(self, accumulator, element: tuple[bytes, int]):
+        total, kept = accumulator
+        token, count = element
+        if count >= self._limits.min_count:
+            kept.append((count, token))
+        return total + count, self._trim(kept)
+
+    def merge_accumulators(self, accumulators: Iterable):
+        accumulators = list(accumulators)
+        kept = [pair for _, pairs in accumulators for pair in pairs]
+        return sum(total for total, _ in accumulators), self._trim(kept)
+
+    def _trim(self, kept: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+        top_k = self._limits.top_k
+        # Trimmed only at twice the size, so that the cost per token stays constant.
+        return heapq.nlargest(top_k, kept) if top_k is not None and len(kept) > 2 * top_k else kept
+
+    def extract_output(self, accumulator) -> list[bytes]:
+        total, kept = accumulator
+        best = sorted(kept, reverse=True)[: self._limits.top_k]
+        if self._limits.coverage is None:
+            return [token for _, token in best]
+        wanted = self._limits.coverage * total
+        chosen: list[bytes] = []
+        covered = 0
+        for count, token in best:
+            if covered >= wanted:
+                break
+            covered += count
+            chosen.append(token)
+        return chosen
+
+
+class _CountCoder(tft.experimental.PTransformAnalyzerCacheCoder):
+    def encode_cache(self, accumulator: tuple[bytes, int]) -> bytes:
+        token, count = accumulator
+        return json.dumps([token.decode("latin-1"), count]).encode()
+
+    def decode_cache(self, encoded_accumulator: bytes) -> tuple[bytes, int]:
+        token, count = json.loads(encoded_accumulator)
+        return token.encode("latin-1"), count
+
+
+def _write(tokens: list[bytes], path: str) -> str:
+    tf.io.gfile.makedirs(path.rpartition("/")[0])
+    with tf.io.gfile.GFile(f"{path}.part", "wb") as file:
+        file.write(b"".join(token + b"\n" for token in tokens or [NO_TOKEN]))
+    tf.io.gfile.rename(f"{path}.part", path, overwrite=True)
+    return path

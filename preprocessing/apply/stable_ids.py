@@ -1,0 +1,162 @@
+"""Slots of the tokens of a vocabulary, so that ids of known tokens stay while vocabularies grow.
+
+A vocabulary file is a list of slots: the token on line n, counted from 0, has id n + 1 + OOV buckets. The known slots
+are those of the model that the new one follows. A known token keeps its slot, whether it is selected now or not. One
+that is not selected is *retired*; when it has been retired for longer than `stable_ids` says, its slot is free. New
+tokens, the most frequent first, take the lowest free slots, and then new slots at the end. So a table of embeddings
+grows with the vocabulary and not with its history, and a token that returns before its slot is taken has its old id.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import tensorflow as tf
+
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.ids import StableIds
+
+FOLDER = "stable_ids"
+"""Folder of the ledgers in a transform graph and in `assets.extra` of an export: one JSON file per vocabulary."""
+NO_TOKEN = b"49d0cd50-04bb-48c0-bc6f-5b575dce351a"
+"""The only line of an empty vocabulary, for no table can be made from an empty file; as in tft.vocabulary."""
+
+
+@dataclass(frozen=True)
+class Retired:
+    """How long a token has not been selected. models: how many in a row, with this one. span: newest span of the last
+    window that selected it."""
+
+    models: int
+    span: int
+
+
+@dataclass(frozen=True)
+class Slots:
+    """The slots of one vocabulary.
+
+    tokens: by slot. oov_buckets: before them; None if unknown. span: newest of the window. retired: by slot.
+    """
+
+    tokens: tuple[bytes, ...] = ()
+    oov_buckets: int | None = None
+    span: int = 0
+    retired: Mapping[int, Retired] = field(default_factory=dict)
+
+    def ledger(self) -> str:
+        """Returns all but the tokens, which the vocabulary file holds, as JSON."""
+        retired = {str(slot): [since.models, since.span] for slot, since in sorted(self.retired.items())}
+        return json.dumps({"oov_buckets": self.oov_buckets, "span": self.span, "retired": retired})
+
+
+@dataclass(frozen=True)
+class Continued:
+    """The model that learned vocabularies follow, as plain data: it travels in `custom_config`.
+
+    base: folder of the export whose ids stay; None on a first run. ledger: folder that the new ledgers are written to;
+    None writes none. span: newest of the window.
+    """
+
+    base: str | None = None
+    ledger: str | None = None
+    span: int = 0
+
+
+NOTHING = Continued()
+"""A first run that writes no ledger."""
+
+
+def follow(known: Slots, selected: Sequence[bytes], *, keep: StableIds, oov_buckets: int, span: int) -> Slots:
+    """Returns the slots of a vocabulary that follows another.
+
+    Args:
+        known: slots of the model before; empty on a first run.
+        selected: tokens that are selected now, the most frequent first.
+        keep: how long the slot of a retired token is kept.
+        oov_buckets: of the vocabulary now.
+        span: newest of the window now.
+    """
+    wanted = set(selected)
+    retired = {slot: _longer(known, slot, span) for slot, token in enumerate(known.tokens) if token not in wanted}
+    free = sorted(slot for slot, since in retired.items() if _is_over(since, keep, span))
+    tokens = list(known.tokens)
+    have = set(tokens)
+    for token in selected:
+        if token in have:
+            continue
+        if free:
+            slot = free.pop(0)
+            tokens[slot] = token
+            del retired[slot]
+        else:
+            tokens.append(token)
+    while free and free[-1] == len(tokens) - 1:
+        del tokens[-1], retired[free.pop()]
+    return Slots(tuple(tokens), oov_buckets, span, retired)
+
+
+def _longer(known: Slots, slot: int, span: int) -> Retired:
+    """Returns how long a token that is not selected now has not been selected."""
+    before = known.retired.get(slot)
+    return Retired(1, known.span) if before is None else Retired(before.models + 1, before.span)
+
+
+def _is_over(since: Retired, keep: StableIds, span: int) -> bool:
+    if keep.keep_spans is not None:
+        return span - since.span > keep.keep_spans
+    return since.models > keep.models
+
+
+def read_slots(export: str, name: str) -> Slots:
+    """Returns the slots of a vocabulary of an export; none if it has no such vocabulary.
+
+    Args:
+        export: folder of the SavedModel.
+        name: of the vocabulary, from `outputs.vocabulary_name`.
+    """
+    tokens = read_vocabulary(export, name)
+    ledger = f"{export}/assets.extra/{FOLDER}/{name}.json"
+    if not tf.io.gfile.exists(ledger):
+        return Slots(tokens)
+    with tf.io.gfile.GFile(ledger) as file:
+        ledger_fields = json.loads(file.read())
+    retired = {int(slot): Retired(*since) for slot, since in ledger_fields["retired"].items()}
+    return Slots(tokens, ledger_fields["oov_buckets"], ledger_fields["span"], retired)
+
+
+def read_vocabulary(export: str, name: str) -> tuple[bytes, ...]:
+    """Returns the tokens of a learned vocabulary of an export, in id order; none if it has no such vocabulary."""
+    path = f"{export}/assets/{name}"
+    if not tf.io.gfile.exists(path):
+        return ()
+    with tf.io.gfile.GFile(path, "rb") as file:
+        lines = file.read().split(b"\n")
+    return tuple(line for line in lines if line and not line.startswith(NO_TOKEN))
+
+
+def continue_vocabulary(
+    selected: Sequence[bytes], name: str, *, keep: StableIds, oov_buckets: int, continued: Continued
+) -> tuple[bytes, ...]:
+    """Returns the tokens of a vocabulary by slot, following that of the base, and writes its ledger.
+
+    Raises:
+        UserError: The base has another number of OOV buckets, which would move every id.
+    """
+    known = read_slots(continued.base, name) if continued.base else Slots()
+    if known.oov_buckets not in (None, oov_buckets):
+        raise UserError(
+            f"{name}: oov_buckets was {known.oov_buckets} in the model before and is {oov_buckets} now, which would "
+            "move the id of every known token, and stable_ids forbids that. Set it back; or to number them anew, run "
+            "once with stable_ids: false for this feature."
+        )
+    slots = follow(known, selected, keep=keep, oov_buckets=oov_buckets, span=continued.span)
+    if continued.ledger is not None:
+        _write(f"{continued.ledger}/{name}.json", slots.ledger())
+    return slots.tokens
+
+
+def _write(path: str, text: str) -> None:
+    tf.io.gfile.makedirs(path.rpartition("/")[0])
+    with tf.io.gfile.GFile(f"{path}.part", "w") as file:
+        file.write(text)
+    tf.io.gfile.rename(f"{path}.part", path, overwrite=True)

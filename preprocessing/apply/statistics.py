@@ -1,0 +1,178 @@
+"""Analyzers over the present values of number columns: one per statistic, whatever the number of columns.
+
+Statistics are taken in float64: the sum of a billion float32 values needs it, and the spread of a column of large
+values (a timestamp) is lost in float32.
+"""
+
+from functools import cached_property
+from typing import NamedTuple
+
+import tensorflow as tf
+import tensorflow_transform as tft
+from tensorflow_transform import analyzers
+
+_NO_WEIGHT = 1e-30
+# Deviations below this share of the mean are rounding errors of a constant column; dividing by them would blow up any
+# later value. The analyzer per key subtracts squares, whose rounding errors are larger.
+_ROUNDING = 1e-9
+_ROUNDING_PER_KEY = 1e-7
+
+
+class Tukey(NamedTuple):
+    """Parameters of a Tukey HH distribution, each float64 [columns]."""
+
+    location: tf.Tensor
+    scale: tf.Tensor
+    left: tf.Tensor
+    right: tf.Tensor
+
+
+class Moments:
+    """Mean, deviation and range of number columns over train; each is one analyzer, made on first use.
+
+    Every result is float64 [columns]; NaN for a column that is missing in all of train.
+
+    Args:
+        values: float32 [batch, columns], NaN for missing; the number of columns must be static.
+    """
+
+    def __init__(self, values: tf.Tensor):
+        self._columns = values.shape[1]
+        self._present = tf.math.is_finite(values)
+        self._values = tf.cast(values, tf.float64)
+
+    @cached_property
+    def mean(self) -> tf.Tensor:
+        values = tf.where(self._present, self._values, 0.0)
+        sums = tft.sum(tf.concat([values, tf.cast(self._present, tf.float64)], 1), reduce_instance_dims=False)
+        total, count = tf.split(sums, 2)
+        return total / count  # 0 / 0 is NaN: an empty column has no mean.
+
+    @cached_property
+    def deviation(self) -> tf.Tensor:
+        """Population standard deviation; 0 for a constant or empty column."""
+        # Of a single column TFT's result is a scalar, which a later NumPy will refuse to make of a vector.
+        variance = tft.var(self._values, reduce_instance_dims=self._columns == 1)
+        return _without_rounding(tf.reshape(variance, [self._columns]), self.mean, _ROUNDING)
+
+    @cached_property
+    def range(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """Smallest and largest value."""
+        least = tf.constant(-float("inf"), tf.float64)
+        both = [tf.where(self._present, values, least) for values in (-self._values, self._values)]
+        largest = tft.max(tf.concat(both, 1), reduce_instance_dims=False)
+        minus_low, high = tf.split(tf.where(tf.math.is_finite(largest), largest, float("nan")), 2)
+        return -minus_low, high
+
+
+class Statistics:
+    """Statistics of number columns over train.
+
+    Args:
+        values: float32 [batch, columns], NaN for missing; the number of columns must be static.
+        moments: of a matrix that has these columns, if not of their own.
+        first: where in that matrix they begin.
+    """
+
+    def __init__(self, values: tf.Tensor, moments: Moments | None = None, *, first: int = 0):
+        self.values = values
+        self._moments = moments or Moments(values)
+        self._columns = slice(first, first + values.shape[1])
+        self._quantiles: dict[tuple[int, float], tf.Tensor] = {}
+
+    @cached_property
+    def mean(self) -> tf.Tensor:
+        """float64 [columns], NaN for a column that is missing in all of train."""
+        return self._moments.mean[self._columns]
+
+    @cached_property
+    def deviation(self) -> tf.Tensor:
+        """Population standard deviation, float64 [columns]; 0 for a constant or empty column."""
+        return self._moments.deviation[self._columns]
+
+    @cached_property
+    def range(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """Smallest and largest value, each float64 [columns], NaN for an empty column."""
+        low, high = self._moments.range
+        return low[self._columns], high[self._columns]
+
+    def quantiles(self, buckets: int, *, epsilon: float) -> tf.Tensor:
+        """Returns the inner boundaries of `buckets` quantile buckets.
+
+        With n present values in order, boundary i is the one at position floor(i * n / buckets), from 0.
+
+        Args:
+            buckets: Number of buckets.
+            epsilon: Largest error of a boundary's rank, as a share of the rows. Measured on a million random
+                values the error is a fiftieth of it. A sketch takes 0.2 MB per column at 0.01, 1.5 MB at 0.001.
+
+        Returns:
+            float32 [columns, buckets - 1]; infinite for a column that is missing in all of train.
+        """
+        key = (buckets, epsilon)
+        if key not in self._quantiles:
+            self._quantiles[key] = self._analyze_quantiles(buckets, epsilon)
+        return self._quantiles[key]
+
+    def _analyze_quantiles(self, buckets: int, epsilon: float) -> tf.Tensor:
+        # The sketch leaves out a column with no values at all, and the analyzer then fails. One more row of
+        # infinities with next to no weight prevents that, and marks such a column.
+        values = tf.pad(self.values, [[0, 1], [0, 0]], constant_values=float("inf"))
+        weights = tf.pad(tf.ones(tf.shape(self.values)[:1]), [[0, 1]], constant_values=_NO_WEIGHT)
+        # TF Transform knows a cached sketch by all that made it but its accuracy; the name tells that.
+        name = f"quantiles_one_in_{round(1 / epsilon)}"
+        return tft.quantiles(values, buckets, epsilon, weights=weights, reduce_instance_dims=False, name=name)
+
+    @cached_property
+    def tukey(self) -> Tukey:
+        """Fit by L-moments, averaged over the batches of the analysis."""
+        shape = [tf.shape(self.values, tf.int64)[0], self.values.shape[1]]
+        indices = tf.where(tf.math.is_finite(self.values))
+        present = tf.SparseTensor(indices, tf.cast(tf.gather_nd(self.values, indices), tf.float64), shape)
+        location = tft.tukey_location(present, reduce_instance_dims=False)
+        scale = tft.tukey_scale(present, reduce_instance_dims=False)
+        return Tukey(location, scale, *tft.tukey_h_params(present, reduce_instance_dims=False))
+
+
+def mean_and_deviation_per_key(values: tf.Tensor, keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns mean and standard deviation of every row's group over train, each float64 [batch, 1].
+
+    NaN where the key has no present value in train.
+
+    Args:
+        values: float32 [batch, 1], NaN for missing.
+        keys: string [batch].
+    """
+    numbers, names = _present_pairs(values, keys)
+    # TFT has analyzers per key only inside its mappers, which cannot be applied to a second tensor.
+    with tf.name_scope("statistics_per_key"):
+        vocabulary, mean, variance = analyzers._mean_and_var_per_key(numbers, names)
+    deviation = _without_rounding(variance, mean, _ROUNDING_PER_KEY)
+    return _of_each_row(mean, vocabulary, keys), _of_each_row(deviation, vocabulary, keys)
+
+
+def range_per_key(values: tf.Tensor, keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns smallest and largest value of every row's group over train; otherwise as above."""
+    numbers, names = _present_pairs(values, keys)
+    with tf.name_scope("statistics_per_key"):
+        vocabulary, low, high = analyzers._min_and_max_per_key(numbers, names)
+    return _of_each_row(low, vocabulary, keys), _of_each_row(high, vocabulary, keys)
+
+
+def _without_rounding(variance: tf.Tensor, mean: tf.Tensor, share: float) -> tf.Tensor:
+    """Returns the standard deviation, 0 where it is a rounding error."""
+    return tf.sqrt(tf.where(variance > tf.square(share * mean), variance, 0.0))
+
+
+def _present_pairs(values: tf.Tensor, keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    column = values[:, 0]
+    present = tf.math.is_finite(column)
+    return tf.cast(tf.boolean_mask(column, present), tf.float64), tf.boolean_mask(keys, present)
+
+
+def _of_each_row(statistic: tf.Tensor, vocabulary: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
+    """Looks up a statistic by key: the first keys that `unique` sees are the vocabulary, in its order."""
+    size = tf.size(vocabulary)
+    position = tf.unique(tf.concat([vocabulary, keys], 0)).idx[size:]
+    with_unseen = tf.concat([statistic, tf.constant([float("nan")], tf.float64)], 0)
+    return tf.gather(with_unseen, tf.minimum(position, size))[:, tf.newaxis]

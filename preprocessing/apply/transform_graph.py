@@ -1,0 +1,75 @@
+"""A saved transform graph, and parts of it that compute some of its outputs alone."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.eager import wrap_function
+
+Raw = Mapping[str, tf.SparseTensor]
+"""Raw columns as parsed by `column_tensors.raw_feature_spec`: a sparse [batch, values] of each."""
+
+
+class TransformGraph:
+    """The transform graph in a folder, with its tables, loaded once.
+
+    Args:
+        directory: `TFTransformOutput.transform_savedmodel_dir`.
+    """
+
+    def __init__(self, directory: str):
+        self._saved = tf.saved_model.load(directory)
+        whole = self._saved.transform_fn
+        # A saved tf.function has the one concrete function that was saved; TF Transform saves that itself.
+        self._function = whole.concrete_functions[0] if hasattr(whole, "concrete_functions") else whole
+
+    @property
+    def outputs(self) -> list[str]:
+        """Names of the transformed features, the label, the weight and the row number."""
+        return sorted(self._function.structured_outputs)
+
+    def part(self, names: Iterable[str]) -> "GraphPart":
+        """Returns the part of the graph that computes `names`."""
+        return GraphPart(self._saved, self._function, list(names))
+
+
+class GraphPart:
+    """Computes some outputs of a transform graph from raw columns: float, int or string tensors, dense or sparse.
+
+    Calling the whole graph and taking a few of its outputs would compute all of them: a saved function runs every
+    lookup in it before it returns anything. The part is cut out of the graph instead.
+    """
+
+    def __init__(self, saved: Any, function: Any, names: list[str]):
+        self._saved = saved  # keeps the tables alive
+        self.names = tuple(names)
+        graph = function.graph
+        signature = function.structured_input_signature[0][0]
+        count = len(tf.nest.flatten(signature, expand_composites=True))
+        given = tf.nest.pack_sequence_as(signature, graph.inputs[:count], expand_composites=True)
+        outputs = tf.nest.pack_sequence_as(function.structured_outputs, graph.outputs, expand_composites=True)
+        self._fetches = {name: tf.nest.map_structure(_source, outputs[name], expand_composites=True) for name in names}
+        self._dtypes = {name: signature[name].dtype for name in sorted(signature)}
+        feeds = [tensor for name in self._dtypes for tensor in tf.nest.flatten(given[name], expand_composites=True)]
+        whole = wrap_function.WrappedFunction(graph, wrap_function.VariableHolder())
+        self._pruned = whole.prune(feeds, self._fetches)
+
+    def __call__(self, raw: Raw) -> dict[str, tf.Tensor | tf.SparseTensor]:
+        """Returns the outputs by name; an absent raw column is missing in every row."""
+        rows = next(iter(raw.values())).dense_shape[0]
+        columns = [raw[n] if n in raw else _missing(rows, dtype) for n, dtype in self._dtypes.items()]
+        results = self._pruned(*[t for column in columns for t in (column.indices, column.values, column.dense_shape)])
+        for name, fetched in self._fetches.items():
+            if isinstance(fetched, tf.Tensor):
+                results[name].set_shape(fetched.shape)  # pruning forgets it
+        return results
+
+
+def _missing(rows: tf.Tensor, dtype: tf.DType) -> tf.SparseTensor:
+    shape = tf.stack([rows, tf.constant(0, tf.int64)])
+    return tf.SparseTensor(tf.zeros([0, 2], tf.int64), tf.zeros([0], dtype), shape)
+
+
+def _source(tensor: tf.Tensor) -> tf.Tensor:
+    """Returns the tensor behind an output, which does not wait for all lookups of the function."""
+    return tensor.op.inputs[0] if tensor.op.type == "Identity" else tensor

@@ -1,0 +1,164 @@
+"""Vocabularies in the graph: tokens -> ids by the contract of `ids.py`, and the domain that gives the size.
+
+Vocabularies are text files, one token per line: they can be read by a person, and a SavedModel carries them as
+assets that TensorFlow's own table ops load. A token with a line break has no line in such a file; it is out of the
+vocabulary.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import tensorflow as tf
+import tensorflow_transform as tft
+from tensorflow_transform import schema_inference, tf_utils
+
+from fullpass.preprocessing.apply.column_tensors import Columns
+from fullpass.preprocessing.apply.counted_vocabulary import Arrange, counted_vocabulary
+from fullpass.preprocessing.apply.stable_ids import NOTHING, Continued, continue_vocabulary
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.ids import StableIds, Vocabulary
+
+Table = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
+"""string [n] -> slot in the vocabulary, from 0, or -1 for a token outside it, int64 [n]; and the number of slots, int64
+scalar, which is a tensor because a learned vocabulary has no size before analysis."""
+
+
+def make_table(tokens: tf.Tensor, vocabulary: Vocabulary, name: str, columns: Columns) -> Table:
+    """Returns the table of a vocabulary, learned from `tokens` unless it is given.
+
+    Args:
+        tokens: string [n], the present tokens of the batch.
+        vocabulary: the declaration.
+        name: of the file of a learned vocabulary; unique, from `outputs.vocabulary_name`.
+        columns: know whether its ids are stable, and the model that they follow.
+    """
+    if vocabulary.tokens is not None:
+        return given_table(vocabulary.tokens)
+    if vocabulary.file is not None:
+        return given_table(_read_tokens(vocabulary.file))
+    return learned_table(tokens, vocabulary, name, columns.config.stable_ids_of(vocabulary), columns.continued)
+
+
+def learned_table(
+    tokens: tf.Tensor,
+    vocabulary: Vocabulary,
+    name: str,
+    stable: StableIds | None = None,
+    continued: Continued = NOTHING,
+) -> Table:
+    """Returns the table of the tokens of train; an analyzer. Without any tokens it has one slot, which no token finds.
+
+    Args:
+        tokens: string [n], the present tokens of the batch.
+        vocabulary: the declaration.
+        name: of the file.
+        stable: how long slots are kept; None numbers tokens by frequency.
+        continued: the model that stable ids follow.
+    """
+    if stable is None:
+        path = _learn(tokens, vocabulary, name)
+    else:
+        arrange = partial(
+            continue_vocabulary, name=name, keep=stable, oov_buckets=vocabulary.oov_buckets, continued=continued
+        )
+        path = _counted(tokens, vocabulary, name, arrange)
+
+    def find(queries: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        slots = tft.apply_vocabulary(queries, path)
+        return slots, tft.get_num_buckets_for_transformed_feature(slots)
+
+    return find
+
+
+def _learn(tokens: tf.Tensor, vocabulary: Vocabulary, name: str) -> tf.Tensor:
+    if vocabulary.coverage is not None:
+        return _counted(tokens, vocabulary, name)
+    top_k, min_count = vocabulary.top_k, vocabulary.min_count
+    return tft.vocabulary(
+        tokens, top_k=top_k, frequency_threshold=min_count if min_count > 1 else None, vocab_filename=name
+    )
+
+
+def _counted(tokens: tf.Tensor, vocabulary: Vocabulary, name: str, arrange: Arrange | None = None) -> tf.Tensor:
+    return counted_vocabulary(
+        tokens,
+        coverage=vocabulary.coverage,
+        top_k=vocabulary.top_k,
+        min_count=vocabulary.min_count,
+        name=name,
+        arrange=arrange,
+    )
+
+
+def given_table(tokens: Sequence[str]) -> Table:
+    """Returns the table of tokens written in the configuration."""
+
+    def make() -> tf.lookup.StaticHashTable:
+        slots = tf.range(len(tokens), dtype=tf.int64)
+        return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(tf.constant(tokens), slots), -1)
+
+    table = tft.make_and_track_object(make)
+    return lambda queries: (table.lookup(queries), tf.constant(len(tokens), tf.int64))
+
+
+def encode(tokens: tf.Tensor, present: tf.Tensor, table: Table, *, oov_buckets: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns ids by the contract, int64 [n], and how many different ids there are, int64 scalar.
+
+    0 is missing, 1 .. oov_buckets a token outside the vocabulary, by its hash, then the vocabulary in its order.
+    """
+    slot, slots = table(tokens)
+    ids = tf.where(slot >= 0, slot + 1 + oov_buckets, hash_ids(tokens, oov_buckets))
+    return tf.where(present, ids, 0), slots + 1 + oov_buckets
+
+
+def hash_ids(tokens: tf.Tensor, buckets: int, *, key: tuple[int, int] | None = None) -> tf.Tensor:
+    """Returns 1 + hash(token) mod buckets: int64 of the shape of `tokens`."""
+    return 1 + tft.hash_strings(tokens, buckets, key=key)
+
+
+def count_table(tokens: tf.Tensor, name: str) -> Callable[[tf.Tensor], tf.Tensor]:
+    """Returns string [n] -> int64 [n], the count of a token in train; 0 for one that train lacks. An analyzer."""
+    # A text file, since a table that reads records cannot be saved a second time, inside the export. Each line is a
+    # count, a blank and a token; so blanks in tokens become another character, before the file and before a query.
+    path = tft.vocabulary(_as_word(tokens), vocab_filename=name, store_frequency=True)
+
+    def make(path: tf.Tensor) -> tf.lookup.StaticHashTable:
+        initializer = tf.lookup.TextFileInitializer(path, tf.string, 1, tf.int64, 0, delimiter=" ")
+        return tf.lookup.StaticHashTable(initializer, 0)
+
+    return lambda queries: tf_utils.construct_and_lookup_table(make, path, _as_word(queries))[0]
+
+
+def _as_word(tokens: tf.Tensor) -> tf.Tensor:
+    """Returns tokens without blanks and line breaks: unit and record separators stand for them."""
+    return tf.strings.regex_replace(tf.strings.regex_replace(tokens, " ", "\x1f"), "[\r\n]", "\x1e")
+
+
+def with_domain(ids: tf.Tensor, size: tf.Tensor | int) -> tf.Tensor:
+    """Returns int64 ids, marked so that the transformed schema gives their domain as 0 .. size - 1.
+
+    The result must be an output of `preprocessing_fn` as it is (or be the values of one).
+    """
+    marked = tf.identity(ids)
+    schema_inference.set_tensor_schema_override(
+        marked, tf.constant(0, tf.int64), tf.cast(tf.convert_to_tensor(size), tf.int64) - 1
+    )
+    return marked
+
+
+def _read_tokens(path: str) -> Sequence[str]:
+    try:
+        with tf.io.gfile.GFile(path) as file:
+            tokens = file.read().splitlines()
+    except tf.errors.OpError as error:
+        raise UserError(f"vocabulary file {path!r} cannot be read: {error.message}") from error
+    seen: dict[str, int] = {}
+    for number, token in enumerate(tokens, start=1):
+        if not token:
+            raise UserError(f"vocabulary file {path!r}, line {number}: empty. Accepted: one token per line.")
+        if token in seen:
+            raise UserError(f"vocabulary file {path!r}: {token!r} stands on lines {seen[token]} and {number}.")
+        seen[token] = number
+    if not tokens:
+        raise UserError(f"vocabulary file {path!r} is empty. Accepted: one token per line.")
+    return tokens

@@ -1,0 +1,1 @@
+"""Date formats, and dates as TensorFlow operations."""

@@ -1,0 +1,213 @@
+"""Date formats and the parts of a date, as data. How they run in the graph stands in `date_ops.py`.
+
+A format is written as Python's `strptime` takes it, or is one of four words:
+
+* `iso`: `2024-02-29`, or with a time after a `T` or a blank: `2024-02-29 13:05`, `2024-02-29T13:05:59.25Z`.
+* `epoch_seconds`, `epoch_millis`, `epoch_days`: a decimal number counted from 1970-01-01T00:00:00Z.
+
+Blanks around a date are ignored, a run of blanks in a format matches any run of blanks, and letters match in
+either case. Years run from 1 to 9999, in the proleptic Gregorian calendar, as in Python.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from fullpass.preprocessing.errors import UserError, did_you_mean
+
+MICROSECONDS_PER_DAY = 86_400_000_000
+
+
+@dataclass(frozen=True)
+class Part:
+    """A number that a date gives.
+
+    low, size: the part is a whole number in low .. low + size - 1; size is None where the range is not small.
+    period: after how many units the part repeats; None where it does not.
+    """
+
+    low: int
+    size: int | None
+    period: float | None
+    doc: str
+
+
+PARTS: Mapping[str, Part] = MappingProxyType(
+    {
+        "year": Part(1, None, None, "Year, 1 to 9999."),
+        "quarter": Part(1, 4, 4, "Quarter of the year, 1 to 4."),
+        "month": Part(1, 12, 12, "Month, 1 (January) to 12."),
+        "day": Part(1, 31, 31, "Day of the month, 1 to 31."),
+        "hour": Part(0, 24, 24, "Hour, 0 to 23; 0 where the format has no time."),
+        "minute": Part(0, 60, 60, "Minute, 0 to 59."),
+        "second": Part(0, 60, 60, "Whole second, 0 to 59."),
+        "day_of_week": Part(0, 7, 7, "0 (Monday) to 6 (Sunday)."),
+        "day_of_year": Part(1, 366, 365.25, "Day of the year, 1 to 366."),
+        "week_of_year": Part(1, 53, 365.25 / 7, "ISO 8601 week, 1 to 53; week 1 has the first Thursday."),
+        "weekend": Part(0, 2, None, "1 on Saturday and Sunday, else 0."),
+        "epoch": Part(0, None, None, "Days with fraction since 1970-01-01 UTC, to 84 s until 2059."),
+    }
+)
+
+UNITS: Mapping[str, int] = MappingProxyType(
+    {"seconds": 1_000_000, "minutes": 60_000_000, "hours": 3_600_000_000, "days": MICROSECONDS_PER_DAY}
+)
+"""Unit of a difference -> microseconds."""
+
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+
+
+@dataclass(frozen=True)
+class Directive:
+    """A `%` directive: the field it fills (None: read over), the regular expression of its text, and its doc.
+
+    says: what the field is about; a format may say each only once.
+    """
+
+    field: str | None
+    pattern: str
+    says: str
+    doc: str
+
+
+_LONG_MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
+_LONG_WEEKDAYS = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
+_OFFSET = r"z|utc|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?"
+
+DIRECTIVES: Mapping[str, Directive] = MappingProxyType(
+    {
+        "%Y": Directive("year", r"\d{4}", "year", "Year, four digits."),
+        "%y": Directive("year_of_century", r"\d{2}", "year", "Two digits: 69 to 99 are 19xx, 00 to 68 are 20xx."),
+        "%m": Directive("month", r"1[0-2]|0[1-9]|[1-9]", "month", "Month, 1 or 01 to 12."),
+        "%b": Directive("month_name", "|".join(MONTHS), "month", "Month, English, three letters."),
+        "%B": Directive("month_name", _LONG_MONTHS, "month", "Month, English, in full."),
+        "%d": Directive("day", r"3[01]|[12]\d|0[1-9]|[1-9]", "day", "Day of the month, 1 or 01 to 31."),
+        "%j": Directive(
+            "day_of_year",
+            r"36[0-6]|3[0-5]\d|[12]\d\d|0[1-9]\d|00[1-9]|[1-9]\d|0[1-9]|[1-9]",
+            "day of the year",
+            "Day of the year, 1 or 001 to 366, instead of month and day.",
+        ),
+        "%H": Directive("hour", r"2[0-3]|[01]\d|\d", "hour", "Hour, 0 or 00 to 23."),
+        "%I": Directive("hour_of_half", r"1[0-2]|0[1-9]|[1-9]", "hour", "Hour, 1 or 01 to 12; needs %p."),
+        "%p": Directive("half", "am|pm", "half of the day", "AM or PM; needs %I."),
+        "%M": Directive("minute", r"[0-5]\d|\d", "minute", "Minute, 0 or 00 to 59."),
+        "%S": Directive("second", r"[0-5]\d|\d", "second", "Second, 0 or 00 to 59."),
+        "%f": Directive("fraction", r"\d{1,9}", "fraction", "Fraction of a second, 1 to 9 digits."),
+        "%z": Directive("offset", _OFFSET, "offset", "Offset from UTC: +HHMM, +HH:MM, +HH or Z."),
+        "%a": Directive(None, "mon|tue|wed|thu|fri|sat|sun", "weekday", "Weekday, English, read over."),
+        "%A": Directive(None, _LONG_WEEKDAYS, "weekday", "Weekday, English, in full, read over."),
+    }
+)
+_SHORTHANDS = {"%F": "%Y-%m-%d", "%T": "%H:%M:%S"}
+_ACCEPTED = (*DIRECTIVES, *_SHORTHANDS, "%%")
+
+
+@dataclass(frozen=True)
+class DateFormat:
+    """A compiled format.
+
+    text: as the user wrote it.
+    pattern: RE2 expression of the whole text; group i + 1 is the text of fields[i], empty if left out.
+    fields: at most nine, the most groups that an RE2 rewrite can name.
+    unit: microseconds per unit of an epoch format, else None.
+    """
+
+    text: str
+    pattern: str
+    fields: tuple[str, ...]
+    unit: int | None = None
+
+
+def compile_format(text: str) -> DateFormat:
+    """Returns the compiled form of a date format.
+
+    Example:
+        >>> compile_format("%d/%m/%Y").fields
+        ('day', 'month', 'year')
+
+    Args:
+        text: `iso`, `epoch_seconds`, `epoch_millis`, `epoch_days`, or text with `DIRECTIVES`.
+
+    Raises:
+        UserError: An unknown directive or word, or directives that contradict or need one another.
+    """
+    if text in SPECIAL_FORMATS:
+        return SPECIAL_FORMATS[text]
+    tokens = tuple(_tokens(text, text))
+    used = [token for token in tokens if token in DIRECTIVES]
+    _check(used, text)
+    fields = tuple(field for field in (DIRECTIVES[token].field for token in used) if field is not None)
+    return DateFormat(text, _whole("".join(map(_pattern, tokens))), fields)
+
+
+def _tokens(part: str, text: str) -> Iterator[str]:
+    """Yields directives, single blanks for runs of blanks, and single literal characters."""
+    for found in re.finditer(r"%.?|\s+|.", part, flags=re.DOTALL):
+        token = found.group()
+        if token in _SHORTHANDS:
+            yield from _tokens(_SHORTHANDS[token], text)
+        elif token.startswith("%") and token not in _ACCEPTED:
+            raise UserError(
+                f"date format {text!r}: unknown directive {token!r}. Accepted: {', '.join(_ACCEPTED)}."
+                f"{did_you_mean(token, _ACCEPTED)}"
+            )
+        else:
+            yield " " if token.isspace() else token
+
+
+def _pattern(token: str) -> str:
+    if token == " ":
+        return r"\s+"
+    if token not in DIRECTIVES:
+        return re.escape(token.removeprefix("%") or token)
+    directive = DIRECTIVES[token]
+    return f"(?:{directive.pattern})" if directive.field is None else f"({directive.pattern})"
+
+
+def _whole(pattern: str) -> str:
+    return rf"(?i)^\s*(?:{pattern})\s*$"
+
+
+def _check(used: list[str], text: str) -> None:
+    if not used:
+        raise UserError(
+            f"date format {text!r} has no directive. Accepted: {', '.join(SPECIAL_FORMATS)}, or text with "
+            f"directives such as '%Y-%m-%d %H:%M:%S'.{did_you_mean(text, SPECIAL_FORMATS)}"
+        )
+    if all(DIRECTIVES[token].field is None for token in used):
+        raise UserError(f"date format {text!r} names only a weekday, which is no date. Add day, month and year.")
+    by_meaning: dict[str, str] = {}
+    for token in used:
+        says = DIRECTIVES[token].says
+        if says in by_meaning:
+            raise UserError(f"date format {text!r} says the {says} twice: {by_meaning[says]} and {token}. Keep one.")
+        by_meaning[says] = token
+    if "%j" in used and ("month" in by_meaning or "day" in by_meaning):
+        raise UserError(f"date format {text!r}: %j says month and day already; leave them out.")
+    if ("%I" in used) != ("%p" in used):
+        raise UserError(f"date format {text!r}: %I (hour of 12) and %p (AM, PM) go together.")
+
+
+def _epoch(text: str, unit: int) -> DateFormat:
+    number = r"(?:\+|(-))?(\d{1,18})(?:\.(\d{1,15})?\d*)?"
+    return DateFormat(text, _whole(number), ("sign", "epoch", "fraction"), unit)
+
+
+_ISO = (
+    r"(\d{4})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
+    r"(?:[t ]([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:[.,](\d{1,9})\d*)?)?"
+    rf"\s?({_OFFSET})?)?"
+)
+
+SPECIAL_FORMATS: Mapping[str, DateFormat] = MappingProxyType(
+    {
+        "iso": DateFormat(
+            "iso", _whole(_ISO), ("year", "month", "day", "hour", "minute", "second", "fraction", "offset")
+        ),
+        "epoch_seconds": _epoch("epoch_seconds", 1_000_000),
+        "epoch_millis": _epoch("epoch_millis", 1_000),
+        "epoch_days": _epoch("epoch_days", MICROSECONDS_PER_DAY),
+    }
+)

@@ -1,0 +1,201 @@
+"""The expression language of derived columns: `parse`, `check_types`, and the table for the manual.
+
+    big_tipper: tips > 0.2 * fare
+    rush_hour:  hour in (7, 8, 9) and not is_missing(`trip miles`)
+
+Syntax and precedence are Python's, for: numbers, "strings", true, false, columns (in backticks where the name is not
+letters, digits and _), + - * / % **, comparisons and chains of them, in and not in, and, or, not, and the functions
+of `function_table`. There is nothing else: no attributes, no indexing, no other calls.
+
+Values are numbers (float32), strings and booleans, any of which may be missing. The rules of missing values stand in
+`expression_ops`, which computes the same tree in the graph.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fullpass.preprocessing.errors import did_you_mean
+from fullpass.preprocessing.expressions.functions import TABLE, Function, Parameter, Type, function_table
+from fullpass.preprocessing.expressions.parser import parse
+from fullpass.preprocessing.expressions.syntax_tree import (
+    Call,
+    ColumnReference,
+    Comparison,
+    Constant,
+    Expression,
+    ExpressionError,
+    Membership,
+    Node,
+    error_at,
+)
+
+__all__ = ["Expression", "ExpressionError", "Type", "check_types", "function_table", "parse"]
+
+_WANTED = {"number": "numbers", "string": "strings", "boolean": "conditions (true or false)"}
+
+
+def check_types(expression: Expression, column_types: Mapping[str, Type]) -> Type:
+    """Returns the type of an expression over columns of the given types.
+
+    Example:
+        >>> check_types(parse("tips > 0.2 * fare"), {"tips": "number", "fare": "number"})
+        'boolean'
+
+    Args:
+        expression: from `parse`.
+        column_types: every column there is; "boolean" is for derived columns that are conditions.
+
+    Raises:
+        ExpressionError: An unknown column, or a value of a type that its operator or function does not take.
+    """
+    return _Check(expression.text, column_types).type_of(expression.root)
+
+
+@dataclass(frozen=True)
+class _Check:
+    text: str
+    column_types: Mapping[str, Type]
+
+    def type_of(self, node: Node) -> Type:
+        match node:
+            case ColumnReference():
+                return self._column(node)
+            case Call():
+                return self._call(node)
+            case Comparison():
+                return self._comparison(node)
+            case Membership():
+                return self._membership(node)
+        return _type_of_constant(node)
+
+    def _column(self, node: ColumnReference) -> Type:
+        if node.name not in self.column_types:
+            raise error_at(
+                self.text,
+                node.position,
+                f'Unknown column "{node.name}".{did_you_mean(node.name, self.column_types)} '
+                f"There is: {_listed(self.column_types)}.",
+            )
+        return self.column_types[node.name]
+
+    def _call(self, node: Call) -> Type:
+        function = TABLE[node.function]
+        same: list[tuple[Node, Type]] = []
+        for index, argument in enumerate(node.arguments):
+            parameter = function.parameter(index)
+            if parameter.written:
+                self._written(function, parameter, argument)
+                continue
+            received = self.type_of(argument)
+            if parameter.type == "any":
+                same.append((argument, received))
+            elif not _fits(received, parameter.type):
+                raise self._mismatch(function, parameter, argument, received)
+        shared = self._shared(function, same)
+        return shared if function.result == "any" else function.result
+
+    def _written(self, function: Function, parameter: Parameter, argument: Node) -> None:
+        if _is_written(argument, parameter):
+            return
+        wanted = f"a {parameter.type}"
+        if parameter.bounds is not None:
+            wanted = "a whole number from {} to {}".format(*parameter.bounds)
+        raise error_at(
+            self.text, argument.position, f"In {function.signature}, {parameter.name} must be {wanted} written out."
+        )
+
+    def _comparison(self, node: Comparison) -> Type:
+        types = [self.type_of(operand) for operand in node.operands]
+        for index, operator in enumerate(node.operators):
+            function = TABLE[operator]
+            pair = [(node.operands[i], types[i]) for i in (index, index + 1)]
+            if function.parameters[0].type == "any":
+                self._shared(function, pair)
+                continue
+            for operand, received in pair:
+                if not _fits(received, "number"):
+                    raise self._mismatch(function, function.parameters[0], operand, received)
+        return "boolean"
+
+    def _membership(self, node: Membership) -> Type:
+        first = (node.operand, self.type_of(node.operand))
+        for member in node.members:
+            self._shared(TABLE["in"], [first, (member, _type_of_constant(member))])
+        return "boolean"
+
+    def _shared(self, function: Function, arguments: list[tuple[Node, Type]]) -> Type:
+        """Returns the one type of arguments that must agree; booleans among numbers are numbers."""
+        types = {received for _, received in arguments}
+        if "string" in types and len(types) > 1:
+            first, type_of_first = arguments[0]
+            other, type_of_other = next(a for a in arguments if (a[1] == "string") != (type_of_first == "string"))
+            what = f"cannot {function.verb}" if function.verb else f"{function.signature} cannot take"
+            raise error_at(
+                self.text,
+                other.position,
+                f"{_capital(what)} {_described(first, type_of_first)} and {_described(other, type_of_other)}: "
+                "they must be of one type. number(text) reads a number from a string.",
+            )
+        return "number" if len(types) > 1 else next(iter(types), "number")
+
+    def _mismatch(self, function: Function, parameter: Parameter, argument: Node, received: Type) -> ExpressionError:
+        found = _described(argument, received)
+        what = f"Cannot {function.verb} {found}; " if function.verb else f"Received {found}; "
+        where = function.signature if function.form else f"{function.signature}: {parameter.name}"
+        wanted = _WANTED[parameter.type] if function.form else f"a {parameter.type}"
+        verb = "takes" if function.form else "must be"
+        hint = _hint(function, parameter.type, received)
+        return error_at(self.text, argument.position, f"{what}{where} {verb} {wanted}.{hint}")
+
+
+def _fits(received: Type, wanted: str) -> bool:
+    return received == wanted or (wanted, received) == ("number", "boolean")
+
+
+def _is_written(argument: Node, parameter: Parameter) -> bool:
+    if not isinstance(argument, Constant) or _type_of_constant(argument) != parameter.type:
+        return False
+    if parameter.bounds is None or isinstance(argument.value, str):
+        return True
+    low, high = parameter.bounds
+    return low <= argument.value <= high and argument.value == int(argument.value)
+
+
+def _type_of_constant(node: Constant) -> Type:
+    if isinstance(node.value, bool):
+        return "boolean"
+    return "string" if isinstance(node.value, str) else "number"
+
+
+def _hint(function: Function, wanted: str, received: Type) -> str:
+    if function.name == "+":
+        return " Join strings by concat(a, b)."
+    if wanted == "boolean" and received == "number":
+        return " Compare it, as in fare > 0."
+    if wanted == "boolean" and received == "string":
+        return ' Compare it, as in payment == "Cash".'
+    if wanted == "number":
+        return " number(text) reads a number from a string."
+    return ""
+
+
+def _described(node: Node, type: Type) -> str:
+    match node:
+        case ColumnReference():
+            return f'{type} "{node.name}"'
+        case Constant(value=bool() as value):
+            return str(value).lower()
+        case Constant(value=str() as value):
+            return f'string "{value}"'
+        case Constant():
+            return f"number {node.value:g}"
+    return f"a {type}"
+
+
+def _listed(column_types: Mapping[str, Type]) -> str:
+    names = sorted(column_types)
+    return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+
+
+def _capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:] if sentence.startswith("cannot") else sentence

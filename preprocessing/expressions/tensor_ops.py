@@ -1,0 +1,265 @@
+"""Derived columns in the graph: the tree of an expression -> TensorFlow ops.
+
+Values. A number is float32, all arithmetic is float32, and so are the numbers written out: `x == 0.1` is true where x
+is the float32 nearest to 0.1. A boolean is float32 1 or 0. Missing is NaN in both; of strings a `StringColumn` says
+which are present. Any number of columns may be mixed with constants; the result has the size of the batch.
+
+Missing values:
+
+* An operator or function gives missing wherever one of its arguments is missing. A comparison too: `x == y` with x
+  missing is neither true nor false, and `x != y` neither.
+* `and`, `or`, `not` follow Kleene's three-valued logic: `false and missing` is false, `true or missing` is true, all
+  else with a missing operand is missing. `a < b < c` is `a < b and b < c`.
+* `where(c, a, b)` is missing where c is; the value not chosen does not matter. `coalesce` takes the first present
+  value. `missing_if(a, c)` is missing where c is true or missing. `is_missing` is never missing.
+* A result that is no finite number is missing: division by zero, remainder by zero, log of 0 or less, square root of
+  less than 0, a negative base with a fractional exponent, overflow. So is an infinite number in a column.
+
+TensorFlow takes numbers below 1.2e-38 for 0, so dividing by one is dividing by zero.
+"""
+
+import functools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import tensorflow as tf
+
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.expressions.expression import Expression
+from fullpass.preprocessing.expressions.functions import TABLE
+from fullpass.preprocessing.expressions.syntax_tree import Call, ColumnReference, Comparison, Constant, Membership, Node
+
+EARTH_RADIUS_KM = 6371.0088
+"""Mean radius. Source: Moritz, Geodetic Reference System 1980, Journal of Geodesy 74 (2000)."""
+
+_MISSING = np.float32("nan")
+_NUMBER = r"(?i)^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?$"
+_LONGEST_NUMBER = 31  # tf.strings.to_number fails on longer text.
+
+
+class StringColumn(NamedTuple):
+    """A string column with missing values.
+
+    values: string [batch]; anything where not present.
+    present: bool [batch].
+    """
+
+    values: tf.Tensor
+    present: tf.Tensor
+
+
+Value: TypeAlias = tf.Tensor | StringColumn
+
+
+@tf.autograph.experimental.do_not_convert
+def evaluate(expression: Expression, columns: Mapping[str, Value]) -> Value:
+    """Computes a derived column.
+
+    Args:
+        expression: one that `check_types` has accepted for these columns.
+        columns: number and boolean columns as float32 [batch] with NaN for missing, string columns as `StringColumn`;
+            at least one, even if the expression reads none, because the size of the batch comes from it.
+
+    Returns:
+        float32 [batch] with NaN for missing, 1 and 0 for true and false; or a `StringColumn`.
+
+    Raises:
+        UserError: A column that the expression reads is not there.
+    """
+    absent = sorted(expression.columns - columns.keys())
+    if absent or not columns:
+        raise UserError(
+            f"expression {expression.text!r} cannot be computed: column {', '.join(absent) or 'of any name'} is not "
+            f"there. Received: {', '.join(sorted(columns)) or 'no column'}."
+        )
+    # By name: what an expression reads is a set, whose order differs from process to process, and the shape is part of
+    # the graph that the keys of the analyzer cache are made of.
+    any_column = columns[min(columns)]
+    shape = tf.shape(any_column.values if isinstance(any_column, StringColumn) else any_column)
+    result = _evaluate(expression.root, columns)
+    if isinstance(result, StringColumn):
+        return StringColumn(*(tf.broadcast_to(tensor, shape) for tensor in result))
+    return tf.broadcast_to(result, shape)
+
+
+def _evaluate(node: Node, columns: Mapping[str, Value]) -> Value:
+    """Returns the value of a node: [batch], or a scalar if no column is below it."""
+    match node:
+        case ColumnReference():
+            column = columns[node.name]
+            return column if isinstance(column, StringColumn) else _finite(column)
+        case Constant():
+            return _constant(node)
+        case Comparison():
+            return _comparison(node, columns)
+        case Membership():
+            return _membership(node, columns)
+    return _call(node, columns)
+
+
+def _constant(node: Constant) -> Value:
+    if isinstance(node.value, str):
+        return StringColumn(tf.constant(node.value), tf.constant(True))
+    return tf.constant(node.value, tf.float32)
+
+
+def _call(node: Call, columns: Mapping[str, Value]) -> Value:
+    function = TABLE[node.function]
+    arguments: list[Value] = []
+    written: list[str | int] = []
+    for index, argument in enumerate(node.arguments):
+        if isinstance(argument, Constant) and function.parameter(index).written:
+            written.append(argument.value if isinstance(argument.value, str) else int(argument.value))
+        else:
+            arguments.append(_evaluate(argument, columns))
+    if function.strict:
+        return _strict(STRICT[node.function], *arguments, written=written)
+    return LENIENT[node.function](*arguments)
+
+
+def _comparison(node: Comparison, columns: Mapping[str, Value]) -> tf.Tensor:
+    operands = [_evaluate(operand, columns) for operand in node.operands]
+    pairs = zip(node.operators, operands, operands[1:], strict=False)
+    return _and(*(_strict(STRICT[operator], left, right) for operator, left, right in pairs))
+
+
+def _membership(node: Membership, columns: Mapping[str, Value]) -> tf.Tensor:
+    members = tf.stack([_values(_constant(member)) for member in node.members])
+    return _strict(STRICT["in"], _evaluate(node.operand, columns), written=[members])
+
+
+def _strict(op: Callable[..., tf.Tensor], *arguments: Value, written: Sequence[str | int | tf.Tensor] = ()) -> Value:
+    """Runs `op` on plain tensors and on what is written out; the result is missing where an argument is."""
+    present = functools.reduce(tf.logical_and, map(_present, arguments))
+    result = op(*map(_values, arguments), *written)
+    if result.dtype == tf.string:
+        return StringColumn(result, present)
+    return tf.where(present, _finite(tf.cast(result, tf.float32)), _MISSING)
+
+
+def _values(value: Value) -> tf.Tensor:
+    return value.values if isinstance(value, StringColumn) else value
+
+
+def _present(value: Value) -> tf.Tensor:
+    return value.present if isinstance(value, StringColumn) else tf.logical_not(tf.math.is_nan(value))
+
+
+def _finite(number: tf.Tensor) -> tf.Tensor:
+    return tf.where(tf.math.is_finite(number), number, _MISSING)
+
+
+def _and(*operands: tf.Tensor) -> tf.Tensor:
+    return functools.reduce(lambda a, b: tf.where(tf.equal(a, 0) | tf.equal(b, 0), np.float32(0), a * b), operands)
+
+
+def _choose(first: tf.Tensor, a: Value, b: Value) -> Value:
+    if isinstance(a, StringColumn) and isinstance(b, StringColumn):
+        return StringColumn(tf.where(first, a.values, b.values), tf.where(first, a.present, b.present))
+    return tf.where(first, a, b)
+
+
+def _keep(kept: tf.Tensor, value: Value) -> Value:
+    if isinstance(value, StringColumn):
+        return StringColumn(value.values, value.present & kept)
+    return tf.where(kept, value, _MISSING)
+
+
+def _round(x: tf.Tensor, digits: int = 0) -> tf.Tensor:
+    # In float64 x * 10**12 is exact for every float32 x, so ties are true ties.
+    return tf.round(tf.cast(x, tf.float64) * 10.0**digits) / 10.0**digits
+
+
+def _haversine(lat1: tf.Tensor, lon1: tf.Tensor, lat2: tf.Tensor, lon2: tf.Tensor) -> tf.Tensor:
+    """Source: Sinnott, Virtues of the Haversine, Sky and Telescope 68 (1984). float64 inside."""
+    on_earth = (tf.abs(lat1) <= 90) & (tf.abs(lat2) <= 90) & (tf.abs(lon1) <= 360) & (tf.abs(lon2) <= 360)
+    phi1, lambda1, phi2, lambda2 = (tf.cast(x, tf.float64) * (np.pi / 180) for x in (lat1, lon1, lat2, lon2))
+    across = tf.cos(phi1) * tf.cos(phi2) * tf.square(tf.sin((lambda2 - lambda1) / 2))
+    chord = tf.square(tf.sin((phi2 - phi1) / 2)) + across
+    distance = 2 * EARTH_RADIUS_KM * tf.asin(tf.sqrt(tf.minimum(chord, 1.0)))
+    return tf.where(on_earth, tf.cast(distance, tf.float32), _MISSING)
+
+
+def _read_number(text: tf.Tensor) -> tf.Tensor:
+    text = tf.strings.strip(text)
+    short = tf.strings.length(text) <= _LONGEST_NUMBER
+    fits = short & tf.strings.regex_full_match(text, _NUMBER)
+    return tf.where(fits, tf.strings.to_number(tf.where(fits, text, "0"), tf.float32), _MISSING)
+
+
+def _substr(text: tf.Tensor, start: int, length: int | None = None) -> tf.Tensor:
+    size = tf.strings.length(text, unit="UTF8_CHAR")
+    first = tf.maximum(size + start, 0) if start < 0 else tf.minimum(size, start)
+    taken = size - first if length is None else tf.minimum(size - first, length)
+    return tf.strings.substr(text, first, taken, unit="UTF8_CHAR")
+
+
+def _replace(text: tf.Tensor, old: str, new: str) -> tf.Tensor:
+    return tf.strings.regex_replace(text, re.escape(old), new.replace("\\", r"\\"))
+
+
+def _matches(text: tf.Tensor, before: str, part: str, after: str) -> tf.Tensor:
+    return tf.strings.regex_full_match(text, before + re.escape(part) + after)
+
+
+_ANY_BYTES = r"\C*"  # RE2: single bytes, so that text which is not UTF-8 can be searched too.
+
+STRICT: Mapping[str, Callable[..., tf.Tensor]] = MappingProxyType(
+    {
+        "not": lambda a: 1 - a,
+        "==": tf.equal,
+        "!=": tf.not_equal,
+        "<": tf.less,
+        "<=": tf.less_equal,
+        ">": tf.greater,
+        ">=": tf.greater_equal,
+        "in": lambda value, members: tf.reduce_any(tf.equal(value[..., tf.newaxis], members), axis=-1),
+        "+": tf.add,
+        "-": tf.subtract,
+        "*": tf.multiply,
+        "/": tf.divide,
+        "%": tf.math.floormod,
+        "negate": tf.negative,
+        "**": tf.pow,
+        "abs": tf.abs,
+        "sqrt": tf.sqrt,
+        "exp": tf.exp,
+        "log": tf.math.log,
+        "log1p": tf.math.log1p,
+        "floor": tf.floor,
+        "ceil": tf.math.ceil,
+        "round": _round,
+        "pow": tf.pow,
+        "clip": lambda x, low, high: tf.minimum(tf.maximum(x, low), high),
+        "min": lambda *numbers: functools.reduce(tf.minimum, numbers),
+        "max": lambda *numbers: functools.reduce(tf.maximum, numbers),
+        "haversine": _haversine,
+        "number": _read_number,
+        "lower": lambda text: tf.strings.lower(text, encoding="utf-8"),
+        "upper": lambda text: tf.strings.upper(text, encoding="utf-8"),
+        "strip": tf.strings.strip,
+        "length": lambda text: tf.strings.length(text, unit="UTF8_CHAR"),
+        "concat": lambda *texts: tf.strings.join(texts),
+        "substr": _substr,
+        "replace": _replace,
+        "contains": lambda text, part: _matches(text, _ANY_BYTES, part, _ANY_BYTES),
+        "starts_with": lambda text, part: _matches(text, "", part, _ANY_BYTES),
+        "ends_with": lambda text, part: _matches(text, _ANY_BYTES, part, ""),
+    }
+)
+"""Operations that see only values, and whose result is missing where an argument is."""
+
+LENIENT: Mapping[str, Callable[..., Value]] = MappingProxyType(
+    {
+        "and": _and,
+        "or": lambda *operands: 1 - _and(*(1 - operand for operand in operands)),
+        "where": lambda condition, a, b: _keep(_present(condition), _choose(tf.equal(condition, 1), a, b)),
+        "coalesce": lambda *values: functools.reduce(lambda a, b: _choose(_present(a), a, b), values),
+        "is_missing": lambda a: tf.cast(tf.logical_not(_present(a)), tf.float32),
+        "missing_if": lambda a, condition: _keep(tf.equal(condition, 0), a),
+    }
+)
+"""Operations that look at missing arguments themselves."""

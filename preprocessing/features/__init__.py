@@ -1,0 +1,1 @@
+"""Features, transforms and labels as declared data. Nothing here imports TensorFlow."""

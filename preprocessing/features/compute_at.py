@@ -1,0 +1,89 @@
+"""Where each feature is computed: when examples are written, in the input function, or in the model.
+
+The analysis is the same for all, and so are the values: there is one transform graph, and each of the three applies its
+part of it. A cross is computed where the latest of its inputs is computed.
+"""
+
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.features.base_feature import ComputeAt
+from fullpass.preprocessing.features.cross import Cross
+from fullpass.preprocessing.features.feature import CategoryFeature, Feature
+from fullpass.preprocessing.features.outputs import outputs
+from fullpass.preprocessing.features.raw_columns import RawColumn, feature_columns, raw_columns, with_origins
+
+COMPUTE_AT_ORDER: tuple[ComputeAt, ...] = ("transform", "input", "model")
+"""In the order in which an example passes them."""
+_RAW = "fullpass_raw/"
+
+
+def compute_at_by_feature(config: PreprocessingConfig) -> dict[str, ComputeAt]:
+    """Returns where each feature and each cross is computed, by name; empty for a user's function that replaces all."""
+    if config.function is not None:
+        return {}
+    found: dict[str, ComputeAt] = {
+        name: feature.compute_at or config.compute_at for name, feature in config.features.items()
+    }
+    for cross in config.crosses:
+        found[cross.feature_name] = max(
+            (found[name] for name in owners(cross, config)), key=COMPUTE_AT_ORDER.index, default=config.compute_at
+        )
+    return found
+
+
+def transformed_at(config: PreprocessingConfig, compute_at: ComputeAt) -> list[str]:
+    """Returns the transformed features computed at `compute_at`, weights of ids included, in the order of `outputs`.
+
+    A user's function that replaces all transforms is not known here: all its features are computed at
+    `config.compute_at`.
+    """
+    where = compute_at_by_feature(config)
+    mine = [output for output in outputs(config) if where[output.feature] == compute_at]
+    return [name for output in mine for name in (output.name, output.weights) if name is not None]
+
+
+def materializes(config: PreprocessingConfig) -> bool:
+    """Returns whether any feature is computed when examples are written; if none is, training reads raw examples."""
+    if config.function is not None:
+        return config.compute_at == "transform"
+    return "transform" in compute_at_by_feature(config).values()
+
+
+def columns_for(config: PreprocessingConfig, compute_at: ComputeAt) -> dict[str, RawColumn]:
+    """Returns the raw columns, by name, that the features computed at `compute_at` read."""
+    if config.function is not None:
+        read = config.features if config.compute_at == compute_at else {}
+    else:
+        where = compute_at_by_feature(config)
+        crosses = [cross for cross in config.crosses if where[cross.feature_name] == compute_at]
+        read = {name: config.features[name] for cross in crosses for name in owners(cross, config)}
+        read |= {name: feature for name, feature in config.features.items() if where[name] == compute_at}
+    named = [column for name, feature in read.items() for column in feature_columns(name, feature)]
+    needed = with_origins(named, config.derive)
+    return {name: column for name, column in raw_columns(config).items() if name in needed}
+
+
+def raw_name(column: str) -> str:
+    """Returns the name of a raw column among transformed features, where no feature can have it."""
+    return f"{_RAW}{column}"
+
+
+def works_on_text(config: PreprocessingConfig, name: str) -> bool:
+    """Returns whether a feature or cross is computed with text, which only a CPU does."""
+    feature = config.features.get(name)
+    if feature is None or config.function is not None:
+        return True
+    return _reads_text(name, feature, config)
+
+
+def owners(cross: Cross, config: PreprocessingConfig) -> list[str]:
+    """Returns the features that a cross combines; of the part of a date, the date. `check` sees to unknown names."""
+    named = [name if name in config.features else name.rpartition(".")[0] for name in cross.inputs]
+    return [name for name in named if name in config.features]
+
+
+def _reads_text(name: str, feature: Feature, config: PreprocessingConfig) -> bool:
+    wanted = feature_columns(name, feature)
+    if isinstance(feature, CategoryFeature) or set(wanted.values()) & {"string", "token"}:
+        return True
+    origins = with_origins(wanted, config.derive)
+    return any(column.type == "string" for key, column in raw_columns(config).items() if key in origins)

@@ -1,0 +1,93 @@
+"""What a feature is: one class per type. The fields are the YAML schema, the docstrings the manual.
+
+An empty text is missing, and so is an infinite number.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from fullpass.preprocessing.features.base_feature import BaseFeature
+from fullpass.preprocessing.features.id_features import BooleanFeature, CategoryFeature, DateFeature, TextFeature
+from fullpass.preprocessing.features.ids import Encoding
+from fullpass.preprocessing.features.number_features import CountFeature, DurationFeature, NumberFeature, VectorFeature
+from fullpass.preprocessing.spec import Count, Name
+
+__all__ = [
+    "FEATURE_TYPES", "BooleanFeature", "CategoryFeature", "CountFeature", "CustomFeature", "DateFeature",
+    "DurationFeature", "Feature", "Features", "NumberFeature", "TextFeature", "VectorFeature", "transformed_name",
+]  # fmt: skip
+
+
+class CustomFeature(BaseFeature):
+    """A TensorFlow function of your own, by import path; it may use TFT analyzers.
+
+    Called as `fn(columns)` with a dict of the raw columns named in `columns`: float32 [batch] with NaN for missing
+    numbers, string [batch] with "" for missing text. Must return float32 [batch] or [batch, k] (k static), or, with
+    `ids`, int64 [batch] in 0 .. ids-1; an id outside becomes 0. It becomes part of the graph, so it must be made of
+    TensorFlow operations.
+    """
+
+    example: ClassVar[str] = """\
+distance:
+  type: custom
+  function: my_features:haversine
+  columns: {pickup_latitude: number, pickup_longitude: number, zone: string}
+"""
+
+    type: Literal["custom"]
+    function: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
+    """`package.module:function`."""
+    columns: dict[Name, Literal["number", "string"]] = Field(min_length=1)
+    """Raw or derived columns the function reads, and the type it wants each in."""
+    ids: Count | None = None
+    """Number of different ids, if the function returns ids."""
+    encoding: Encoding = "auto"
+    """How the model takes the ids: auto, one_hot or an embedding."""
+
+
+FEATURE_TYPES: Mapping[str, type[BaseFeature]] = {
+    "number": NumberFeature,
+    "category": CategoryFeature,
+    "boolean": BooleanFeature,
+    "date": DateFeature,
+    "duration": DurationFeature,
+    "text": TextFeature,
+    "count": CountFeature,
+    "vector": VectorFeature,
+    "custom": CustomFeature,
+}
+
+
+def _type_of(value: Any) -> str | None:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return value.get("type")
+    return getattr(value, "type", None)
+
+
+Feature = Annotated[
+    Annotated[NumberFeature, Tag("number")]
+    | Annotated[CategoryFeature, Tag("category")]
+    | Annotated[BooleanFeature, Tag("boolean")]
+    | Annotated[DateFeature, Tag("date")]
+    | Annotated[DurationFeature, Tag("duration")]
+    | Annotated[TextFeature, Tag("text")]
+    | Annotated[CountFeature, Tag("count")]
+    | Annotated[VectorFeature, Tag("vector")]
+    | Annotated[CustomFeature, Tag("custom")],
+    Discriminator(_type_of),
+]
+Features = Annotated[dict[Name, Feature], Field(min_length=1)]
+
+
+def transformed_name(feature: str, part: str | None = None) -> str:
+    """Returns the name of a transformed feature. No other code makes these names.
+
+    Example:
+        >>> transformed_name("fare"), transformed_name("started_at", "hour")
+        ('fare_xf', 'started_at.hour_xf')
+    """
+    return f"{feature}.{part}_xf" if part else f"{feature}_xf"

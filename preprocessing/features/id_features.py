@@ -1,0 +1,157 @@
+"""Features that become ids: categories, booleans, dates and text."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from fullpass.preprocessing.dates.date_format import PARTS
+from fullpass.preprocessing.features.base_feature import BaseFeature, WrittenDateFormat
+from fullpass.preprocessing.features.ids import Encoding, Hash, Identity, Vocabulary
+from fullpass.preprocessing.spec import Count, Flag, Name
+
+
+class CategoryFeature(BaseFeature):
+    """One of many values, or several in one cell with `separator`. Transformed: int64 ids by the id contract.
+
+    Single-valued: int64 [batch]. Multi-valued: a ragged row of ids, in the order of the cell; an empty cell is a
+    row of no ids. Numbers are taken as text; a whole number is written without a decimal point,
+    so that 3067.0 and 3067 are one token, unless the vocabulary's tokens are given.
+    Give at most one of vocabulary, hash, identity; a vocabulary is the default.
+    """
+
+    example: ClassVar[str] = """\
+company: category                  # a vocabulary of train's values, one OOV bucket
+payment: {type: category, vocabulary: {tokens: [cash, card], oov_buckets: 2}, encoding: one_hot}
+zone: {type: category, identity: {size: 78}, encoding: {embedding: 8}}
+genres: {type: category, separator: "|", lowercase: true, hash: {buckets: 500}}
+"""
+
+    type: Literal["category"]
+    separator: Name | None = None
+    """Splits a cell into several values; blanks around each and empty values are dropped."""
+    lowercase: Flag = False
+    """Tokens are lowercased (UTF-8) first."""
+    vocabulary: Vocabulary | None = None
+    hash: Hash | None = None
+    identity: Identity | None = None
+    encoding: Encoding = "auto"
+    """How the model takes the ids: auto, one_hot or an embedding."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_vocabulary(cls, value: Any) -> Any:
+        # Runs before the base class turns a bare `category` into a mapping.
+        written = {"type": value} if isinstance(value, str) else value
+        if isinstance(written, Mapping) and not {"vocabulary", "hash", "identity"} & set(written):
+            return {**written, "vocabulary": {}}
+        return value
+
+    @model_validator(mode="after")
+    def _one_mapping(self) -> "CategoryFeature":
+        given = [n for n in ("vocabulary", "hash", "identity") if getattr(self, n) is not None]
+        if len(given) != 1:
+            raise ValueError(f"give one of vocabulary, hash, identity. Received: {', '.join(given) or 'none'}.")
+        return self
+
+
+class BooleanFeature(BaseFeature):
+    """True or false. Transformed: int64 [batch]; 0 missing or neither, 1 false, 2 true; encoded one-hot."""
+
+    example: ClassVar[str] = """\
+returning: boolean
+member: {type: boolean, "true": [member], "false": [guest, none]}
+"""
+
+    type: Literal["boolean"]
+    true: tuple[str, ...] = ("true", "t", "yes", "y", "1", "1.0")
+    """Texts that mean true, in upper or lower case."""
+    false: tuple[str, ...] = ("false", "f", "no", "n", "0", "0.0")
+    """Texts that mean false, in upper or lower case."""
+
+    @model_validator(mode="after")
+    def _disjoint(self) -> "BooleanFeature":
+        both = {t.lower() for t in self.true} & {t.lower() for t in self.false}
+        if both:
+            raise ValueError(f"a text cannot mean both true and false. Received in both: {sorted(both)}.")
+        return self
+
+
+class DateFeature(BaseFeature):
+    """A date or time. Each part becomes a transformed feature of its own.
+
+    Parts in a small range (month, day_of_week, hour ...) become ids (0 missing, then the range in order), or with
+    `cyclic` a float32 pair (sin, cos) in which December stands next to January and missing is (0, 0). `year` and
+    `epoch` become z-scored numbers, missing as their mean. Text that does not fit the format is missing.
+    """
+
+    example: ClassVar[str] = """\
+started: date                      # month, day_of_week and hour of an ISO date
+booked: {type: date, format: "%d.%m.%Y", parts: [month, weekend, epoch], cyclic: true}
+"""
+
+    type: Literal["date"]
+    format: WrittenDateFormat = "iso"
+    """strptime directives (`%Y-%m-%d %H:%M`), or iso, epoch_seconds, epoch_millis, epoch_days."""
+    parts: tuple[str, ...] = Field(default=("month", "day_of_week", "hour"), min_length=1)
+    """What is taken from the date, each once."""
+    cyclic: Flag = False
+    """Encode parts that repeat as (sin, cos) instead of ids."""
+    encoding: Encoding = "auto"
+    """How the model takes the ids: auto, one_hot or an embedding."""
+
+    @field_validator("parts")
+    @classmethod
+    def _known_parts(cls, parts: tuple[str, ...]) -> tuple[str, ...]:
+        for part in parts:
+            if part not in PARTS:
+                raise ValueError(f"unknown part {part!r}. Accepted: {', '.join(PARTS)}.")
+            if parts.count(part) > 1:
+                raise ValueError(f"every part must stand once. Received twice: {part!r}.")
+        return parts
+
+
+class TextFeature(BaseFeature):
+    """Free text. Tokenised, then turned into vocabulary ids.
+
+    Transformed, by `output`: `ids` a ragged row of int64 ids in reading order, or int64 [batch, max_length] padded
+    with 0 (missing) and cut where `max_length` is given; `bag_of_words` the distinct ids of the row; `tf_idf` the
+    distinct ids with a float32 weight each, tf(row) * idf(train), which takes a second pass over the data. Missing
+    text is a row of no tokens. Distinct ids are in rising order.
+    Source: tft.ngrams, tft.bag_of_words, tft.tfidf.
+    """
+
+    example: ClassVar[str] = """\
+message: text                      # bag of words, lowercased, the 20,000 most frequent
+review: {type: text, ngrams: [1, 2], output: tf_idf, vocabulary: {top_k: 5000, min_count: 5}}
+title: {type: text, tokenize: characters, output: ids, max_length: 80, encoding: {embedding: 16}}
+"""
+
+    type: Literal["text"]
+    lowercase: Flag = True
+    """Text is lowercased (UTF-8) first."""
+    strip_punctuation: Flag = True
+    """Every character that is no letter, mark, number or blank becomes a blank."""
+    tokenize: Literal["whitespace", "words", "characters"] = "whitespace"
+    """whitespace: runs of characters that are not blank. words: these too, but of scripts that are written without
+    blanks (Chinese, Japanese, Thai, Lao, Khmer, Burmese) every letter on its own, with its marks; add ngrams: [1, 2].
+    characters: every character on its own, blanks too."""
+    pattern: Name | None = None
+    """An RE2 regular expression of what separates tokens, instead of `tokenize`."""
+    ngrams: tuple[Count, Count] = (1, 1)
+    """Shortest and longest run of neighbouring tokens that is a token of its own; joined by a blank."""
+    vocabulary: Vocabulary = Vocabulary(top_k=20_000, min_count=2)
+    output: Literal["ids", "bag_of_words", "tf_idf"] = "bag_of_words"
+    """Every token in order, the distinct tokens, or these with weights."""
+    max_length: Count | None = None
+    """Pads and cuts `ids` to this many."""
+    encoding: Encoding = "auto"
+    """How the model takes the ids: auto, one_hot or an embedding."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> "TextFeature":
+        if self.ngrams[0] > self.ngrams[1]:
+            raise ValueError(f"ngrams: [shortest, longest]. Received: {list(self.ngrams)}.")
+        if self.max_length is not None and self.output != "ids":
+            raise ValueError(f"max_length goes with `output: ids`. Received: output: {self.output}.")
+        return self

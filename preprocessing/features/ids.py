@@ -1,0 +1,126 @@
+"""How tokens become ids: vocabularies, hashes, identities; how ids stay stable; how the model takes them.
+
+The id contract: 0 is missing, then the OOV buckets, then the vocabulary. Sizes are never written here; they come from
+the transform graph.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from fullpass.preprocessing.spec import Count, Flag, Fraction, Name, NonNegative, Spec
+
+
+class Embedding(Spec):
+    """A trained vector per id."""
+
+    embedding: Literal["auto"] | Annotated[int, Field(strict=True, ge=1)] = "auto"
+    """Width of the vector; `auto` takes min(64, round(1.6 * size ** 0.56)), the rule of fast.ai's tabular model."""
+    shared: Name | None = None
+    """Features that name the same `shared` table use one embedding; their vocabularies must be equal."""
+
+
+Encoding = Literal["auto", "one_hot"] | Embedding
+"""How the model takes ids: `one_hot` (multi-hot where a cell holds several values), `{embedding: 16}`, or `auto`:
+one-hot up to 32 ids, an embedding above."""
+
+
+class StableIds(Spec):
+    """Ids of known tokens never change from one model to the next; new tokens get the ids after them.
+
+    The known tokens are those of the last blessed model. A token that `top_k`, `min_count` or `coverage` (which count
+    selected tokens only) selects no more is retired: it keeps its slot, and so its id, for `keep_models` or
+    `keep_spans`. After that a new token may take the slot; until one does, the old token keeps it. See
+    docs/retraining.md.
+    """
+
+    keep_models: Count | None = None
+    """Number of blessed models in a row for which a retired token keeps its slot; 30 by default."""
+    keep_spans: Count | None = None
+    """Number of spans, back from the newest of the window, in one of which a token must have been selected to keep its
+    slot. Instead of `keep_models`."""
+
+    @model_validator(mode="after")
+    def _one_unit(self) -> "StableIds":
+        if self.keep_models is not None and self.keep_spans is not None:
+            raise ValueError("give keep_models or keep_spans, not both.")
+        return self
+
+    @property
+    def models(self) -> int:
+        """Models in a row for which a slot is kept, where spans do not decide."""
+        return 30 if self.keep_models is None else self.keep_models
+
+
+class Vocabulary(Spec):
+    """The tokens that get their own ids; learned tokens are ordered by falling frequency in train.
+
+    Of equally frequent tokens the later in the alphabet comes first. A token with a line break is outside the
+    vocabulary: its file has one token per line. An analyzer, unless `tokens` or `file` gives the tokens.
+    Source: tft.vocabulary.
+    """
+
+    top_k: Count | None = None
+    """Keep the most frequent tokens only."""
+    min_count: Count = 1
+    """Keep tokens that occur at least this often in the train split."""
+    coverage: Fraction | None = None
+    """Keep the most frequent tokens that together make up this share of all values."""
+    oov_buckets: Count = 1
+    """Ids shared, by hash, among tokens outside the vocabulary."""
+    tokens: tuple[str, ...] | None = Field(default=None, min_length=1)
+    """The tokens themselves, in id order."""
+    file: Name | None = None
+    """A text file with one token per line, in id order."""
+    stable_ids: StableIds | Flag | None = None
+    """Ids of known tokens never change when the pipeline is run again on other data; by default the top level's
+    `stable_ids`. true is short for the defaults."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "Vocabulary":
+        defaults = {"top_k": None, "min_count": 1, "coverage": None}
+        learned = [name for name, default in defaults.items() if getattr(self, name) != default]
+        if self.tokens is not None and self.file is not None:
+            raise ValueError("give tokens or file, not both.")
+        if learned and (self.tokens is not None or self.file is not None):
+            raise ValueError(f"{', '.join(learned)}: not used with a given list; remove it.")
+        if self.stable_ids and not self.is_learned:
+            raise ValueError("stable_ids: not used with a given list, whose order is yours; remove it.")
+        if self.tokens is not None and len(set(self.tokens)) < len(self.tokens):
+            twice = next(t for t in self.tokens if self.tokens.count(t) > 1)
+            raise ValueError(f"every token must stand once. Received twice: {twice!r}.")
+        return self
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether the tokens are those of train."""
+        return self.tokens is None and self.file is None
+
+
+def stable_ids_of(vocabulary: Vocabulary, default: StableIds | bool) -> StableIds | None:
+    """Returns how long a vocabulary keeps slots; None if its tokens are given, or its ids follow frequency.
+
+    Args:
+        vocabulary: the declaration.
+        default: `stable_ids` of the top level.
+    """
+    said = default if vocabulary.stable_ids is None else vocabulary.stable_ids
+    if not said or not vocabulary.is_learned:
+        return None
+    return StableIds() if isinstance(said, bool) else said
+
+
+class Hash(Spec):
+    """Ids by hash, with no vocabulary and no pass over the data: 0 missing, then 1 + hash(token) mod buckets."""
+
+    buckets: Count
+    """Number of hash buckets."""
+    key: tuple[NonNegative, NonNegative] | None = None
+    """Two integers that key a strong hash (SipHash), where users could choose tokens to collide; else FarmHash."""
+
+
+class Identity(Spec):
+    """The values are whole numbers 0 .. size-1 already: id 0 missing, 1 outside that range, value + 2 inside."""
+
+    size: Count
+    """Number of different values."""

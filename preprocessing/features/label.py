@@ -1,0 +1,66 @@
+"""What the model learns to predict, and how much each example counts."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from fullpass.preprocessing.spec import Fraction, Name, Real, Spec
+
+Task = Literal["binary", "multiclass", "multilabel", "regression"]
+
+
+class Label(Spec):
+    """The label column and its task. Serving never needs it.
+
+    Transformed, as `label`: float32 [batch] (binary 0/1, regression), int64 [batch] (multiclass, class ids from 0),
+    or float32 [batch, classes] (multilabel, 0/1). Learned classes of a multilabel task have no number before the
+    analysis, so their label is a row of class ids instead; see `outputs.LABEL`. An example whose label is missing,
+    or no known class, keeps its row with weight 0 and label 0: it takes no part in training or metrics, and is
+    counted. A multilabel cell of separators alone is a label too: no class applies.
+    """
+
+    name: Name
+    """Raw or derived column."""
+    task: Task
+    """What is learned: one of two, one of several, any of several, or a number."""
+    positive: str | Real | None = None
+    """Binary: the value that counts as 1, every other present value as 0. None reads true/false, yes/no, 1/0."""
+    classes: tuple[str, ...] | None = Field(default=None, min_length=2)
+    """Multiclass and multilabel: the class names, in id order; None takes those of train, most frequent first."""
+    separator: Name | None = None
+    """Multilabel: what separates the classes in a cell."""
+    weight: Name | None = None
+    """Raw or derived number column with the weight of each example; missing or negative weighs 0."""
+    class_weights: Literal["balanced"] | dict[str, Annotated[Real, Field(gt=0)]] | None = None
+    """Training weight per class: by name, or balanced, n / (classes * count(class)). Metrics do not use it."""
+    max_missing: Fraction = 0.05
+    """Largest share of train rows without a usable label; above it the run fails."""
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """Names of the classes in id order; None where they are learned from train, empty for regression.
+
+        A binary label has ("0", "1"), or ("not X", "X") with `positive: X`.
+        """
+        if self.task == "regression":
+            return ()
+        if self.task != "binary":
+            return self.classes
+        if self.positive is None:
+            return ("0", "1")
+        positive = self.positive if isinstance(self.positive, str) else f"{self.positive:g}"
+        return (f"not {positive}", positive)
+
+    @model_validator(mode="after")
+    def _fits_task(self) -> "Label":
+        only = {"positive": ("binary",), "classes": ("multiclass", "multilabel"), "separator": ("multilabel",)}
+        for field, tasks in only.items():
+            if getattr(self, field) is not None and self.task not in tasks:
+                raise ValueError(f"{field} is for {' and '.join(tasks)}. Received: task: {self.task}.")
+        if self.class_weights is not None and self.task not in ("binary", "multiclass"):
+            raise ValueError(f"class_weights is for binary and multiclass. Received: task: {self.task}.")
+        if self.task == "multilabel" and self.separator is None:
+            raise ValueError("multilabel needs separator: what stands between the classes in a cell.")
+        if self.classes is not None and len(set(self.classes)) < len(self.classes):
+            raise ValueError(f"every class must stand once. Received: {list(self.classes)}.")
+        return self

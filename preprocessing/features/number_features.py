@@ -1,0 +1,167 @@
+"""Features that become numbers: quantities, durations, counts and vectors."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from fullpass.preprocessing.features.base_feature import BaseFeature, WrittenDateFormat
+from fullpass.preprocessing.features.ids import Encoding
+from fullpass.preprocessing.features.transforms import (
+    Bucketize,
+    NumberTransform,
+    Pca,
+    VectorTransform,
+    VectorZScore,
+    ZScore,
+)
+from fullpass.preprocessing.spec import Count, Flag, Name, Real
+
+MissingRule = Literal["mean", "median", "min", "max", "own_bucket"] | Real
+
+
+class _Quantity(BaseFeature):
+    missing: MissingRule = "mean"
+    """mean | median | min | max of train's present values, a constant, or own_bucket (id 0, after bucketize)."""
+    indicator: Flag = False
+    """Adds a second feature: 1 where the value was missing, else 0."""
+    transforms: tuple[NumberTransform, ...] = (ZScore(),)
+    """Applied in order; `[]` leaves the number as it is."""
+    encoding: Encoding = "auto"
+    """For bucketized numbers: how the model takes the ids."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _missing_of_buckets(cls, value: Any) -> Any:
+        if isinstance(value, Mapping) and "missing" not in value and _ends_in_buckets(value.get("transforms")):
+            return {**value, "missing": "own_bucket"}
+        return value
+
+    @field_validator("transforms")
+    @classmethod
+    def _buckets_last(cls, transforms: tuple[Any, ...]) -> tuple[Any, ...]:
+        for earlier in transforms[:-1]:
+            if isinstance(earlier, Bucketize):
+                raise ValueError("bucketize must be the last transform: it turns the number into an id.")
+        return transforms
+
+    @model_validator(mode="after")
+    def _own_bucket_needs_buckets(self) -> "_Quantity":
+        if self.missing == "own_bucket" and not self.bucketized:
+            raise ValueError("missing: own_bucket needs `bucketize` as the last transform.")
+        if self.encoding != "auto" and not self.bucketized:
+            raise ValueError("encoding is for ids; a number takes it only after `bucketize`.")
+        return self
+
+    @property
+    def bucketized(self) -> bool:
+        """Whether the transformed feature is an id."""
+        return bool(self.transforms) and isinstance(self.transforms[-1], Bucketize)
+
+
+class NumberFeature(_Quantity):
+    """A quantity. Raw: one number per example. Transformed: float32 [batch], or int64 ids after `bucketize`.
+
+    A missing value takes the value `missing` names, computed on the present values of the raw column in train and
+    carried through the transforms. After `bucketize` it takes id 0 instead, unless `missing` says otherwise.
+    """
+
+    example: ClassVar[str] = """\
+fare: number                       # missing as the mean, then z_score
+trip_miles: {type: number, missing: median, indicator: true, transforms: [{clip: {min: 0, max: 100}}, log1p, z_score]}
+latitude: {type: number, column: pickup_latitude, transforms: [{bucketize: {buckets: 10}}]}
+"""
+
+    type: Literal["number"]
+
+
+class DurationFeature(_Quantity):
+    """The time from `start` to `end`, both date columns, as a number in `unit`; then as any number feature.
+
+    Missing or unparsable on either side is missing. The difference is taken in whole microseconds and rounded to
+    float32 once, at the end.
+    """
+
+    example: ClassVar[str] = """\
+wait: {type: duration, start: ordered_at, end: picked_up_at, unit: minutes, transforms: [log1p, z_score]}
+"""
+
+    type: Literal["duration"]
+    start: Name
+    """Column with the earlier date."""
+    end: Name
+    """Column with the later date."""
+    format: WrittenDateFormat = "iso"
+    """As in a date feature; one format for both columns."""
+    unit: Literal["seconds", "minutes", "hours", "days"] = "seconds"
+    """What the number counts, fractions included."""
+
+
+class CountFeature(BaseFeature):
+    """How often the example's value of a category occurs in train (count or frequency encoding), as a number.
+
+    Transformed: float32 [batch], after `transforms`. Missing and unseen values count 0. An analyzer.
+    Source: tft.vocabulary with its frequencies.
+    """
+
+    example: ClassVar[str] = """\
+company_size: {type: count, column: company, transforms: [log1p]}
+"""
+
+    type: Literal["count"]
+    transforms: tuple[NumberTransform, ...] = ()
+    """Stateless number transforms, such as log1p."""
+
+    @field_validator("transforms")
+    @classmethod
+    def _stateless(cls, transforms: tuple[Any, ...]) -> tuple[Any, ...]:
+        for transform in transforms:
+            if transform.tag not in ("log1p", "sqrt", "power"):
+                raise ValueError(f"a count takes log1p, sqrt or power. Received: {transform.tag}.")
+        return transforms
+
+
+class VectorFeature(BaseFeature):
+    """A dense vector: one column that holds `width` numbers per example, or several number columns side by side.
+
+    Transformed: float32 [batch, width], or [batch, dimensions] after pca. A missing component, and every component
+    of a row of the wrong length, takes its mean over train.
+    """
+
+    example: ClassVar[str] = """\
+position: {type: vector, columns: [latitude, longitude]}
+image: {type: vector, column: pixels, width: 784, transforms: [z_score, {pca: {dimensions: 32}}]}
+"""
+
+    type: Literal["vector"]
+    columns: tuple[Name, ...] | None = Field(default=None, min_length=2)
+    """Number columns that make up the vector, instead of one column of lists."""
+    width: Count | None = None
+    """Numbers per example in the one column of lists."""
+    transforms: tuple[VectorTransform, ...] = (VectorZScore(),)
+    """Applied in order; `[]` leaves the vector as it is."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "VectorFeature":
+        if (self.columns is None) == (self.width is None):
+            raise ValueError("give columns (several number columns) or width (one column of lists).")
+        if self.columns is not None and self.column is not None:
+            raise ValueError("give columns or column, not both.")
+        for i, transform in enumerate(self.transforms):
+            if isinstance(transform, Pca) and transform.dimensions > self.size:
+                raise ValueError(f"pca cannot make {transform.dimensions} dimensions of {self.size}.")
+            if isinstance(transform, Pca) and i < len(self.transforms) - 1:
+                raise ValueError("pca must be the last transform.")
+        return self
+
+    @property
+    def size(self) -> int:
+        """Components before the transforms."""
+        return len(self.columns) if self.columns is not None else self.width or 0
+
+
+def _ends_in_buckets(transforms: Any) -> bool:
+    if not isinstance(transforms, list | tuple) or not transforms:
+        return False
+    last = transforms[-1]
+    return isinstance(last, Bucketize) or last == "bucketize" or (isinstance(last, Mapping) and "bucketize" in last)

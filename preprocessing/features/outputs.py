@@ -1,0 +1,149 @@
+"""What the transform graph gives: one entry per transformed feature, known before any data is read.
+
+The trainer builds its inputs from these; widths and sizes are not here, they come from the transform graph.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.dates.date_format import PARTS
+from fullpass.preprocessing.features.feature import (
+    BooleanFeature,
+    CategoryFeature,
+    CustomFeature,
+    DateFeature,
+    DurationFeature,
+    Feature,
+    NumberFeature,
+    TextFeature,
+    transformed_name,
+)
+from fullpass.preprocessing.features.ids import Encoding
+
+LABEL = "label"
+"""Transformed label; see `fullpass.preprocessing.features.label.Label` for its dtype and shape per task.
+
+Class ids have a domain in the transformed schema, so `num_buckets_for_transformed_feature` gives the classes of a
+multiclass label and of a multilabel one with learned classes. The latter is a row of any length of int64 ids; the
+trainer makes it [batch, classes] of 0 and 1 with `tf.reduce_max(tf.one_hot(ids.to_tensor(-1), classes), axis=1)`.
+"""
+EXAMPLE_WEIGHT = "example_weight"
+"""float32 [batch]: the declared weight, 1 without one, 0 where the label is missing."""
+LABEL_VOCABULARY = "label"
+"""Name of the vocabulary of a multiclass or multilabel label whose classes are learned: `vocabulary_by_name` gives
+them in id order."""
+SPAN = "span"
+"""int64 [batch]: the span of the row, modulo 4,096; an output of `transform_features` alone, to measure models by."""
+ROW_ID = "row_id"
+"""int64 [batch]: the row number given at ingest, -1 where the example did not come from ingest."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """One transformed feature.
+
+    kind: `dense` is float32 [batch] or [batch, width]; `ids` is int64, [batch] or, if `multi`, a row of ids where 0
+    only pads: of any length (a VarLenFeature, without zeros), or [batch, max_length]. The transformed schema has the
+    domain of every `ids`. weights: name of the transformed feature with a float32 weight per id, if any, which is of
+    any length too. unseen: how many ids, from 0, stand for missing and unknown values; 0 where that is not known.
+    """
+
+    name: str
+    feature: str
+    kind: Literal["dense", "ids"]
+    multi: bool = False
+    encoding: Encoding = "auto"
+    weights: str | None = None
+    unseen: int = 0
+
+
+def outputs(config: PreprocessingConfig) -> tuple[Output, ...]:
+    """Returns the transformed features of `config`, in the order of the YAML, crosses last.
+
+    Empty if a user's function replaces the transforms: then only the transform graph has the names.
+    """
+    if config.function is not None:
+        return ()
+    of_features = [o for name, feature in config.features.items() for o in _outputs_of(name, feature)]
+    of_crosses = [
+        Output(
+            transformed_name(c.feature_name),
+            c.feature_name,
+            "ids",
+            encoding=c.encoding,
+            unseen=1 + (c.vocabulary.oov_buckets if c.vocabulary is not None else 0),
+        )
+        for c in config.crosses
+    ]
+    return (*of_features, *of_crosses)
+
+
+def vocabulary_name(feature: str) -> str:
+    """Returns the name of the vocabulary that a feature or cross learns, for `TFTransformOutput.vocabulary_by_name`.
+
+    Given vocabularies and those of booleans, hashes and identities have no file. Of a tf_idf or bag_of_words
+    feature it is the vocabulary of its n-grams.
+    """
+    return f"vocabulary_{_file_name(feature)}"
+
+
+def count_name(feature: str) -> str:
+    """Returns the name of the file in which a count feature keeps how often each value stands in train."""
+    return f"count_{_file_name(feature)}"
+
+
+def _file_name(text: str) -> str:
+    """Returns letters, digits and underscores that are different for every text: TF Transform replaces the rest."""
+    safe = re.sub(r"[^A-Za-z0-9_]", "_", text)[:100]
+    return safe if safe == text else f"{safe}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def date_part_kind(part: str, *, cyclic: bool) -> Literal["dense", "ids", "cyclic"]:
+    """Returns how a part of a date is given: a z-scored number, an id, or a (sin, cos) pair."""
+    if PARTS[part].size is None:
+        return "dense"
+    return "cyclic" if cyclic and PARTS[part].period is not None else "ids"
+
+
+def _outputs_of(name: str, feature: Feature) -> Iterator[Output]:
+    key = transformed_name(name)
+    if isinstance(feature, NumberFeature | DurationFeature):
+        if feature.bucketized:
+            yield Output(key, name, "ids", encoding=feature.encoding, unseen=1)
+        else:
+            yield Output(key, name, "dense")
+        if feature.indicator:
+            yield Output(transformed_name(name, "missing"), name, "dense")
+    elif isinstance(feature, DateFeature):
+        yield from _date_outputs(name, feature)
+    elif isinstance(feature, CategoryFeature):
+        multi = feature.separator is not None
+        yield Output(key, name, "ids", multi=multi, encoding=feature.encoding, unseen=_unseen_ids(feature))
+    elif isinstance(feature, BooleanFeature):
+        yield Output(key, name, "ids", encoding="one_hot", unseen=1)
+    elif isinstance(feature, TextFeature):
+        weights = transformed_name(name, "weight") if feature.output == "tf_idf" else None
+        yield Output(key, name, "ids", multi=True, encoding=feature.encoding, weights=weights)
+    elif isinstance(feature, CustomFeature) and feature.ids is not None:
+        yield Output(key, name, "ids", encoding=feature.encoding)
+    else:
+        yield Output(key, name, "dense")
+
+
+def _unseen_ids(feature: CategoryFeature) -> int:
+    if feature.vocabulary is not None:
+        return 1 + feature.vocabulary.oov_buckets
+    return 2 if feature.identity is not None else 1
+
+
+def _date_outputs(name: str, feature: DateFeature) -> Iterator[Output]:
+    for part in feature.parts:
+        kind = date_part_kind(part, cyclic=feature.cyclic)
+        if kind == "ids":
+            yield Output(transformed_name(name, part), name, "ids", encoding=feature.encoding, unseen=1)
+        else:
+            yield Output(transformed_name(name, part), name, "dense")

@@ -1,0 +1,169 @@
+"""Which raw columns a configuration reads, and as what."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.expressions.expression import parse
+from fullpass.preprocessing.features.feature import (
+    CustomFeature,
+    DurationFeature,
+    Feature,
+    NumberFeature,
+    VectorFeature,
+)
+from fullpass.preprocessing.features.label import Label
+
+RAW_ROW_ID = "fullpass_row"
+"""Raw int64 column that ingest adds: the number of the row, so that any later finding can name it."""
+ROW_BITS = 36
+"""Of a row id, the lowest: the row in its file."""
+SPAN_FILE_BITS = 15
+"""Of a row id, above those: the file in its span. What is above them is the span, modulo MOST_SPANS."""
+MOST_SPANS = 4096
+"""Widest window, in spans: row ids are unique within as many."""
+
+
+@dataclass(frozen=True)
+class RawColumn:
+    """A column of the raw examples; always optional, a missing value is an absent feature.
+
+    `number` is one float32, `string` one byte string, `vector` `width` float32s.
+    """
+
+    name: str
+    type: Literal["number", "string", "vector"]
+    width: int = 1
+
+
+@dataclass(frozen=True)
+class _Use:
+    column: str
+    wants: str  # number | string | token (text, but a number may be written out) | vector
+    by: str
+    width: int = 1
+
+
+def raw_columns(config: PreprocessingConfig) -> dict[str, RawColumn]:
+    """Returns every raw column that features, label, weight, slices or derived columns read, by name, sorted.
+
+    A column read as a number by one and as a category by another is a number; its tokens are the numbers as text.
+
+    Raises:
+        UserError: A column is read in ways that do not go together (a number and a date, say).
+    """
+    uses: dict[str, list[_Use]] = {}
+    for use in _uses(config):
+        if use.column not in config.derive:
+            uses.setdefault(use.column, []).append(use)
+    return {name: _decide(name, uses[name], config) for name in sorted(uses)}
+
+
+def serving_columns(config: PreprocessingConfig) -> dict[str, RawColumn]:
+    """Returns the raw columns that features need: what a request to the served model may hold."""
+    needed = with_origins({use.column for use in _feature_uses(config)}, config.derive)
+    return {name: column for name, column in raw_columns(config).items() if name in needed}
+
+
+def span_in_row_ids(span: int) -> int:
+    """Returns the number of a span as row ids have it."""
+    return span % MOST_SPANS
+
+
+def with_origins(columns: Iterable[str], derive: Mapping[str, str]) -> set[str]:
+    """Returns columns and, for those that are derived, all that they are derived from."""
+    needed, pending = set(columns), list(columns)
+    while pending:
+        text = derive.get(pending.pop())
+        found = parse(text).columns - needed if text is not None else set()
+        needed |= found
+        pending += found
+    return needed
+
+
+def derived_behind(column: str, derive: Mapping[str, str]) -> dict[str, str]:
+    """Returns the derived columns that a column is computed from, itself included, in the order of the YAML.
+
+    Example:
+        >>> derived_behind("b", {"a": "x + 1", "b": "a * 2", "c": "y"})
+        {'a': 'x + 1', 'b': 'a * 2'}
+    """
+    needed = with_origins([column], derive)
+    return {name: text for name, text in derive.items() if name in needed}
+
+
+def feature_columns(name: str, feature: Feature) -> dict[str, str]:
+    """Returns the columns, raw or derived, that one feature reads, and as what: number, string, vector, or token (text,
+    but a number may be written out)."""
+    return {use.column: use.wants for use in _uses_of(name, feature)}
+
+
+def _decide(name: str, uses: list[_Use], config: PreprocessingConfig) -> RawColumn:
+    declared = config.types.get(name)
+    wants = {use.wants for use in uses} | ({declared} if declared else set())
+    firm = wants - {"token", "any"}
+    if len(firm) > 1:
+        readers = "; ".join(f"{use.by} reads a {use.wants}" for use in uses if use.wants in firm)
+        raise UserError(
+            f"column {name!r} cannot be a {' and a '.join(sorted(firm))} at once: {readers}. "
+            "Derive a second column from it, or change one of these."
+        )
+    if "vector" in wants:
+        return RawColumn(name, "vector", max(use.width for use in uses))
+    if firm:
+        return RawColumn(name, "number" if "number" in firm else "string")
+    return RawColumn(name, "string" if "token" in wants else "number")
+
+
+def _uses(config: PreprocessingConfig) -> Iterator[_Use]:
+    yield from _feature_uses(config)
+    yield _label_use(config.label)
+    if config.label.weight is not None:
+        yield _Use(config.label.weight, "number", "label.weight")
+    for column in config.slices:
+        yield _Use(column, "token", "evaluation.slices")
+    for name, text in config.derive.items():
+        for column in sorted(parse(text).columns):
+            yield _Use(column, "any", f"data.derive.{name}")
+
+
+def _feature_uses(config: PreprocessingConfig) -> Iterator[_Use]:
+    for name, feature in config.features.items():
+        yield from _uses_of(name, feature)
+
+
+def _uses_of(name: str, feature: Feature) -> Iterator[_Use]:
+    by = f"features.{name}"
+    column = feature.column or name
+    if isinstance(feature, CustomFeature):
+        for source, wants in feature.columns.items():
+            yield _Use(source, wants, by)
+    elif isinstance(feature, DurationFeature):
+        yield _Use(feature.start, "string", by)
+        yield _Use(feature.end, "string", by)
+    elif isinstance(feature, VectorFeature) and feature.columns is not None:
+        for source in feature.columns:
+            yield _Use(source, "number", by)
+    elif isinstance(feature, VectorFeature):
+        yield _Use(column, "vector", by, feature.size)
+    else:
+        yield _Use(column, _wanted(feature), by)
+    for transform in getattr(feature, "transforms", ()):
+        key = getattr(transform, "key", None)
+        if key is not None:
+            yield _Use(key, "token", by)
+
+
+def _wanted(feature: Feature) -> str:
+    if isinstance(feature, NumberFeature):
+        return "number"
+    if feature.type in ("category", "boolean", "count"):
+        return "token"
+    return "string"
+
+
+def _label_use(label: Label) -> _Use:
+    number = label.task == "regression" or isinstance(label.positive, float | int)
+    return _Use(label.name, "number" if number else "token", "label")

@@ -1,0 +1,223 @@
+"""The transforms of number features: the fields of each class are its YAML, and its docstring is its manual.
+
+`apply_number.py` has a function for each class. Common to all:
+
+* Input is a float32 column of shape [batch]; a missing value is NaN and stays NaN, so that statistics come
+  from present values of the train split only.
+* A value outside the domain of a transform (the square root of -1) becomes missing.
+* After the last transform every missing value becomes the transformed `missing` value of the feature.
+"""
+
+from typing import ClassVar
+
+from pydantic import Field, model_validator
+
+from fullpass.preprocessing.spec import Count, Fraction, Name, Real, TaggedSpec, tagged_union
+
+
+class Transform(TaggedSpec):
+    """A transform; an analyzer, unless it says that it is stateless."""
+
+    @property
+    def is_stateless(self) -> bool:
+        """Whether the transform needs no statistics of train."""
+        return False
+
+
+class StatelessTransform(Transform):
+    """A transform that never needs statistics of train."""
+
+    @property
+    def is_stateless(self) -> bool:
+        """See base class."""
+        return True
+
+
+class ZScore(Transform):
+    """Subtracts the mean and divides by the standard deviation of the train split.
+
+    Output: float32, mean 0 and standard deviation 1 over train. A constant column becomes 0. With `key`, mean
+    and deviation are taken per value of that column, rows without one making up a group of their own; a key
+    unseen in train gets 0. An analyzer. As tft.scale_to_z_score, tft.scale_to_z_score_per_key.
+    """
+
+    tag: ClassVar[str] = "z_score"
+    example: ClassVar[str] = "transforms: [z_score, {z_score: {key: company}}]"
+    key: Name | None = None
+    """Raw column whose value selects the group; None takes the whole column as one group."""
+
+
+class MinMax(Transform):
+    """Scales linearly so that train's smallest value becomes `min` and its largest `max`.
+
+    Output: float32; a later value outside train's range lands outside [min, max] (put `clip` before it to
+    prevent that). A constant column becomes the middle of the range. With `key`, the range is per value of
+    that column, rows without one making up a group of their own; a key unseen in train gets the middle. An
+    analyzer. As tft.scale_by_min_max, tft.scale_by_min_max_per_key.
+    """
+
+    tag: ClassVar[str] = "min_max"
+    example: ClassVar[str] = "transforms: [{clip: {min: 0}}, {min_max: {min: -1, max: 1}}]"
+    min: Real = 0.0
+    """Output for train's smallest value."""
+    max: Real = 1.0
+    """Output for train's largest value."""
+    key: Name | None = None
+    """Raw column whose value selects the group; None takes the whole column as one group."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "MinMax":
+        if not self.min < self.max:
+            raise ValueError(f"min must be below max. Received: min={self.min:g}, max={self.max:g}.")
+        return self
+
+
+class ScaleToGaussian(Transform):
+    """Makes a heavy-tailed column close to normal: the inverse of a Tukey HH distribution fitted by L-moments.
+
+    Output: float32, about standard normal over train; a column without long tails is standardised only. A constant
+    column becomes 0. An analyzer.
+    Source: tft.tukey_location, tukey_scale, tukey_h_params; Headrick and Pant, Characterizing Tukey h and
+    hh-Distributions through L-Moments and the L-Correlation (2012).
+    """
+
+    tag: ClassVar[str] = "scale_to_gaussian"
+
+
+class Log1p(StatelessTransform):
+    """log(1 + x). Output: float32; values of -1 and below become missing. Stateless. Source: tf.math.log1p."""
+
+    tag: ClassVar[str] = "log1p"
+    example: ClassVar[str] = "transforms: [{clip: {min: 0}}, log1p, z_score]"
+
+
+class Sqrt(StatelessTransform):
+    """Square root. Output: float32; negative values become missing. Stateless. Source: tf.sqrt."""
+
+    tag: ClassVar[str] = "sqrt"
+    example: ClassVar[str] = "transforms: [sqrt, z_score]"
+
+
+class Power(StatelessTransform):
+    """x to the power of `exponent`.
+
+    Output: float32; a negative base with a fractional exponent, zero with a negative one, and results beyond
+    float32 become missing. Stateless. Source: tf.pow.
+    """
+
+    tag: ClassVar[str] = "power"
+    example: ClassVar[str] = "transforms: [{power: {exponent: 0.5}}]"
+    exponent: Real
+    """Any real number: 0.5 is the square root, -1 the reciprocal."""
+
+
+class Clip(Transform):
+    """Moves values outside [low, high] to the nearer end; give values, quantiles of train, or one of each.
+
+    Output: float32. Stateless with `min`/`max`, an analyzer with quantiles (approximate: the rank of a bound is
+    off by at most 0.1 % of the rows). Source: tf.clip_by_value; tft.quantiles.
+
+    Example: `{clip: {min: 0, max_quantile: 0.99}}` turns [-1, 2, 1000] into [0, 2, q99].
+    """
+
+    tag: ClassVar[str] = "clip"
+    example: ClassVar[str] = "transforms: [{clip: {min: 0, max_quantile: 0.99}}, z_score]"
+    min: Real | None = None
+    """Smallest value kept."""
+    max: Real | None = None
+    """Largest value kept."""
+    min_quantile: Fraction | None = None
+    """Quantile of the train split below which values are moved up, in [0, 1]."""
+    max_quantile: Fraction | None = None
+    """Quantile of the train split above which values are moved down, in [0, 1]."""
+
+    @property
+    def is_stateless(self) -> bool:
+        """Whether both bounds are values."""
+        return self.min_quantile is None and self.max_quantile is None
+
+    @model_validator(mode="after")
+    def _bounds(self) -> "Clip":
+        if self.min is not None and self.min_quantile is not None:
+            raise ValueError("give min or min_quantile, not both.")
+        if self.max is not None and self.max_quantile is not None:
+            raise ValueError("give max or max_quantile, not both.")
+        if all(b is None for b in (self.min, self.max, self.min_quantile, self.max_quantile)):
+            raise ValueError("give at least one of min, max, min_quantile, max_quantile.")
+        if self.min is not None and self.max is not None and not self.min < self.max:
+            raise ValueError(f"min must be below max. Received: min={self.min:g}, max={self.max:g}.")
+        low, high = self.min_quantile, self.max_quantile
+        if low is not None and high is not None and not low < high:
+            raise ValueError(f"min_quantile must be below max_quantile. Received: {low:g}, {high:g}.")
+        return self
+
+
+class QuantileScale(Transform):
+    """Maps a value to its rank in train, between 0 and 1, interpolated linearly between quantiles.
+
+    Output: float32 in [0, 1], close to uniform over train; values outside train's range become 0 or 1. Robust to
+    outliers and any skew. A value that makes up several intervals takes the middle of their ranks, so the value of
+    a constant column becomes 0.5. An analyzer. Source: tft.quantiles.
+    """
+
+    tag: ClassVar[str] = "quantile_scale"
+    example: ClassVar[str] = "transforms: [{quantile_scale: {quantiles: 1000}}]"
+    quantiles: int = Field(default=100, strict=True, ge=2)
+    """Number of intervals between the interpolation points."""
+
+
+class Bucketize(Transform):
+    """Turns a number into the id of its bucket: by quantiles of train (`buckets`) or given `boundaries`.
+
+    Output: int64 ids; 0 is missing, 1 the bucket below the first boundary, and so on up. A value equal to a
+    boundary belongs to the bucket above it. With `buckets: n` each bucket holds about the same number of train
+    rows; repeated quantiles (many equal values) are merged, so there may be fewer. Must be the last transform;
+    the feature is then encoded like a category and may take part in crosses. An analyzer with `buckets`,
+    stateless with `boundaries`. As tft.bucketize, tft.apply_buckets.
+
+    Example: `{bucketize: {boundaries: [0, 10]}}` turns [-5, 0, 9.9, 10, missing] into [1, 2, 2, 3, 0].
+    """
+
+    tag: ClassVar[str] = "bucketize"
+    example: ClassVar[str] = "transforms: [{bucketize: {boundaries: [0, 10, 100]}}]"
+    buckets: int | None = Field(default=None, strict=True, ge=2)
+    """Number of quantile buckets."""
+    boundaries: tuple[Real, ...] | None = Field(default=None, min_length=1)
+    """Increasing inner boundaries; n boundaries make n + 1 buckets."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "Bucketize":
+        if (self.buckets is None) == (self.boundaries is None):
+            raise ValueError("give either buckets (quantiles) or boundaries, e.g. {bucketize: {buckets: 10}}.")
+        if self.boundaries is not None:
+            for low, high in zip(self.boundaries, self.boundaries[1:], strict=False):
+                if not low < high:
+                    raise ValueError(f"boundaries must increase. Received: {low:g} before {high:g}.")
+        return self
+
+
+class Pca(Transform):
+    """Projects a vector onto its first `dimensions` principal components of the train split.
+
+    For vector features only. Output: float32 [batch, dimensions], not centred (as tft.pca). An analyzer that
+    keeps a covariance matrix of size width x width in memory. Source: tft.pca.
+    """
+
+    tag: ClassVar[str] = "pca"
+    example: ClassVar[str] = "transforms: [z_score, {pca: {dimensions: 2}}]"
+    dimensions: Count
+    """Number of components kept; at most the width of the vector."""
+
+
+class VectorZScore(Transform):
+    """Standardises every component of a vector on its own, as `z_score` does for a number.
+
+    For vector features only. Output: float32 [batch, width]. A constant component becomes 0. An analyzer.
+    Source: tft.scale_to_z_score(elementwise=True).
+    """
+
+    tag: ClassVar[str] = "z_score"
+
+
+NumberTransform = tagged_union(ZScore, MinMax, ScaleToGaussian, Log1p, Sqrt, Power, Clip, QuantileScale, Bucketize)
+VectorTransform = tagged_union(VectorZScore, Pca)

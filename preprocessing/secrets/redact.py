@@ -1,0 +1,107 @@
+"""Writes text without the secrets in it: the second line of defence, behind the check of the YAML.
+
+Everything that a run, a compilation or a push writes passes here: metadata, logs, files beside artifacts, exports,
+packages, notifications, and the messages of errors.
+"""
+
+import io
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from fullpass.preprocessing.secrets.secret_shapes import BLANK, SHAPES, is_secret_setting
+
+_PATTERNS = tuple(dict.fromkeys(shape.pattern for shape in SHAPES))
+_USER = re.compile(r"(?<![A-Za-z0-9+.\-])(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*)://(?P<user>[^\s\"'<>\\/?#@:\[]+)@")
+_PLAIN_USER = re.compile(r"[A-Za-z_][\w.\-]{0,31}")
+_TOKENS_AS_USERS = ("http", "https", "git+https", "git+http", "ws", "wss")
+_CONTAINERS = ("abfs", "abfss", "wasb", "wasbs")
+_PARAMETER = re.compile(r"(?P<key>[?&](?P<name>[\w.\-]+)=)(?P<value>[A-Za-z0-9_\-/%=~]{24,})")
+_VERSIONS = ("versionid", "version", "generation", "snapshot", "etag", "revision", "ref")
+_SETTING = re.compile(
+    r"(?i)(?P<key>(?<![A-Za-z0-9])(?:\w+_)?(?:password|passwd|pass|pwd|secret|api_key|secret_key|access_key|private_key|"
+    r"token)\s*:\s*[\"']?)(?=[^\s\"',}]*[^a-z_\s\"',}])(?![\d.]+(?:[\s,}]|$))[^\s\"',{}\[\]*$<]+"
+)
+"""A setting in the text of a YAML file whose value is no plain word, as the type of a feature is, and no number."""
+
+
+def redact(text: str) -> str:
+    """Returns a text with `***` for each secret in it; the same text if it holds none.
+
+    Addresses lose their login, user names that are no plain names, and the secrets of their query.
+
+    Example:
+        >>> redact("cannot reach postgresql://me:hunter2@db/trips?sslmode=require")
+        'cannot reach postgresql://***@db/trips?sslmode=require'
+        >>> redact("s3://bucket/trips/*.csv")
+        's3://bucket/trips/*.csv'
+    """
+    for pattern in _PATTERNS:
+        text = pattern.sub(_blanked, text)
+    text = _USER.sub(_without_user, text)
+    return _PARAMETER.sub(_without_random_value, text)
+
+
+def redact_yaml(text: str) -> str:
+    """Returns the text of a YAML file as others may read it, comments included.
+
+    Example:
+        >>> redact_yaml("label: tip  # DB_PASS: hunter2")
+        'label: tip  # DB_PASS: ***'
+    """
+    return _SETTING.sub(lambda found: found["key"] + BLANK, redact(text))
+
+
+def redact_tree(value: Any) -> Any:
+    """Returns data as JSON has it, mappings, lists, tuples and texts, with every text redacted."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {key: redact_tree(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(redact_tree, value))
+    return value
+
+
+def redact_setting(name: str, value: str) -> str:
+    """Returns the value of an environment variable as others may read it."""
+    return BLANK if is_secret_setting(name, value) else redact(value)
+
+
+class RedactedText(io.TextIOWrapper):
+    """A text stream that redacts what Python writes to it; what C++ writes to its file passes beside it."""
+
+    @classmethod
+    def of_descriptor(cls, descriptor: int) -> "RedactedText":
+        """Returns a stream that writes line by line to an open file, which it does not close."""
+        raw = open(descriptor, "wb", closefd=False)  # noqa: SIM115
+        return cls(raw, encoding="utf-8", errors="backslashreplace", line_buffering=True)
+
+    def write(self, text: str, /) -> int:
+        """See base class."""
+        super().write(redact(text))
+        return len(text)
+
+
+def redact_streams() -> None:
+    """Redacts all that this process prints from here on; for programs whose output others keep."""
+    sys.stdout, sys.stderr = RedactedText.of_descriptor(1), RedactedText.of_descriptor(2)
+
+
+def _blanked(found: re.Match[str]) -> str:
+    start, end = found.span("secret")
+    return found[0][: start - found.start()] + BLANK + found[0][end - found.start() :]
+
+
+def _without_user(found: re.Match[str]) -> str:
+    scheme, user = found["scheme"].lower(), found["user"]
+    if scheme in _CONTAINERS or user == BLANK or (scheme not in _TOKENS_AS_USERS and _PLAIN_USER.fullmatch(user)):
+        return found[0]
+    return f"{found['scheme']}://{BLANK}@"
+
+
+def _without_random_value(found: re.Match[str]) -> str:
+    value = found["value"]
+    kinds = (any(map(test, value)) for test in (str.isdigit, str.isupper, str.islower))
+    return found["key"] + BLANK if found["name"].lower() not in _VERSIONS and all(kinds) else found[0]

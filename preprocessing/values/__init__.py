@@ -1,0 +1,1 @@
+"""Raw cells of any source as typed values."""

@@ -1,0 +1,119 @@
+"""Arrow columns of any type as text, as a category, an id or a date is read from them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_FIRST_YEAR, _LAST_YEAR = 1, 9999
+
+
+def to_text(column: pa.Array, *, strip: bool, missing: Sequence[str]) -> tuple[pa.Array, np.ndarray]:
+    """Returns a column as UTF-8 text with missing tokens as null, and where it cannot be text.
+
+    Whole floats lose their point ("8.0" in a float column is "8") and other floats have the fewest digits that
+    identify them; booleans are "true" and "false"; decimals keep their digits; dates and times are ISO 8601, with
+    the offset of their zone, and a fraction only where there is one; durations are seconds.
+
+    Args:
+        column: of any type but lists, structs, maps, unions and calendar intervals.
+        strip: drop blanks around text.
+        missing: texts that mean missing.
+    """
+    text, bad = _text(plain(column))
+    if strip:
+        text = pc.utf8_trim_whitespace(text)
+    if missing:
+        is_missing = pc.is_in(text, value_set=pa.array(list(missing), type=pa.string()))
+        text = pc.if_else(is_missing, pa.scalar(None, pa.string()), text)
+    return text, bad
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """Returns a column without dictionaries and extension types."""
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def is_binary(kind: pa.DataType) -> bool:
+    """Whether a type holds bytes that need not be text."""
+    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+
+
+def _text(column: pa.Array) -> tuple[pa.Array, np.ndarray]:
+    kind = column.type
+    good = np.zeros(len(column), dtype=bool)
+    if pa.types.is_string(kind):
+        return column, good
+    if is_binary(kind):
+        return _decoded(column)
+    if pa.types.is_timestamp(kind):
+        return _timestamps(column)
+    if pa.types.is_floating(kind):
+        return _floats(column), good
+    if pa.types.is_time(kind):
+        return _without_zeros(column.cast(pa.string())), good
+    if pa.types.is_duration(kind):
+        return _floats(seconds(column)), good
+    if pa.types.is_decimal(kind):
+        return pa.array([None if d is None else f"{d:f}" for d in column.to_pylist()], type=pa.string()), good
+    return column.cast(pa.string()), good
+
+
+def seconds(column: pa.Array) -> pa.Array:
+    """Returns durations as float64 seconds, or times as seconds since midnight."""
+    unit = str(column.type).partition("[")[2].rstrip("]")  # times have no attribute for it
+    per_second = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[unit]
+    whole = column.cast(pa.int32()).cast(pa.int64()) if pa.types.is_time32(column.type) else column.cast(pa.int64())
+    return pc.divide(whole.cast(pa.float64(), safe=False), float(per_second))
+
+
+def _decoded(column: pa.Array) -> tuple[pa.Array, np.ndarray]:
+    bad = np.zeros(len(column), dtype=bool)
+    try:
+        return column.cast(pa.binary()).cast(pa.string()), bad
+    except pa.ArrowInvalid:
+        texts: list[str | None] = []
+        for i, cell in enumerate(column.to_pylist()):
+            try:
+                texts.append(None if cell is None else cell.decode("utf-8"))
+            except UnicodeDecodeError:
+                bad[i] = True
+                texts.append(None)
+        return pa.array(texts, type=pa.string()), bad
+
+
+def _floats(column: pa.Array) -> pa.Array:
+    if pa.types.is_float16(column.type):
+        column = pa.array(column.to_numpy(zero_copy_only=False).astype(np.float32), from_pandas=True)
+    values = column.to_numpy(zero_copy_only=False)
+    whole = np.isfinite(values) & (values == np.floor(values)) & (np.abs(values) < 2**53)
+    as_integers = pa.array(np.where(whole, values, 0).astype(np.int64)).cast(pa.string())
+    text = pc.if_else(pa.array(whole), as_integers, column.cast(pa.string()))
+    return pc.if_else(pa.array(np.isnan(values)), pa.scalar(None, pa.string()), text)
+
+
+def _timestamps(column: pa.Array) -> tuple[pa.Array, np.ndarray]:
+    years = pc.year(column.cast(pa.timestamp(column.type.unit)))
+    bad = pc.or_(pc.less(years, _FIRST_YEAR), pc.greater(years, _LAST_YEAR)).fill_null(False)
+    column = pc.if_else(bad, pa.scalar(None, column.type), column)
+    text = _without_zeros(pc.strftime(column, format="%Y-%m-%dT%H:%M:%S"))
+    if column.type.tz is not None:
+        text = pc.binary_join_element_wise(text, pc.strftime(column, format="%z"), "")
+    return text, bad.to_numpy(zero_copy_only=False).astype(bool)
+
+
+def _without_zeros(text: pa.Array) -> pa.Array:
+    """Returns times without the zeros at the end of a fraction."""
+    return (
+        pc.replace_substring_regex(text, pattern=r"\.?0*$", replacement="")
+        if pc.any(pc.match_substring(text, ".")).as_py()
+        else text
+    )
+
+
+def as_mask(column: pa.Array) -> np.ndarray:
+    """Returns Arrow's booleans as NumPy's."""
+    return column.to_numpy(zero_copy_only=False).astype(bool)

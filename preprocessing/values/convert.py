@@ -1,0 +1,234 @@
+"""The one conversion from Arrow to what a tf.Example can hold.
+
+null is missing, zero is zero, false is false and "" is text unless it is declared missing. `docs/sources.md` has the
+table of what each Arrow type becomes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.values.arrow_text import as_mask, is_binary, plain, seconds, to_text
+from fullpass.preprocessing.values.raw_text import RawText
+
+_DOT_NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity|nan(\(\w*\))?)$"
+_COMMA_NUMBER = r"(?i)^[+-]?((\d+,?\d*|,\d+)(e[+-]?\d+)?|inf|infinity|nan(\(\w*\))?)$"
+_OUT_OF_RANGE = "outside the range of float32"
+_SEVERAL = "several values, expected one"
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A column ready to encode.
+
+    flat: float32 or binary, null where missing or bad; a vector is a list array of float32.
+    problems: bool [rows] and the problem of the rows where it is true; the first of a row counts.
+    """
+
+    flat: pa.Array
+    problems: tuple[tuple[np.ndarray, str], ...] = ()
+
+    @property
+    def bad(self) -> np.ndarray:
+        """bool [rows], True where a present value does not fit the declared type."""
+        bad = np.zeros(len(self.flat), dtype=bool)
+        for mask, _ in self.problems:
+            bad |= mask
+        return bad
+
+    @property
+    def reason(self) -> str:
+        """The problem of the first bad row; "" without one."""
+        bad = self.bad
+        return self.reason_of(int(bad.argmax())) if bad.any() else ""
+
+    def reason_of(self, row: int) -> str:
+        """Returns the problem of a bad row."""
+        return next(reason for mask, reason in self.problems if mask[row])
+
+    @property
+    def values(self) -> pa.ListArray:
+        """A list of one value (`width` for a vector) per present row, null where missing."""
+        if pa.types.is_list(self.flat.type):
+            return self.flat
+        valid = as_mask(self.flat.is_valid())
+        ends = np.concatenate([[0], np.cumsum(valid)]).astype(np.int32)
+        missing = np.concatenate([~valid, [False]])
+        return pa.ListArray.from_arrays(pa.array(ends, mask=missing), self.flat.drop_null())
+
+
+def convert(column: pa.Array, raw: RawColumn, *, strip: bool, missing: Sequence[str], decimal: str = ".") -> Converted:
+    """Returns `column` as the raw column declares it.
+
+    Args:
+        column: one batch of one column, of any type that a source yields.
+        raw: what the configuration reads it as.
+        strip: drop blanks around text.
+        missing: texts that mean missing; one that is a number means that number in columns of numbers.
+        decimal: what stands before the decimals of a number in text.
+
+    Raises:
+        UserError: No value of the column's type could be what is declared.
+    """
+    column = plain(column)
+    if pa.types.is_null(column.type):
+        return Converted(pa.nulls(len(column), _kind(raw)))
+    if raw.type == "vector":
+        return _vector(column, raw)
+    if _is_list(column.type):
+        return _sole_values(column, raw, strip=strip, missing=missing, decimal=decimal)
+    _check_type(column.type, raw)
+    if raw.type == "string":
+        return _string(column, strip=strip, missing=missing)
+    if not _is_text(column.type):
+        return _number(_as_numbers(column), missing)
+    text, undecodable = to_text(column, strip=strip, missing=missing)
+    converted = _number_of_text(text, missing, decimal)
+    return Converted(converted.flat, ((undecodable, "not UTF-8"), *converted.problems))
+
+
+def convert_raw(column: pa.Array, raw: RawColumn, text: RawText) -> Converted:
+    """Returns `column` as the raw column declares it, text read as `text` says; see `convert`."""
+    return convert(column, raw, strip=text.strip, missing=text.missing_of(raw.name), decimal=text.decimal)
+
+
+def _kind(raw: RawColumn) -> pa.DataType:
+    return {"number": pa.float32(), "string": pa.binary(), "vector": pa.list_(pa.float32())}[raw.type]
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or is_binary(kind)
+
+
+def _check_type(kind: pa.DataType, raw: RawColumn) -> None:
+    if pa.types.is_struct(kind):
+        fields = ", ".join(f"{raw.name}.{kind[i].name}" for i in range(kind.num_fields))
+        raise UserError(f"column {raw.name!r} is a struct. Name one of its fields: {fields}.")
+    if pa.types.is_map(kind) or pa.types.is_union(kind) or pa.types.is_interval(kind):
+        raise UserError(f"column {raw.name!r} is of the type {kind}, which no raw column can hold. Leave it out.")
+    if raw.type == "number" and (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+        raise UserError(
+            f"column {raw.name!r} is of the type {kind}, but is read as a number. Declare a feature of type date on it."
+        )
+
+
+def _string(column: pa.Array, *, strip: bool, missing: Sequence[str]) -> Converted:
+    """Returns text as UTF-8, and bytes as they are."""
+    if not is_binary(column.type):
+        text, bad = to_text(column, strip=strip, missing=missing)
+        return Converted(text.cast(pa.binary()), ((bad, "outside the years 1 to 9999"),) if bad.any() else ())
+    column = column.cast(pa.binary())
+    if missing:
+        is_missing = pc.is_in(column, value_set=pa.array([token.encode() for token in missing], type=pa.binary()))
+        column = pc.if_else(is_missing, pa.scalar(None, pa.binary()), column)
+    return Converted(column)
+
+
+def _as_numbers(column: pa.Array) -> pa.Array:
+    """Returns booleans, decimals, times and durations as numbers that NumPy knows."""
+    if pa.types.is_boolean(column.type):
+        return column.cast(pa.int8())
+    if pa.types.is_decimal(column.type):
+        return column.cast(pa.float64())
+    if pa.types.is_time(column.type) or pa.types.is_duration(column.type):
+        return seconds(column)
+    return column
+
+
+def _number(column: pa.Array, missing: Sequence[str]) -> Converted:
+    """Returns numbers as the nearest float32; NaN and missing tokens are null."""
+    absent = as_mask(column.is_null())
+    if absent.any() and pa.types.is_integer(column.type):
+        column = column.fill_null(0)
+    exact = column.to_numpy(zero_copy_only=False)
+    with np.errstate(over="ignore"):
+        values = exact.astype(np.float32)
+    if values.dtype.kind == "f":
+        absent |= np.isnan(values)
+    for token in _numbers(missing):
+        absent |= exact == token
+    too_large = np.isinf(values) & ~absent
+    flat = pa.array(values, mask=absent | too_large)
+    return Converted(flat, ((too_large, _OUT_OF_RANGE),) if too_large.any() else ())
+
+
+def _numbers(tokens: Sequence[str]) -> list[float]:
+    found = pa.array([token for token in tokens], type=pa.string())
+    kept = [
+        token for token, fits in zip(tokens, pc.match_substring_regex(found, _DOT_NUMBER), strict=True) if fits.as_py()
+    ]
+    return [number for number in map(float, kept) if np.isfinite(number)]
+
+
+def _number_of_text(text: pa.Array, missing: Sequence[str], decimal: str) -> Converted:
+    if decimal == ".":
+        try:
+            return _number(text.cast(pa.float64()), missing)
+        except pa.ArrowInvalid:
+            pass
+    readable = pc.match_substring_regex(text, pattern=_DOT_NUMBER if decimal == "." else _COMMA_NUMBER)
+    kept = pc.if_else(readable.fill_null(False), text, pa.scalar(None, pa.string()))
+    kept = pc.utf8_ltrim(pc.replace_substring(kept, decimal, "."), characters="+")  # Arrow reads no leading plus
+    converted = _number(kept.cast(pa.float64()), missing)
+    unreadable = as_mask(pc.invert(readable).fill_null(False))
+    return Converted(converted.flat, ((unreadable, "not a number"), *converted.problems))
+
+
+def _sole_values(lists: pa.Array, raw: RawColumn, *, strip: bool, missing: Sequence[str], decimal: str) -> Converted:
+    """Returns lists of one value as that value; an empty list is missing."""
+    lengths = _lengths(lists)
+    several = lengths > 1
+    ends = np.cumsum(lengths)
+    index = pa.array(ends - lengths, mask=lengths != 1)
+    inner = convert(_flatten(lists).take(index), raw, strip=strip, missing=missing, decimal=decimal)
+    return Converted(inner.flat, ((several, _SEVERAL), *inner.problems))
+
+
+def _vector(column: pa.Array, raw: RawColumn) -> Converted:
+    if not _is_list(column.type):
+        return Converted(pa.nulls(len(column), _kind(raw)), ((as_mask(column.is_valid()), "not a list of numbers"),))
+    while _is_list(column.type.value_type):
+        column = _joined(column)
+    lengths = _lengths(column)
+    numbers = convert(_flatten(column), RawColumn(raw.name, "number"), strip=True, missing=())
+    owner = np.repeat(np.arange(len(column)), lengths)
+    unusable = np.zeros(len(column), dtype=bool)
+    unusable[owner[as_mask(numbers.flat.is_null())]] = True
+    wrong = (lengths != raw.width) & (lengths != 0)
+    keep = (lengths == raw.width) & ~unusable
+    ends = np.concatenate([[0], np.cumsum(np.where(keep, raw.width, 0))]).astype(np.int32)
+    kept = numbers.flat.filter(pa.array(np.repeat(keep, lengths)))
+    flat = pa.ListArray.from_arrays(pa.array(ends, mask=np.concatenate([~keep, [False]])), kept)
+    return Converted(
+        flat, ((wrong, f"not {raw.width} numbers long"), (unusable, "a value in it is missing or no number"))
+    )
+
+
+def _joined(lists: pa.Array) -> pa.Array:
+    """Returns lists of lists as lists, in row-major order."""
+    inner = _flatten(lists)
+    inner_ends = np.concatenate([[0], np.cumsum(_lengths(inner))])
+    ends = inner_ends[np.concatenate([[0], np.cumsum(_lengths(lists))])]
+    return pa.LargeListArray.from_arrays(pa.array(ends, type=pa.int64()), _flatten(inner))
+
+
+def _lengths(lists: pa.Array) -> np.ndarray:
+    if pa.types.is_fixed_size_list(lists.type):
+        return np.where(as_mask(lists.is_valid()), lists.type.list_size, 0)
+    return pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _flatten(lists: pa.Array) -> pa.Array:
+    """Returns the values of all lists that are not null."""
+    if lists.null_count == len(lists):  # Arrow cannot flatten fixed-size lists of which none is left
+        return pa.array([], type=lists.type.value_type)
+    return lists.flatten()

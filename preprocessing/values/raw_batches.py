@@ -1,0 +1,59 @@
+"""A table in memory -> raw RecordBatches, in the layout in which analysis and the transform graph read rows."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.errors import UserError, did_you_mean
+from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID, RawColumn, raw_columns, serving_columns
+from fullpass.preprocessing.values.convert import convert_raw
+from fullpass.preprocessing.values.raw_text import RawText
+
+_TYPES = {"number": pa.float32(), "string": pa.large_binary(), "vector": pa.float32()}
+BATCH_ROWS = 2048
+
+
+def raw_batches(
+    config: PreprocessingConfig, table: pa.Table, text: RawText | None = None, *, serving: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of a table as raw RecordBatches: a list per cell, empty where the value is missing.
+
+    Args:
+        config: what reads the rows.
+        table: has the raw columns of `config` and any others, of any type that a source yields.
+        text: how text is read; by default as in a source that says nothing of it.
+        serving: accept a table that lacks the label and the other columns that only training reads.
+
+    Raises:
+        UserError: A column is absent, or a value is not what its column declares; the message names column and row.
+
+    Example: `list(raw_batches(config, pa.table({"fare": [5.0, None]})))` is one batch with
+        `fare: [[5.0], []]`.
+    """
+    needed = serving_columns(config) if serving else raw_columns(config)
+    for name in sorted(needed.keys() - set(table.column_names)):
+        raise UserError(
+            f"The table has no column {name!r}, which the features read.{did_you_mean(name, table.column_names)}"
+        )
+    columns = list(raw_columns(config).values())
+    first = 0
+    for batch in table.to_batches(BATCH_ROWS):
+        arrays = [_raw_column(column, batch, text or RawText(), first) for column in columns]
+        rows = pa.array([[row] for row in range(first, first + batch.num_rows)], pa.large_list(pa.int64()))
+        yield pa.RecordBatch.from_arrays([*arrays, rows], [*(column.name for column in columns), RAW_ROW_ID])
+        first += batch.num_rows
+
+
+def _raw_column(column: RawColumn, batch: pa.RecordBatch, text: RawText, first: int) -> pa.Array:
+    layout = pa.large_list(_TYPES[column.type])
+    index = batch.schema.get_field_index(column.name)
+    if index < 0:
+        return pa.nulls(batch.num_rows, layout)
+    converted = convert_raw(batch.column(index), column, text)
+    bad = converted.bad
+    if bad.any():
+        row = int(bad.argmax())
+        value = batch.column(index)[row].as_py()
+        raise UserError(f"column {column.name!r}, row {first + row}: {value!r} is {converted.reason}.")
+    return converted.values.cast(layout)

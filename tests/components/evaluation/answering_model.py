@@ -1,0 +1,87 @@
+"""Models that answer with a column of the row, so that every error is known by hand; and the Evaluator run on them."""
+
+from pathlib import Path
+
+import tensorflow as tf
+from tfx.dsl.components.base import base_beam_executor
+from tfx.types import artifact_utils, standard_artifacts
+
+from fullpass.components.evaluation.component import EvaluatorExecutor
+from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
+
+
+def example(numbers, texts):
+    """Returns a serialized example. numbers: column -> numbers of the row. texts: column -> text, or None."""
+    features = {name: tf.train.Feature(float_list=tf.train.FloatList(value=v)) for name, v in numbers.items()}
+    for name, text in texts.items():
+        if text is not None:
+            features[name] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[text.encode()]))
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+
+
+class Answers(tf.Module):
+    """A model whose scores are a column. Labels, weights, row ids and spans are the columns of these names."""
+
+    def __init__(self, column, *, classes=1, labels=1, label_dtype=tf.float32):
+        super().__init__()
+        self._column, self._classes, self._labels, self._dtype = column, classes, labels, label_dtype
+
+    def _read(self, examples, name, width=1):
+        return tf.io.parse_example(examples, {name: tf.io.FixedLenFeature([width], tf.float32)})[name]
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+    def serve(self, examples):
+        return {"scores": self._read(examples, self._column, self._classes)}
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+    def transform(self, examples):
+        label = tf.cast(self._read(examples, LABEL, self._labels), self._dtype)
+        numbers = {name: tf.cast(self._read(examples, name), tf.int64)[:, 0] for name in (ROW_ID, SPAN)}
+        weight = self._read(examples, EXAMPLE_WEIGHT)
+        return {LABEL: label if self._labels > 1 else label[:, 0], EXAMPLE_WEIGHT: weight[:, 0], **numbers}
+
+
+def saved(model, folder, number):
+    """Returns the Model artifact of an answering model, saved in a folder."""
+    artifact = standard_artifacts.Model()
+    artifact.uri, artifact.id = str(folder), number
+    signatures = {"serving_default": model.serve, "transform_features": model.transform}
+    tf.saved_model.save(model, f"{artifact.uri}/Format-Serving", signatures=signatures)
+    return artifact
+
+
+def written(rows, folder, newest, files=2):
+    """Returns the Examples artifact of serialized rows, in several files of one split."""
+    artifact = standard_artifacts.Examples()
+    artifact.uri, artifact.split_names, artifact.span = str(folder), artifact_utils.encode_split_names(["eval"]), newest
+    artifact.set_int_custom_property("rows_eval", len(rows))
+    Path(folder, "Split-eval").mkdir(parents=True)
+    for number in range(files):
+        with tf.io.TFRecordWriter(str(Path(folder, "Split-eval", f"rows-{number}"))) as writer:
+            for row in rows[number::files]:
+                writer.write(row)
+    return artifact
+
+
+def context(folder):
+    """Returns the context of an executor that keeps its temporary files in a folder."""
+    return base_beam_executor.BaseBeamExecutor.Context(
+        beam_pipeline_args=["--runner=DirectRunner"], tmp_dir=f"{folder}/tmp", unique_id="1"
+    )
+
+
+def outputs(folder):
+    """Returns the output artifacts of an Evaluator."""
+    evaluation, blessing = standard_artifacts.ModelEvaluation(), standard_artifacts.ModelBlessing()
+    evaluation.uri, blessing.uri = f"{folder}/evaluation", f"{folder}/blessing"
+    for artifact in (evaluation, blessing):
+        Path(artifact.uri).mkdir(parents=True)
+    return {"evaluation": [evaluation], "blessing": [blessing]}
+
+
+def evaluate(config, examples, models, folder, *, options):
+    """Runs the Evaluator on models, the new one first; returns its outputs."""
+    inputs = {"examples": [examples], **dict(zip(("model", "baseline_model"), ([m] for m in models), strict=False))}
+    made = outputs(folder)
+    EvaluatorExecutor(context(folder)).Do(inputs, made, {"evaluated": config.model_dump_json(), "options": options})
+    return made

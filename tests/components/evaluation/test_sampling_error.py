@@ -1,0 +1,58 @@
+"""Standard errors against those of formulas, and against how much the metrics of many samples vary."""
+
+import numpy as np
+import pytest
+
+from fullpass.components.evaluation.confidence import GROUPS
+from fullpass.components.evaluation.sampling_error import group_of
+from fullpass.components.evaluation.scored_rows import Scored, ScoredRows
+from fullpass.components.evaluation.slice_states import SliceAccumulator
+
+METRICS = ("accuracy", "mse", "auc", "auc_pr")
+
+
+def measured(seed, rows=3000):
+    """Two models that see much the same, on rows of their own."""
+    rng = np.random.default_rng(seed)
+    labels = (rng.random(rows) < 0.3).astype(float)
+    new = rng.beta(2 + labels, 3)
+    old = np.clip(new + rng.normal(0, 0.02, rows), 0, 1)
+    models = tuple(Scored(labels, np.ones(rows), scores) for scores in (new, old))
+    one = SliceAccumulator(METRICS, (), None, 2)
+    ids = seed * 2**36 + np.arange(rows)
+    return models, one.measure(one.add(one.start(), ScoredRows(ids, np.zeros(rows), {}, models)))
+
+
+def test_groups_are_equal_in_size_and_follow_from_the_id_alone():
+    ids = np.arange(100_000) + 5 * 2**36
+    counts = np.bincount(group_of(ids), minlength=GROUPS)
+    assert counts.sum() == 100_000 and np.all(np.abs(counts - 2500) < 5 * np.sqrt(2500))
+    assert np.array_equal(group_of(ids[::-1])[::-1], group_of(ids))
+
+
+def test_errors_of_means_are_those_of_the_textbook():
+    (new, old), found = measured(1)
+    for name, terms in {
+        "accuracy": [((m.scores > 0.5) == (m.labels > 0.5)) * 1.0 for m in (new, old)],
+        "mse": [(m.scores - m.labels) ** 2 for m in (new, old)],
+    }.items():
+        for model, term in enumerate(terms):
+            assert found.errors[model][name][0] == pytest.approx(term.std() / np.sqrt(len(term)), rel=0.35)
+        difference = terms[0] - terms[1]
+        assert found.differences[name][0] == pytest.approx(difference.std() / np.sqrt(len(difference)), rel=0.35)
+
+
+@pytest.mark.parametrize("metric", ["auc", "auc_pr"])
+def test_errors_of_areas_are_how_much_areas_of_other_rows_vary(metric):
+    found = [measured(seed, 4000)[1] for seed in range(60)]  # an error of so few samples is uncertain by 9 %
+    values = np.array([[model[metric][0] for model in one.values] for one in found])
+    errors = np.median([one.errors[0][metric][0] for one in found])
+    assert errors == pytest.approx(values[:, 0].std(ddof=1), rel=0.25)
+    differences = np.median([one.differences[metric][0] for one in found])
+    assert differences == pytest.approx((values[:, 0] - values[:, 1]).std(ddof=1), rel=0.25)
+    assert differences < errors / 2  # the two models are asked about the same rows
+
+
+def test_without_rows_there_is_no_error():
+    one = SliceAccumulator(METRICS, (), None, 2)
+    assert np.isnan(one.measure(one.start()).errors[0]["auc"][0])

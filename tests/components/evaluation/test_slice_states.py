@@ -1,0 +1,123 @@
+"""Sums and histograms of slices, against the same metrics computed on the rows of each slice alone."""
+
+import math
+
+import numpy as np
+import pytest
+
+from fullpass.components.evaluation import slice_states
+from fullpass.components.evaluation.scored_rows import Codes, Scored, ScoredRows
+from fullpass.components.evaluation.slice_rows import SliceKey
+from fullpass.components.evaluation.slice_states import SliceAccumulator
+
+NEWEST = 5
+ZONES = (b"north", b"south")
+HOURS = (7.0, 8.0, 9.0)
+
+
+def batch(seed, rows=400):
+    """Rows of two zones and three hours, some without a value, a tenth without a label; two models."""
+    rng = np.random.default_rng(seed)
+    labels = (rng.random(rows) < 0.3).astype(float)
+    weights = np.where(rng.random(rows) < 0.1, 0.0, rng.integers(1, 4, rows))
+    columns = {"zone": Codes(rng.integers(-1, 2, rows), ZONES), "hour": Codes(rng.integers(-1, 3, rows), HOURS)}
+    models = tuple(Scored(labels, weights, rng.beta(2 + labels, 3)) for _ in range(2))
+    return ScoredRows(np.arange(rows), rng.integers(4, 6, rows), columns, models)
+
+
+def accumulator(metrics=("example_count", "auc", "log_loss"), slices=(("zone",), ("zone", "hour")), newest=NEWEST):
+    return SliceAccumulator(metrics, slices, newest, 2)
+
+
+def rows_of(key, rows, columns):
+    """Whether each row is in a slice, by its definition."""
+    found = rows.spans == NEWEST if key.newest else np.full(len(rows.spans), True)
+    for column, value in zip(columns, key.values, strict=True):
+        codes = rows.columns[column]
+        found &= (codes.codes >= 0) & (np.array(codes.values, object)[codes.codes] == value)
+    return found
+
+
+def test_every_slice_has_the_metrics_of_its_rows_alone():
+    one, rows = accumulator(), batch(1)
+    state = one.add(one.start(), rows)
+    values = one.measure(state).values
+    # All rows, two zones, six pairs of zone and hour; the same of the newest span.
+    assert len(state.places) == 2 * (1 + 2 + 6)
+    for key, place in state.places.items():
+        chosen = rows_of(key, rows, one.slices[key.entry] if key.entry >= 0 else ())
+        for scored, of_model in zip(rows.models, values, strict=True):
+            weights = scored.weights[chosen]
+            labels, scores = scored.labels[chosen], scored.scores[chosen]
+            loss = -np.average(np.log(np.where(labels == 1, scores, 1 - scores)), weights=weights)
+            assert of_model["example_count"][place] == weights.sum()
+            assert of_model["log_loss"][place] == pytest.approx(loss, rel=1e-12)
+            pairs = np.outer(weights[labels == 1], weights[labels == 0])
+            won = scores[labels == 1][:, None] > scores[labels == 0]
+            assert of_model["auc"][place] == pytest.approx((won * pairs).sum() / pairs.sum(), abs=2e-3)
+
+
+def test_states_of_parts_merge_to_the_state_of_the_whole():
+    one, parts = accumulator(), [batch(seed, 100) for seed in range(4)]
+    whole = one.start()
+    for rows in parts:
+        whole = one.add(whole, rows)
+    merged = one.merge(one.add(one.start(), rows) for rows in reversed(parts))
+    assert whole.places.keys() == merged.places.keys()
+    for left, right in zip(one.measure(whole).values, one.measure(merged).values, strict=True):
+        for name in one.metrics:
+            for key in whole.places:
+                expected, found = left[name][whole.places[key]], right[name][merged.places[key]]
+                assert found == pytest.approx(expected, rel=1e-12, nan_ok=True)
+
+
+def test_without_rows_there_are_all_rows_and_the_newest_span_with_none():
+    one = accumulator()
+    state = one.merge([one.start()])
+    values = one.measure(state).values[0]
+    assert list(state.places) == [SliceKey(-1, newest=False), SliceKey(-1, newest=True)]
+    assert values["example_count"].tolist() == [0, 0] and all(map(math.isnan, values["auc"]))
+
+
+def test_an_entry_of_too_many_slices_has_none_wherever_they_were_found(monkeypatch):
+    monkeypatch.setattr(slice_states, "MOST_SLICES", 3)
+    one, parts = accumulator(), [batch(seed, 100) for seed in range(2)]
+    together = one.merge(one.add(one.start(), rows) for rows in parts)
+    assert together.crowded == {1} and {key.entry for key in together.places} == {-1, 0}
+    # A part that sees few values has its slices, until it meets one that has many.
+    few = batch(3, 100)
+    hours = few.columns["hour"]
+    few.columns["hour"] = Codes(np.where(hours.codes == 0, 0, -1), hours.values)
+    state = one.add(one.start(), few)
+    assert not state.crowded
+    for order in ([state, together], [together, state]):
+        merged = one.merge(order)
+        assert merged.crowded == {1} and {key.entry for key in merged.places} == {-1, 0}
+        rows = one.measure(merged).values[0]["example_count"]
+        assert rows[merged.places[SliceKey(-1, newest=False)]] == sum(
+            part.models[0].weights.sum() for part in (few, *parts)
+        )
+
+
+def test_rows_without_a_label_count_nowhere_whatever_they_hold():
+    one, rows = accumulator(), batch(9)
+    without = [model.weights == 0 for model in rows.models]
+    odd = [
+        Scored(np.where(none, 7.0, m.labels), m.weights, np.where(none, np.nan, m.scores))
+        for none, m in zip(without, rows.models, strict=True)
+    ]
+    expected = one.measure(one.add(one.start(), rows)).values
+    odd_rows = ScoredRows(rows.row_ids, rows.spans, rows.columns, tuple(odd))
+    found = one.measure(one.add(one.start(), odd_rows)).values
+    for left, right in zip(expected, found, strict=True):
+        for name in one.metrics:
+            np.testing.assert_array_equal(left[name], right[name])
+
+
+def test_a_score_that_is_no_number_makes_the_metrics_none():
+    one, rows = accumulator(metrics=("auc", "log_loss")), batch(11)
+    counted = int(np.flatnonzero(rows.models[0].weights)[0])
+    rows.models[0].scores[counted] = np.nan
+    values = one.measure(one.add(one.start(), rows)).values
+    assert np.isnan(values[0]["auc"][0]) and np.isnan(values[0]["log_loss"][0])
+    assert np.isfinite(values[1]["auc"][0])

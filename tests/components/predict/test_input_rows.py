@@ -1,0 +1,283 @@
+"""Rows to predict are read as Ingest reads those of training."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from fullpass.components.ingest.sources.source_config import (
+    CsvSource,
+    ImagesSource,
+    JsonLinesSource,
+    NumpySource,
+    ParquetSource,
+    ProtoSource,
+    SqlSource,
+    TextSource,
+    TfdsSource,
+    TfRecordSource,
+)
+from fullpass.components.predict.input_rows import InputRows
+from fullpass.components.predict.input_source import input_files, input_source
+from fullpass.components.predict.read_options import read_as_of
+from fullpass.preprocessing.errors import UserError
+from tests.components.ingest.reading_tools import raw, read_file
+
+X_KIND = raw(x="number", kind="string")
+
+
+def csv_source(**options):
+    return CsvSource(format="csv", path="trips/*.csv", **options)
+
+
+def batches(source, path, raw_columns, **read_as):
+    how = input_source(source.description(), str(path), read_as)
+    return list(InputRows(input_files(how.source, str(path)), how, raw_columns))
+
+
+def values(source, path, raw_columns, **read_as):
+    """Returns the values that reach the model, by column; None where one is missing."""
+    found = batches(source, path, raw_columns, **read_as)
+    inputs = {n: [v for b in found if n in b.inputs for v in b.inputs[n].tolist()] for n in raw_columns}
+    return {name: [None if v != v or v == b"" else v for v in cells] for name, cells in inputs.items()}
+
+
+def write(path, text, encoding="utf-8"):
+    path.write_text(text, encoding=encoding)
+    return path
+
+
+def test_blanks_in_a_header_are_no_part_of_a_name(tmp_path):
+    path = write(tmp_path / "a.csv", "fare, tips\n9.5, 2\n")
+    columns = raw(fare="number", tips="number")
+    assert read_file(path, csv_source(), columns)[0] == [(9.5, 2.0)]
+    assert values(csv_source(), path, columns) == {"fare": [9.5], "tips": [2.0]}
+
+
+def test_a_file_without_a_header_line(tmp_path):
+    source = csv_source(columns=["fare", "tips", "day"])
+    path = write(tmp_path / "a.csv", "9.5,2,monday\n1,0,friday\n")
+    columns = raw(fare="number", day="string")
+    assert read_file(path, source, columns)[0] == [(9.5, "monday"), (1.0, "friday")]
+    assert values(source, path, columns) == {"fare": [9.5, 1.0], "day": [b"monday", b"friday"]}
+
+
+def test_nested_json(tmp_path):
+    source = JsonLinesSource(format="jsonl", path="*.jsonl")
+    path = write(tmp_path / "a.jsonl", '{"a": {"b": 1.5, "c": {"d": "x"}}}\n{"a": {}}\n{"a.b": 3}\n')
+    columns = raw(**{"a.b": "number", "a.c.d": "string"})
+    assert read_file(path, source, columns)[0] == [(1.5, "x"), (None, None), (3.0, None)]
+    assert values(source, path, columns) == {"a.b": [1.5, None, 3.0], "a.c.d": [b"x", None, None]}
+
+
+def test_nested_parquet(tmp_path):
+    pq.write_table(pa.table({"a": [{"b": 1.5}, None]}), tmp_path / "a.parquet")
+    source = ParquetSource(format="parquet", path="x")
+    assert values(source, tmp_path / "a.parquet", raw(**{"a.b": "number"})) == {"a.b": [1.5, None]}
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "utf-8-sig"])
+def test_csv_in_the_encoding_of_training(tmp_path, encoding):
+    path = write(tmp_path / "a.csv", 'straße,b\n"Café, Düsseldorf",1\n', encoding=encoding)
+    (batch,) = batches(csv_source(encoding=encoding), path, raw(**{"straße": "string"}))
+    assert batch.shown.to_pylist() == [{"straße": "Café, Düsseldorf", "b": "1"}]
+    assert batch.inputs["straße"].tolist() == ["Café, Düsseldorf".encode()]
+
+
+def test_cells_are_cut_as_in_training(tmp_path):
+    path = write(tmp_path / "a.csv", 'kind;x;inches\n5" ;2,5;a"b\n;-9,0;\n')
+    source = csv_source(separator=";", decimal=",", quoting=False, missing_in={"x": ["-9"]})
+    (batch,) = batches(source, path, X_KIND)
+    assert values(source, path, X_KIND) == {"x": [2.5, None], "kind": [b'5"', None]}
+    assert batch.shown.column("kind").to_pylist() == ['5" ', ""]
+
+
+def test_names_of_folders_are_columns(tmp_path):
+    folder = tmp_path / "kind=a b"
+    folder.mkdir()
+    path = write(folder / "x.csv", "x\n1\n")
+    assert values(csv_source(), path, X_KIND) == {"x": [1.0], "kind": [b"a b"]}
+
+
+def test_another_format_than_that_of_training(tmp_path):
+    source = csv_source(separator=";", decimal=",", missing=["", "?"], missing_in={"x": ["-9"]}, columns=["x", "kind"])
+    path = write(tmp_path / "a.jsonl", '{"x": "2,5", "kind": " a "}\n{"x": -9, "kind": "?"}\n{"kind": ""}\n')
+    assert values(source, path, X_KIND) == {"x": [2.5, None, None], "kind": [b"a", None, None]}
+    pq.write_table(pa.table({"x": [2.5, -9.0], "kind": ["a", "?"]}), tmp_path / "a.parquet")
+    assert values(source, tmp_path / "a.parquet", X_KIND) == {"x": [2.5, None], "kind": [b"a", None]}
+
+
+def test_csv_for_a_model_that_was_trained_on_parquet(tmp_path):
+    source = ParquetSource(format="parquet", path="x", missing=["?"])
+    path = write(tmp_path / "a.csv", "x,kind\n 2.5 , a\n,\nNA,?\n")
+    assert values(source, path, X_KIND) == {"x": [2.5, None, None], "kind": [b"a", None, None]}
+
+
+@pytest.mark.parametrize(
+    ("name", "trained", "expected"),
+    [
+        ("a.csv", "parquet", "csv"),
+        ("a.CSV.gz", "parquet", "csv"),
+        ("a.tsv", "csv", "csv"),
+        ("a.b.jsonl.zst", "csv", "jsonl"),
+        ("a.pq", "csv", "parquet"),
+        ("a.feather", "csv", "arrow"),
+        ("a.tfrecord.gz", "csv", "tfrecord"),
+        ("a.txt", "text", "text"),
+        ("a.txt", "csv", "csv"),
+        ("a.dat", "csv", "csv"),
+        ("part-0.gz", "jsonl", "jsonl"),
+    ],
+)
+def test_the_format_is_told_by_the_name_or_that_of_training(name, trained, expected):
+    assert input_source({"format": trained}, name, {}).source.format == expected
+
+
+def test_a_format_that_no_name_and_no_training_tells():
+    with pytest.raises(UserError, match=r"a.dat: cannot tell the format from '.dat'.*--format"):
+        input_source({"format": "sql"}, "a.dat", {})
+    with pytest.raises(UserError, match='reads no format "jsonlines".*Accepted: csv'):
+        input_source({"format": "csv"}, "a.dat", {"format": "jsonlines"})
+
+
+def test_tabs_part_the_cells_of_tsv(tmp_path):
+    path = write(tmp_path / "a.tsv", "x\tkind\n1\ta,b\n")
+    assert values(csv_source(separator=";"), path, X_KIND) == {"x": [1.0], "kind": [b"a,b"]}
+    assert values(csv_source(), write(tmp_path / "b.dat", path.read_text()), X_KIND, format="tsv")["x"] == [1.0]
+
+
+def test_options_change_what_was_trained_with(tmp_path):
+    path = write(tmp_path / "a.csv", "1|a\n-|b\n")
+    read_as = read_as_of(None, "|", "x, kind", ["-"], "latin-1", ["strip=false"], header=False)
+    assert values(csv_source(), path, X_KIND, **read_as) == {"x": [1.0, None], "kind": [b"a", b"b"]}
+    headed = write(tmp_path / "b.csv", "kind,x\na,1\n")
+    read_as = read_as_of(None, None, None, None, None, None, header=True)
+    assert values(csv_source(columns=["x", "kind"]), headed, X_KIND, **read_as) == {"x": [1.0], "kind": [b"a"]}
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"columns": "a", "header": True}, "--header reads the names.*--columns gives them; drop one"),
+        ({"others": ["quoting"]}, "--source 'quoting': expected KEY=VALUE"),
+        ({"others": ["columns=[a"]}, "--source 'columns=.a': the value is not YAML"),
+    ],
+)
+def test_options_that_contradict_or_mean_nothing(options, says):
+    given = {"columns": None, "others": None, "header": False, **options}
+    with pytest.raises(UserError, match=says):
+        read_as_of(None, None, given["columns"], None, None, given["others"], header=given["header"])
+
+
+@pytest.mark.parametrize(
+    ("read_as", "says"),
+    [
+        ({"separator": ",", "decimal": ","}, "a.csv: cannot be read as csv: .*both"),
+        ({"encoding": "utf9"}, 'encoding: .*no encoding "utf9"'),
+        ({"seperator": ";"}, "seperator.*--source KEY=VALUE"),
+    ],
+)
+def test_options_that_a_source_does_not_take(read_as, says):
+    with pytest.raises(UserError, match=f"(?s){says}"):
+        input_source({"format": "csv"}, "a.csv", read_as)
+
+
+def test_bad_rows_stand_in_their_order_among_the_others(tmp_path):
+    path = write(tmp_path / "a.csv", "x,kind\n1,a\n2\noops,c\n4,d\n5,e,f\n")
+    batch, last = batches(csv_source(), path, X_KIND)
+    assert [(row.row, row.column, row.reason, row.text) for row in [*batch.bad, *last.bad]] == [
+        (3, None, "1 cells, expected 2", "2"),
+        (4, "x", "not a number", "oops"),
+        (6, None, "3 cells, expected 2", "5,e,f"),
+    ]
+    assert batch.good.tolist() == [True, False, False, True] and last.good.tolist() == [False]
+    assert batch.shown.column("kind").to_pylist() == ["a", None, "c", "d"]
+    assert last.shown.to_pylist() == [{"x": None, "kind": None}]
+    assert batch.inputs["x"].tolist() == [1.0, 4.0]
+    assert {row.file for row in [*batch.bad, *last.bad]} == {str(path)}
+
+
+def test_bad_rows_far_ahead_of_the_rows_around_them(tmp_path):
+    """A reader notes the bad lines of a block of megabytes before it yields the first of its rows."""
+    lines = [f'{{"x": {i}}}' if i % 7_000 else "{oops" for i in range(40_000)]
+    path = write(tmp_path / "a.jsonl", "\n".join(lines))
+    csv_lines = [f"{i},a" if i % 7_000 else "oops" for i in range(40_000)]
+    csv_path = write(tmp_path / "a.csv", "\n".join(["x,kind", *csv_lines]))
+    for file in (path, csv_path):
+        found = batches(csv_source(), file, X_KIND)
+        numbers = np.concatenate([b.shown.column("x").to_pylist() for b in found]).tolist()
+        assert [None if n is None else int(n) for n in numbers] == [i if i % 7_000 else None for i in range(40_000)]
+        assert sum(len(b.bad) for b in found) == 6 and len(found) > 2
+
+
+def test_only_bad_rows(tmp_path):
+    path = write(tmp_path / "a.csv", "x,kind\n1\n2\n")
+    (batch,) = batches(csv_source(), path, X_KIND)
+    assert batch.good.tolist() == [False, False] and batch.shown.to_pylist() == [{"x": None, "kind": None}] * 2
+    (batch,) = batches(csv_source(), write(tmp_path / "b.jsonl", "{\n[1]\n"), X_KIND)
+    assert [row.reason.partition(":")[0] for row in batch.bad] == ["no JSON", "no JSON object"]
+
+
+def test_files_of_a_folder_in_the_order_of_their_names(tmp_path):
+    write(tmp_path / "b.csv", "x\n2\n")
+    write(tmp_path / "a.csv", "kind,x\nk,1\n")
+    assert values(csv_source(), tmp_path, X_KIND) == {"x": [1.0, 2.0], "kind": [b"k"]}
+    assert values(csv_source(), tmp_path / "*.csv", X_KIND)["x"] == [1.0, 2.0]
+
+
+def test_absent_columns_are_known_after_the_last_row(tmp_path):
+    lines = [json.dumps({"x": 1.0} if i < 20_000 else {"kind": "a"}) for i in range(20_001)]
+    path = write(tmp_path / "a.jsonl", "\n".join(lines))
+    how = input_source({"format": "jsonl"}, str(path), {})
+    rows = InputRows(input_files(how.source, str(path)), how, X_KIND)
+    assert rows.absent == ("x", "kind")
+    next(iter(rows))
+    assert rows.absent == ("kind",)
+    assert sum(len(batch.good) for batch in rows) == 20_001 and rows.absent == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "source", "says"),
+    [
+        ("a.csv", "kinds;x\n", csv_source(), "none of the columns.*It reads: x, kind.*has: kinds;x.*--separator"),
+        ("a.csv", "1,2\n3,4\n", csv_source(), "none of the columns.*--columns"),
+        ("a.csv", "x,x\n", csv_source(), "column 'x' stands there twice"),
+        ("a.csv", "", csv_source(), "the file is empty; a header line"),
+        ("a.jsonl", '{"y": 1}\n', JsonLinesSource(format="jsonl", path="x"), "none of the columns.*has: y"),
+        ("a.parquet", "x,kind\n1,a\n", csv_source(), "reading stopped"),
+        ("a.csv", None, csv_source(), "no such file"),
+    ],
+)
+def test_an_input_that_cannot_be_read(tmp_path, name, text, source, says):
+    if text is not None:
+        write(tmp_path / name, text)
+    with pytest.raises(UserError, match=f"(?s){name}: .*{says}"):
+        batches(source, tmp_path / name, X_KIND)
+
+
+_PLACES = {"path", "url", "password_env", "query", "key", "rows_per_range", "descriptor_set", "project", "location"}
+_PLACES |= {"name", "version", "data_dir", "splits", "function", "folders"}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        csv_source(),
+        ParquetSource(format="parquet", path="s3://bucket/key"),
+        TfRecordSource(format="tfrecord", path="x"),
+        ProtoSource(format="proto", path="x", descriptor_set="secret/place.pb", message="a.B"),
+        SqlSource(format="sql", url="postgresql://me@host/db", password_env="PASSWORD", query="SELECT 1"),
+        TfdsSource(format="tfds", name="a", data_dir="secret/place", splits="train"),
+        NumpySource(format="numpy", path="x"),
+        ImagesSource(format="images", path="x"),
+        TextSource(format="text", path="x"),
+    ],
+    ids=lambda source: source.format,
+)
+def test_what_travels_with_a_model_says_how_data_is_read_and_not_where_it_is(source):
+    """Every new field of a source must be one or the other."""
+    described = source.description()
+    assert described.keys() | _PLACES >= type(source).model_fields.keys()
+    assert not described.keys() & _PLACES

@@ -1,0 +1,101 @@
+"""Tables written to files, against Python's own readers."""
+
+import csv
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from fullpass.components.predict.write_tables import format_to_write, write_tables
+from fullpass.preprocessing.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("a.csv", "csv"), ("a.CSV", "csv"), ("a.tsv", "tsv"), ("a.b.jsonl", "jsonl"), ("a.pq", "parquet")],
+)
+def test_the_suffix_tells_the_format(name, expected):
+    assert format_to_write(name) == expected
+
+
+def test_a_given_format_wins_and_an_unknown_suffix_fails():
+    assert format_to_write("a.txt", "csv") == "csv"
+    with pytest.raises(UserError, match="a.txt: cannot tell the format from '.txt'.*.csv"):
+        format_to_write("a.txt")
+    with pytest.raises(UserError, match="a.csv.gz: cannot tell the format from '.gz'"):
+        format_to_write("a.csv.gz")
+
+
+TABLES = [
+    pa.table({"a": [1, None], "b": ['x, "y"', "ü"], "c": [None, None], "d": [[1.5, 2.0], None], "e": [True, False]}),
+    pa.table({"a": [3], "b": [None], "c": ["late"], "d": [[]], "e": [None]}),
+]
+
+
+def write(tmp_path, name, tables=None) -> Path:
+    path = tmp_path / name
+    write_tables(str(path), format_to_write(name), iter(TABLES if tables is None else tables))
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+    return path
+
+
+def test_csv_is_written_as_others_read_it(tmp_path):
+    with write(tmp_path, "a.csv").open(newline="") as file:
+        assert list(csv.DictReader(file)) == [
+            {"a": "1", "b": 'x, "y"', "c": "", "d": "[1.5, 2.0]", "e": "true"},
+            {"a": "", "b": "ü", "c": "", "d": "", "e": "false"},
+            {"a": "3", "b": "", "c": "late", "d": "[]", "e": ""},
+        ]
+
+
+def test_json_lines_are_written_as_others_read_them(tmp_path):
+    lines = write(tmp_path, "a.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [row for table in TABLES for row in table.to_pylist()]
+
+
+def test_nan_and_dates_are_valid_json(tmp_path):
+    import datetime
+
+    table = pa.table(
+        {"x": [float("nan")], "day": [datetime.date(2024, 2, 29)], "raw": [b"\xff"], "all": [[b"a", b"b"]]}
+    )
+    line = write(tmp_path, "a.jsonl", [table]).read_text()
+    assert json.loads(line, parse_constant=lambda _: pytest.fail("NaN")) == {
+        "x": None,
+        "day": "2024-02-29",
+        "raw": "\ufffd",
+        "all": ["a", "b"],
+    }
+
+
+def test_parquet_is_written_as_others_read_it(tmp_path):
+    table = pq.read_table(write(tmp_path, "a.parquet"))
+    assert table.to_pylist() == [row for part in TABLES for row in part.to_pylist()]
+
+
+def test_a_column_that_changes_its_type_is_refused_in_parquet(tmp_path):
+    with pytest.raises(UserError, match="changes its type.*jsonl"):
+        write(tmp_path, "a.parquet", [pa.table({"a": [1]}), pa.table({"a": ["x"]})])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_columns_that_come_and_go_are_refused(tmp_path, name):
+    with pytest.raises(UserError, match="not every row has the columns b"):
+        write(tmp_path, name, [pa.table({"a": [1]}), pa.table({"a": [1], "b": [2]})])
+
+
+def test_a_failure_leaves_what_was_there(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("old")
+
+    def broken():
+        yield TABLES[0]
+        raise UserError("stop")
+
+    with pytest.raises(UserError, match="stop"):
+        write_tables(str(path), "csv", broken())
+    assert path.read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["a.csv"]

@@ -1,0 +1,144 @@
+"""StatisticsGen's accumulators against NumPy, and against TFDV run as it is, on the same records."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import tensorflow as tf
+from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
+
+from fullpass.components.statistics.accumulators_of_tfdv import COUNTED_TOKENS, StatisticsAccumulator
+from fullpass.components.statistics.raw_records import RawRecords
+from fullpass.preprocessing.features.raw_columns import RawColumn
+
+ROWS = 3000
+COLUMNS = {
+    "x": RawColumn("x", "number"),
+    "town": RawColumn("town", "string"),
+    "many": RawColumn("many", "string"),
+    "image": RawColumn("image", "vector", 3),
+    "never": RawColumn("never", "number"),
+}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Values per column, None where missing; a heavy tail, numbers far from 0, zeros, text that is not UTF-8."""
+    random = np.random.default_rng(7)
+    x = random.lognormal(3, 2, ROWS) + 1e4
+    x[random.random(ROWS) < 0.1] = 0
+    towns = np.array([b"Rome", "Zürich".encode(), b"\xff\xfe", b"Oslo"], dtype=object)
+    drawn = random.choice(4, ROWS, p=[0.6, 0.25, 0.1, 0.05])
+
+    def some(values):
+        return [None if missing else value for value, missing in zip(values, random.random(ROWS) < 0.2, strict=True)]
+
+    return {
+        "x": some(x.astype(np.float32).tolist()),
+        "town": some(towns[drawn].tolist()),
+        "many": some([b"%d" % i for i in random.zipf(1.5, ROWS) % 1000]),
+        "image": some(random.normal(size=(ROWS, 3)).astype(np.float32).tolist()),
+    }
+
+
+@pytest.fixture(scope="module")
+def files(rows, tmp_path_factory):
+    """Two files, one compressed."""
+    folder = tmp_path_factory.mktemp("records")
+    paths = [str(folder / "0.tfrecord"), str(folder / "1.tfrecord.gz")]
+    for path, part in zip(paths, (range(1000), range(1000, ROWS)), strict=True):
+        with tf.io.TFRecordWriter(path, "GZIP" if path.endswith(".gz") else None) as writer:
+            for row in part:
+                writer.write(_example({name: values[row] for name, values in rows.items()}))
+    return paths
+
+
+def _example(values):
+    feature = {}
+    for name, value in values.items():
+        if value is None:
+            continue
+        if isinstance(value, bytes):
+            feature[name] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
+        else:
+            feature[name] = tf.train.Feature(float_list=tf.train.FloatList(value=np.ravel(value)))
+    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+
+
+def _statistics(files, rows_of_batch):
+    accumulator, records = StatisticsAccumulator(), RawRecords(COLUMNS)
+    parts = []
+    for path in files:
+        states = accumulator.start()
+        for batch in records.batches(path, rows_of_batch):
+            states = accumulator.add(states, batch)
+        parts.append(states)
+    return accumulator.finish(accumulator.merge(parts)).datasets[0]
+
+
+def _features(dataset):
+    return {feature.path.step[0]: feature for feature in dataset.features}
+
+
+def test_records_are_parsed_as_by_another_decoder(rows, files):
+    mine = pa.Table.from_batches(RawRecords(COLUMNS).batches(files[1], 700))
+    serialized = list(tf.data.TFRecordDataset(files[1], compression_type="GZIP").as_numpy_iterator())
+    theirs = ExamplesToRecordBatchDecoder().DecodeBatch(serialized)
+    for name in rows:
+        expected = theirs.column(theirs.schema.get_field_index(name)).to_pylist()
+        assert mine[name].to_pylist() == expected, name
+    assert mine["never"].to_pylist() == [None] * 2000
+
+
+@pytest.mark.parametrize("rows_of_batch", [256, 16_384])
+def test_numbers_are_those_of_numpy(rows, files, rows_of_batch):
+    dataset = _statistics(files, rows_of_batch)
+    assert dataset.num_examples == ROWS
+    features = _features(dataset)
+    for name in ("x", "image"):
+        present = [value for value in rows[name] if value is not None]
+        values, stats = np.array(present, dtype=np.float64).ravel(), features[name].num_stats
+        width = 3 if name == "image" else 1
+        common = stats.common_stats
+        assert (common.num_non_missing, common.num_missing) == (len(present), ROWS - len(present))
+        assert (common.min_num_values, common.max_num_values, common.tot_num_values) == (width, width, len(values))
+        assert stats.mean == pytest.approx(values.mean(), rel=1e-12)
+        assert stats.std_dev == pytest.approx(values.std(), rel=1e-9)
+        assert (stats.min, stats.max) == (values.min(), values.max())
+        assert stats.num_zeros == np.count_nonzero(values == 0)
+        assert np.mean(values <= stats.median) == pytest.approx(0.5, abs=0.01)
+        [quantiles] = [histogram for histogram in stats.histograms if histogram.type == histogram.QUANTILES]
+        for share, bucket in zip(np.arange(1, 11) / 10, quantiles.buckets, strict=True):
+            below, up_to = np.mean(values < bucket.high_value), np.mean(values <= bucket.high_value)
+            assert below - 0.02 <= share <= up_to + 0.02
+    assert features["never"].num_stats.common_stats.num_missing == ROWS
+
+
+def test_tokens_are_counted_exactly(rows, files):
+    features = _features(_statistics(files, 16_384))
+    for name in ("town", "many"):
+        present = [value for value in rows[name] if value is not None]
+        tokens, counts = np.unique(np.array(present, dtype=object), return_counts=True)
+        stats = features[name].string_stats
+        assert stats.unique == len(tokens) < COUNTED_TOKENS
+        top = sorted(counts.tolist(), reverse=True)[:20]
+        assert [value.frequency for value in stats.top_values] == top[: len(stats.top_values)]
+        assert len(stats.top_values) == min(20, len(tokens))
+        assert stats.avg_length == pytest.approx(np.mean([len(value) for value in present]), rel=1e-6)
+
+
+@pytest.mark.integration
+def test_everything_but_quantiles_is_what_tfdv_writes(files):
+    import tensorflow_data_validation as tfdv
+
+    theirs = _features(tfdv.generate_statistics_from_tfrecord(files[0]).datasets[0])
+    mine = _features(_statistics(files[:1], 16_384))
+    assert mine.keys() - theirs.keys() == {"never"}
+    for name, expected in theirs.items():
+        found = mine[name]
+        for feature in (expected, found):
+            if feature.WhichOneof("stats") == "num_stats":
+                feature.num_stats.ClearField("median")
+                feature.num_stats.ClearField("histograms")
+                feature.num_stats.std_dev = round(feature.num_stats.std_dev, 6)
+                feature.num_stats.mean = round(feature.num_stats.mean, 6)
+        assert found == expected, name

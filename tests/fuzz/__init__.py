@@ -1,0 +1,1 @@
+"""Damaged files of every kind, tried for as long as one likes."""

@@ -1,0 +1,1 @@
+"""One module per kind of file; see `tests/fuzz/__main__.py`."""

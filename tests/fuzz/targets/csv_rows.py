@@ -1,0 +1,139 @@
+"""A real CSV file, damaged, ingested, and counted by a second, slow reading of the same rules."""
+
+import gzip
+import random
+import struct
+import zlib
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from fullpass.components.ingest.sources.source_config import CsvSource
+from fullpass.components.ingest.sources.source_files import resolve_path
+from fullpass.preprocessing.features.raw_columns import RawColumn
+from tests.fuzz.accounted import Outcome, ingested
+from tests.fuzz.damage import cut_file, cut_lines, damaged, flip, insert, remove
+
+TRIPS = "package:tfx/examples/chicago_taxi_pipeline/data/simple/data.csv"
+COLUMNS = (RawColumn("company", "string"), RawColumn("fare", "number"), RawColumn("trip_start_hour", "number"))
+_LINES = 200
+
+
+@lru_cache
+def sample() -> bytes:
+    """Returns the header and the first rows, companies in quotes, some with a line break in them."""
+    lines = Path(resolve_path(TRIPS, Path())).read_text().splitlines()[: _LINES + 1]
+    place = lines[0].split(",").index("company")
+    rows = [line.split(",") for line in lines]
+    for i, row in enumerate(rows[1:]):
+        row[place] = f'"{row[place]}, ""{i}""{chr(10) if i % 9 == 0 else " "}ok"' if i % 3 == 0 else row[place]
+    return ("\n".join(",".join(row) for row in rows) + "\n").encode()
+
+
+def corrupted(data: bytes, seed: int) -> tuple[bytes, str]:
+    """Returns spoilt bytes, and the ending of the name of a file that holds them."""
+    rng = random.Random(seed)
+    compress = seed % 5 == 4
+    data = damaged(data, rng, _WAYS, least=0 if compress else 1)
+    if not compress:
+        return data, ".csv"
+    packed = bytearray(gzip.compress(data, 6, mtime=0))
+    if rng.random() < 0.7:
+        packed = bytearray(rng.choice((flip, cut_file))(packed, rng))
+    return bytes(packed), ".csv.gz"
+
+
+_WAYS = (
+    flip,
+    cut_file,
+    cut_lines,
+    remove,
+    insert(b",", b",,", b";", b"\t"),
+    insert(b'"', b'""', b'",', b',"', b'"\n'),
+    insert(b"\n", b"\r", b"\r\n", b"\n\n"),
+    insert("Müller".encode("latin-1"), "Wien".encode("utf-16"), "東京".encode("shift_jis"), b"\xef\xbb\xbf"),
+    insert(b"\x00", b"\xff\xfe", b"\x1a", b"\x1f", b"\xf0\x9f\x9a\x95"),
+    insert(b"1e999", b"-", b"9" * 400, b"NaN", b"0x1F"),
+)
+
+
+def read_csv(data: bytes, ending: str, folder: Path, seed: int) -> Outcome:
+    """Ingests bytes as a file."""
+    path = folder / f"trips{ending}"
+    path.write_bytes(data)
+    return ingested(CsvSource(format="csv", path=str(path)), COLUMNS, folder, seed)
+
+
+def rows_in(data: bytes, ending: str) -> int | None:
+    """Returns the rows below the header, counted byte by byte; None where nothing can be read."""
+    try:
+        data = _unpacked(data, ending)
+    except (OSError, EOFError, zlib.error, struct.error):
+        return None
+    text = data.removeprefix(b"\xef\xbb\xbf").decode("latin-1")
+    return max(sum(1 for _ in _records(text)) - 1, 0)
+
+
+def _unpacked(data: bytes, ending: str) -> bytes:
+    return gzip.decompress(data) if ending.endswith(".gz") else data
+
+
+def _records(text: str) -> Iterator[str]:
+    at = 0
+    while at < len(text):
+        end = _record_end(text, at)
+        if text[at:end].strip("\r\n"):
+            yield text[at:end]
+        at = end
+
+
+def _record_end(text: str, at: int) -> int:
+    """Returns where the record that begins at `at` ends, its line break included."""
+    line_end = _line_end(text, at)
+    while True:
+        if text[at : at + 1] == '"':
+            closing = _closing(text, at)
+            if closing is None:
+                return line_end  # never closed: the line is spoilt, and the next one is read
+            if any(c in "\r\n" for c in text[at:closing]):
+                if closing < len(text) and text[closing] not in ",\r\n":
+                    return line_end
+                line_end = _line_end(text, closing)
+            at = closing
+        while at < len(text) and text[at] not in ",\r\n":
+            at += 1
+        if at >= len(text) or text[at] in "\r\n":
+            return _line_end(text, at)
+        at += 1
+
+
+def _closing(text: str, opening: int) -> int | None:
+    """Returns the place after the quote that closes a cell."""
+    at = opening + 1
+    while at < len(text):
+        if text[at] == '"':
+            if text[at + 1 : at + 2] != '"':
+                return at + 1
+            at += 1
+        at += 1
+    return None
+
+
+def _line_end(text: str, at: int) -> int:
+    while at < len(text) and text[at] not in "\r\n":
+        at += 1
+    return min(at + (2 if text[at : at + 2] == "\r\n" else 1), len(text))
+
+
+def try_one(seed: int, folder: Path) -> str:
+    """Ingests one damaged file and holds the counts against the second reading."""
+    data = sample()
+    spoilt, ending = corrupted(data, seed)
+    outcome = read_csv(spoilt, ending, folder, seed)
+    expected = rows_in(spoilt, ending)
+    if outcome.refused is not None:
+        header = data[: data.index(b"\n") + 1]
+        assert expected is None or not _unpacked(spoilt, ending).startswith(header), outcome
+    else:
+        assert outcome.read == expected, (expected, outcome)
+    return outcome.kind

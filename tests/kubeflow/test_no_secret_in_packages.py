@@ -1,0 +1,49 @@
+"""What slips past the check of the two YAML files is in no package, and the compiler says where it was."""
+
+import json
+
+import pytest
+
+from fullpass.kubeflow.compile.package import write
+from fullpass.kubeflow.environment import load_environment
+from fullpass.pipeline.authoring.loading import load
+from fullpass.pipeline.authoring.loading.problems import ConfigError
+from tests.kubeflow.conftest import ENVIRONMENT
+from tests.planted_secrets import PLANTED
+
+pytestmark = pytest.mark.integration
+LITERALS = {"ALERT_TOKEN": "pL4nted95Secret", "DB_PASS": "pL4nted96Secret"}
+SECRETS = [*LITERALS.values(), *(planted.secret for planted in PLANTED)]
+
+
+def _environment():
+    """Every planted text as the value of a variable, and two secrets that only the names of their variables tell."""
+    given = {f"V{number}": planted.text for number, planted in enumerate(PLANTED)}
+    return ENVIRONMENT.replace(
+        '  env: {AWS_ENDPOINT_URL: "http', f'  env: {json.dumps(given | LITERALS)[:-1]}, AWS_ENDPOINT_URL: "http'
+    )
+
+
+def test_the_check_refuses_literal_secrets_and_names_kubernetes_secrets(tmp_path):
+    (tmp_path / "env.yaml").write_text(_environment())
+    with pytest.raises(ConfigError) as refused:
+        load_environment(tmp_path / "env.yaml")
+    paths = {problem.path for problem in refused.value.problems}
+    wanted = {f"defaults.env.{name}" for name in [*LITERALS, *(f"V{number}" for number in range(len(PLANTED)))]}
+    assert wanted <= paths
+    assert "secrets: [{name: SECRET, env: {VARIABLE: KEY}}]" in str(refused.value)
+    assert not [secret for secret in SECRETS if secret in str(refused.value)]
+
+
+def test_a_package_has_none_and_says_where_they_were(compile_taxi, monkeypatch, tmp_path):
+    monkeypatch.setattr(load, "secrecy_problems", lambda *_: [])
+    comments = "".join(f"# {planted.text}\n" for planted in PLANTED)
+    hook = "notify: [{on: [failure], command: " + json.dumps(["send", *(planted.text for planted in PLANTED)]) + "}]\n"
+    compiled = compile_taxi(_environment(), {"name: taxi\n": f"name: taxi\n{comments}{hook}"})
+    write(compiled.package, tmp_path / "package.yaml")
+    text = (tmp_path / "package.yaml").read_text()
+    assert [secret for secret in SECRETS if secret in text] == []
+    assert "AWS_SECRET_ACCESS_KEY" in text and "secretkey" in text  # names of keys are no secrets
+    said = "\n".join(compiled.remarks)
+    assert "env.yaml: defaults.env.ALERT_TOKEN: may be a secret" in said and "pL4nted" not in said
+    assert "pipeline.yaml: notify[0].command[1]: may be a secret" in said

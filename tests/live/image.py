@@ -1,0 +1,169 @@
+"""`make check-image`: the image is built by an engine of this machine; a node and the demo run in it as in a pod.
+
+BASE=IMAGE is the Python image that it is built from, instead of those of the Dockerfile. ENGINE=PROGRAM is docker,
+podman or buildah, by default the first that answers. BUILD_ARGS are further options of its build, such as a volume with
+the certificates of a proxy. With buildah it needs root: `unshare` makes the root of the file system read-only.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from fullpass.kubeflow.compile.package import Package, to_yaml
+from fullpass.kubeflow.image_requirements import direct_dependencies, lock_entries
+from tests import REPOSITORY
+from tests.kubeflow.conftest import compile_taxi, taxi_package  # noqa: F401
+from tests.kubeflow.test_image import NODES
+
+NAME = "localhost/fullpass:check"
+USER, GROUP = "65532", "0"
+DOCKERFILE = REPOSITORY / "kubeflow" / "Dockerfile"
+BUILD_SECONDS, RUN_SECONDS = 3600, 1800
+# A pod's file system: nothing can be written but /tmp, a volume, and the devices that any user may write to.
+READ_ONLY = r"""
+set -e
+mount --make-rprivate /
+mount --bind "$ROOT" "$ROOT"
+mkdir -p "$ROOT/work" "$ROOT/dev" "$ROOT/proc"
+mount -o remount,ro,bind "$ROOT"
+mount -t tmpfs -o mode=1777 tmpfs "$ROOT/tmp"
+mount -t proc proc "$ROOT/proc"
+mount --rbind /dev "$ROOT/dev"
+mount --bind "$WORK" "$ROOT/work"
+"""
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def run(command: Sequence[str], seconds: int = RUN_SECONDS) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+
+
+@pytest.fixture(scope="session")
+def engine() -> str:
+    """The program that builds and runs."""
+    asked = os.environ.get("ENGINE") or "docker podman buildah"
+    for program in asked.split():
+        if shutil.which(program) and run([program, "info"]).returncode == 0:
+            return program
+    pytest.exit(f"None of {asked} answers to `info`. Install one (buildah needs no daemon), or start it.", returncode=2)
+
+
+@pytest.fixture(scope="session")
+def image(engine: str) -> str:
+    """The image, built."""
+    base = os.environ.get("BASE", "")
+    bases = [f"--build-arg={name}={base}" for name in ("BUILD_IMAGE", "PYTHON_IMAGE")] if base else []
+    verb = ["bud", "--layers", "--format", "docker", "--isolation", "chroot"] if engine == "buildah" else ["build"]
+    given = [*bases, *shlex.split(os.environ.get("BUILD_ARGS", ""))]
+    built = subprocess.run([engine, *verb, "-f", str(DOCKERFILE), "-t", NAME, *given, str(REPOSITORY)], check=False)
+    assert built.returncode == 0
+    return NAME
+
+
+@pytest.fixture(scope="session")
+def in_pod(engine: str, image: str) -> Iterator[Run]:
+    """Returns `in_pod(folder, command...)`: runs a command with `folder` at /work, as a pod does."""
+    if engine != "buildah":
+        limits = ["--read-only", "--tmpfs=/tmp", f"--user={USER}:{GROUP}", "--cap-drop=ALL", "--network=none"]
+        yield lambda folder, *command: run(
+            [
+                engine,
+                "run",
+                "--rm",
+                *limits,
+                f"--volume={folder}:/work",
+                "--workdir=/work",
+                "--entrypoint=",
+                image,
+                *command,
+            ]
+        )
+        return
+    container = run([engine, "from", image]).stdout.strip()
+    root = run([engine, "mount", container]).stdout.strip()
+    listed = run(
+        [engine, "inspect", "--type=image", "--format", "{{range .OCIv1.Config.Env}}{{println .}}{{end}}", image]
+    )
+    variables = [line for line in listed.stdout.splitlines() if "=" in line]
+    drop = ["--reuid", USER, "--regid", GROUP, "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]
+
+    def run_by_unshare(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+        inside = ["sh", "-c", f"cd /work && exec {shlex.join(command)}"]
+        user = shlex.join(["setpriv", *drop, "env", "-i", *variables, *inside])
+        script = f'{READ_ONLY}\nexec chroot "$ROOT" {user}'
+        outside = ["env", f"ROOT={root}", f"WORK={folder}", "unshare", "--mount", "--net", "sh", "-c", script]
+        return run(outside)
+
+    yield run_by_unshare
+    run([engine, "umount", container])
+    run([engine, "rm", container])
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A volume that the user of a pod may write to."""
+    tmp_path.chmod(0o777)
+    return tmp_path
+
+
+def test_the_lock_resolves_as_the_dockerfile_asks(tmp_path):
+    """By the options of the Dockerfile, in the words of pip; it needs a package index, and says so if none answers."""
+    text = re.sub(r"\\\n\s*", " ", DOCKERFILE.read_text())
+    [command] = re.findall(r"/opt/fullpass/bin/pip (install [^&\n]*-r image-requirements\.txt)", text)
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+    lock = (REPOSITORY / "requirements.txt").read_text()
+    (tmp_path / "image-requirements.txt").write_text(lock_entries(lock, direct_dependencies(project, ["sources"])))
+    pip = [sys.executable, "-m", "pip", *shlex.split(command), "--dry-run", "--ignore-installed", "--quiet"]
+    done = subprocess.run(pip, cwd=tmp_path, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False)
+    if "Could not fetch" in done.stderr or "Failed to establish a new connection" in done.stderr:
+        pytest.exit(f"This check needs a package index, and none answers:\n{done.stderr[-2000:]}", returncode=2)
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
+def test_it_says_its_versions(in_pod, work):
+    told = in_pod(work, "fullpass", "version")
+    assert told.returncode == 0 and "tfx 1.16.0" in told.stdout and "python 3.11" in told.stdout, told.stderr
+    print(f"\n{told.stdout}")
+
+
+def test_nothing_but_the_volume_can_be_written(in_pod, work):
+    tried = in_pod(work, "sh", "-c", "id -u; touch /work/x /tmp/x; touch /pipeline/x /opt/fullpass/x /x")
+    assert tried.stdout == f"{USER}\n" and (work / "x").exists()
+    assert tried.stderr.count("touch:") == 3
+
+
+def test_a_node_runs_by_the_command_of_its_container(in_pod, work, taxi_package):  # noqa: F811
+    pipeline = {**taxi_package.pipeline}
+    tasks = pipeline["root"]["dag"]["tasks"]
+    first = {name: tasks[name] for name in ("find-ingest-inputs", "ingest")}
+    pipeline["root"] = {**pipeline["root"], "dag": {"tasks": first}}
+    (work / "package.yaml").write_text(to_yaml(Package(pipeline, taxi_package.platform)))
+    shutil.copytree(REPOSITORY / "tests", work / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    ran = in_pod(work, "env", "PYTHONPATH=/work", "python", "-c", NODES, "/work/backend", "/work/package.yaml")
+    assert ran.stdout == "('find-ingest-inputs', 'COMPLETE') ('ingest', 'COMPLETE')\n", ran.stderr[-4000:]
+
+
+def test_the_demo_runs_from_data_to_a_pushed_model(in_pod, work):
+    for name in ("pipeline.yaml", "three_trips.jsonl"):
+        shutil.copy(REPOSITORY / "examples" / "taxi" / name, work / name)
+    done = in_pod(work, "fullpass", "run", "pipeline.yaml")
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    assert (work / "serving" / "current" / "saved_model.pb").is_file()
+    predicted = in_pod(work, "fullpass", "predict", "serving", "three_trips.jsonl")
+    assert predicted.stdout.count('"prediction"') == 3, predicted.stderr[-2000:]
+    print(f"\n{done.stdout}")
+
+
+def test_its_size_is_printed(in_pod, work):
+    packages = "/opt/fullpass/lib/python3.11/site-packages"
+    told = in_pod(work, "sh", "-c", f"du -sxm /opt/fullpass /usr; du -sm {packages}/* | sort -rn | head -12")
+    assert told.returncode == 0, told.stderr
+    print("\nMB\n" + told.stdout.replace(f"{packages}/", ""))

@@ -1,0 +1,130 @@
+"""`make pictures`: runs the taxi example in a terminal and draws the README's pictures of the run and of its report."""
+
+import fcntl
+import io
+import os
+import pty
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+from pathlib import Path
+
+from PIL import Image
+from rich.console import Console
+from rich.text import Text
+
+from tests import REPOSITORY
+from tests.live.browser import Page, find_chromium, open_browser
+
+FOLDER = REPOSITORY / "docs" / "pictures"
+COLUMNS, LINES = 104, 70
+LARGEST_BYTES = 300_000
+_CONTROL = re.compile(r"(\x1b\[[0-9;?]*[A-Za-z]|\r|\n)")
+
+
+def run_in_terminal(command: list[str]) -> str:
+    """Returns what a command writes to a terminal of this size; its errors too.
+
+    Raises:
+        RuntimeError: The command failed.
+    """
+    here, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
+    env = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+    process = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=env)
+    os.close(terminal)
+    written = io.BytesIO()
+    try:
+        while chunk := os.read(here, 1 << 16):
+            written.write(chunk)
+    except OSError:
+        pass  # Linux reports the end of a terminal so.
+    finally:
+        os.close(here)
+    text = written.getvalue().decode(errors="replace")
+    if process.wait() != 0:
+        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}:\n{text}")
+    return text
+
+
+def final_screen(output: str) -> list[str]:
+    """Returns the lines that a terminal shows in the end, with their colours as escape sequences.
+
+    Knows what rich's live display uses: lines are cleared and written again as a whole.
+    """
+    lines, row = [""], 0
+    for part in _CONTROL.split(output):
+        if part == "\n":
+            row += 1
+            lines += [""] * (row + 1 - len(lines))
+        elif part.endswith("A") and part.startswith("\x1b["):
+            row -= int(part[2:-1] or 1)
+        elif part == "\x1b[2K":
+            lines[row] = ""
+        elif part != "\r" and not (part.startswith("\x1b[") and not part.endswith("m")):
+            lines[row] += part
+    return lines
+
+
+def draw_terminal(page: Page, lines: list[str], title: str, path: Path) -> None:
+    """Draws lines as a terminal window."""
+    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    for line in lines:
+        console.print(Text.from_ansi(line), soft_wrap=True, highlight=False)
+    # The style sheet would name a font on the web; the browser's own monospaced font serves as well.
+    svg = re.sub(r"@font-face\s*{.*?}", "", console.export_svg(title=title), flags=re.DOTALL)
+    html = f"<!DOCTYPE html><body style='margin:0;background:transparent'>{svg}</body>"
+    with tempfile.NamedTemporaryFile("w", suffix=".html", encoding="utf-8") as file:
+        file.write(html)
+        file.flush()
+        page.show(Path(file.name).as_uri(), width=1000)
+        height = page.evaluate("Math.ceil(document.querySelector('svg').getBoundingClientRect().height)")
+        page.screenshot(path, height=height)
+
+
+def shrink(path: Path) -> None:
+    """Writes a picture with 64 colours, which is a third of its size and looks the same."""
+    with Image.open(path) as picture:
+        picture.convert("RGB").quantize(64, dither=Image.Dither.NONE).save(path, optimize=True)
+    size = path.stat().st_size
+    if size > LARGEST_BYTES:
+        raise RuntimeError(f"{path} has {size:,} bytes, more than {LARGEST_BYTES:,}.")
+    print(f"{path.relative_to(REPOSITORY)}: {size:,} bytes")
+
+
+def main() -> None:
+    program = find_chromium()
+    if program is None:
+        sys.exit("No Chromium on PATH. Install it ('apt install chromium'), or give CHROMIUM=PROGRAM.")
+    FOLDER.mkdir(exist_ok=True)
+    fullpass = [sys.executable, "-m", "fullpass"]
+    with tempfile.TemporaryDirectory(prefix="t") as folder, open_browser(program) as page:
+        yaml = Path(folder) / "pipeline.yaml"
+        shutil.copy(REPOSITORY / "examples" / "taxi" / "pipeline.yaml", yaml)
+        output = run_in_terminal([*fullpass, "run", str(yaml)]).replace(folder, "~/taxi")
+        lines = final_screen(output)
+        # The table of times repeats those that stand beside the nodes.
+        first = next(i for i, line in enumerate(lines) if "Time per node" in line)
+        last = next(i for i, line in enumerate(lines) if "side by side" in line)
+        del lines[first : last + 2]
+        while not lines[-1].strip():
+            del lines[-1]
+        draw_terminal(page, lines, "fullpass run pipeline.yaml", FOLDER / "run.png")
+
+        report = next(Path(folder).glob("runs/taxi/Report/report/*/report.html"))
+        text = report.read_text(encoding="utf-8").replace(folder, "~/taxi")
+        report.write_text(text, encoding="utf-8")
+        page.show(report.as_uri(), width=1000)
+        page.screenshot(FOLDER / "report.png", height=1000)
+        page.show(report.as_uri(), width=390, phone=True, dark=True)
+        page.screenshot(FOLDER / "report-phone.png", height=1000)
+    for name in ("run.png", "report.png", "report-phone.png"):
+        shrink(FOLDER / name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""`make check-report`: the report as a reader sees it, in headless Chromium: a desk and a phone, light and dark."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fullpass.components.report.component import render
+from fullpass.components.report.gate_page import render_gate
+from tests.components.report.test_report import HOSTILE, data_verdict, run
+from tests.live.browser import Page, find_chromium, open_browser
+from tests.live.servers import needed
+
+DESK, PHONE = 1280, 390
+REPORTED = {"Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded", "Page.javascriptDialogOpening"}
+
+# Every text that is shown: its size on the screen, and the contrast of its colour to the ground behind it (WCAG 2).
+TEXTS = """(() => {
+  const luminance = (color) => {
+    const [r, g, b] = color.match(/[\\d.]+/g).slice(0, 3).map((c) => c / 255)
+      .map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = (element) => {
+    const color = getComputedStyle(element).backgroundColor;
+    if (color !== "rgba(0, 0, 0, 0)") return color;
+    return element.parentElement ? ground(element.parentElement) : "rgb(255, 255, 255)";
+  };
+  const texts = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement, text = walker.currentNode.textContent.trim();
+    if (!text || !element.checkVisibility() || element.matches("script, style")) continue;
+    const style = getComputedStyle(element), svg = element.closest("svg");
+    const scale = svg ? svg.getBoundingClientRect().width / svg.viewBox.baseVal.width : 1;
+    const [low, high] = [luminance(svg ? style.fill : style.color), luminance(ground(element))].sort((a, b) => a - b);
+    texts.push({ text, pixels: parseFloat(style.fontSize) * scale, contrast: (high + 0.05) / (low + 0.05) });
+  }
+  return texts;
+})()"""
+
+# The text of every cell of a column.
+COLUMN = (
+    "[...document.querySelectorAll('.rows')[{table}].tBodies[0].rows]"
+    ".map((row) => row.cells[{index}].textContent.trim())"
+)
+
+
+def natural(text: str) -> tuple[str, int]:
+    """Returns the key by which people sort words that a number follows: hour 9 before hour 10."""
+    word, number = re.fullmatch(r"(\D+)(\d*)", text).groups()
+    return word.casefold(), int(number or 0)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Page]:
+    program = find_chromium()
+    if program is None:
+        pytest.exit("No Chromium on PATH. Install it ('apt install chromium'), or give CHROMIUM=PROGRAM.", returncode=2)
+    with open_browser(program) as page:
+        yield page
+
+
+@pytest.fixture(scope="module", params=["a run", "a hostile run", "a stop of the data gate"])
+def url(request, tmp_path_factory) -> str:
+    """The address of a page: of a real run, and of data whose every text is markup."""
+    file = tmp_path_factory.mktemp("page") / "report.html"
+    if request.param == "a run":
+        file = needed("REPORT", "Give the report.html of a run.")
+    elif request.param == "a hostile run":
+        file.write_text(render(run(blessed=False)), encoding="utf-8")
+    else:
+        file.write_text(render_gate("taxi", data_verdict()), encoding="utf-8")
+    return file.as_uri()
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [DESK, PHONE])
+def test_the_page_loads_nothing_says_nothing_and_can_be_read(browser, url, width, dark):
+    browser.show(url, width=width, dark=dark, phone=width == PHONE)
+    browser.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    texts = browser.evaluate(TEXTS)
+    assert [event for event in browser.events if event["method"] in REPORTED] == []
+    asked = [e["params"]["request"]["url"] for e in browser.events if e["method"] == "Network.requestWillBeSent"]
+    assert asked == [url]
+    assert browser.evaluate("[innerWidth, document.scrollingElement.scrollWidth]") == [width, width], (
+        "no sideways scrolling"
+    )
+    assert len(texts) > 20
+    assert [one for one in texts if one["contrast"] < 4.5 or one["pixels"] < 10] == []
+    red, green, blue = map(int, re.findall(r"\d+", browser.evaluate("getComputedStyle(document.body).backgroundColor")))
+    assert (max(red, green, blue) < 64) if dark else (min(red, green, blue) > 240)
+
+
+def test_every_table_sorts_by_each_of_its_columns(browser, url):
+    browser.show(url, width=DESK)
+    browser.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    headers = browser.evaluate(
+        "[...document.querySelectorAll('.rows')].map((table) => [...table.tHead.rows[0].cells].map((cell) => "
+        "[cell.textContent, cell.className]))"
+    )
+    assert headers
+    for table, columns in enumerate(headers):
+        browser.evaluate(f"document.querySelectorAll('.rows')[{table}].id = 'sorted'")
+        for index, (name, kind) in enumerate(columns):
+            if not name:
+                continue
+            before = browser.evaluate(COLUMN.format(table=table, index=index))
+            for direction in ("ascending", "descending"):
+                browser.click(f"#sorted th:nth-child({index + 1})")
+                found = browser.evaluate(COLUMN.format(table=table, index=index))
+                states = browser.evaluate("[...document.querySelectorAll('#sorted th')].map((th) => th.ariaSort)")
+                assert states == [direction if i == index else None for i in range(len(columns))]
+                assert sorted(found) == sorted(before), "no row is lost"
+                filled = [text for text in found if text]
+                assert found[: len(filled)] == filled, "cells without a value come last"
+                if kind == "n":
+                    values = [float(re.match(r"[-\d.,e]+", text).group().replace(",", "")) for text in filled]
+                    assert values == sorted(values, reverse=direction == "descending"), (name, found)
+                elif all(re.fullmatch(r"[A-Za-z_ ]+\d*", text) for text in filled):
+                    assert filled == sorted(filled, key=natural, reverse=direction == "descending"), (name, found)
+        browser.evaluate("document.querySelector('#sorted').removeAttribute('id')")
+
+
+def test_the_keyboard_sorts_too(browser, url):
+    browser.show(url, width=DESK)
+    browser.evaluate("document.querySelector('.rows th').focus()")
+    for kind in ("keyDown", "keyUp"):
+        browser.call("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", windowsVirtualKeyCode=13)
+    assert browser.evaluate("document.querySelector('.rows th').ariaSort") == "ascending"
+
+
+def test_the_policy_of_the_page_lets_no_other_script_run(browser, url, tmp_path):
+    """Were the data to get markup into the page, its script would not run, and its image would not be loaded."""
+    page = Path(url.removeprefix("file://")).read_text(encoding="utf-8")
+    added = f"<script>document.title = 'changed'</script><img src='{(tmp_path / 'seen.png').as_uri()}'></body>"
+    file = tmp_path / "page.html"
+    file.write_text(page.replace("</body>", added), encoding="utf-8")
+    browser.show(file.as_uri(), width=DESK)
+    assert browser.evaluate("document.title") != "changed"
+    blocked = [e["params"]["entry"]["text"] for e in browser.events if e["method"] == "Log.entryAdded"]
+    assert len(blocked) == 2 and all("Content Security Policy" in text for text in blocked), blocked
+
+
+@pytest.mark.parametrize("url", ["a hostile run", "a stop of the data gate"], indirect=True)
+def test_markup_of_the_data_is_shown_as_text(browser, url):
+    browser.show(url, width=DESK)
+    assert browser.evaluate(f"document.body.innerText.includes({json.dumps(HOSTILE)})")

@@ -1,0 +1,590 @@
+"""What is wrong across sections."""
+
+import re
+import subprocess
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from fullpass.pipeline.authoring.checks.check import check, require
+from fullpass.pipeline.authoring.find_function import function_problem
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.authoring.loading.problems import ConfigError
+from fullpass.pipeline.scheduling.cron import cron_problem
+from tests import REPOSITORY
+from tests.pipeline.conftest import mistake, section
+
+TRIPS = "fare,tips,company,started,hour,zone\n3.5,1,Acme,2024-02-29,7,12\n"
+
+# Lines replaced in conftest.VALID, then what must be found: path, line, parts of the message.
+MISTAKES = {
+    "label is a feature": mistake(
+        {16: "  big_tipper: boolean"},
+        ("features.big_tipper", 16, "leaks the label", "big_tipper is what the model learns"),
+    ),
+    "derived from the label": mistake(
+        {7: "    big_tipper: tips > 0.2 * fare\n    twice: where(big_tipper, 2, 0)", 15: "  twice: number"},
+        ("features.twice", 16, "leaks the label", "twice is computed from big_tipper"),
+    ),
+    "label can be computed": mistake(
+        {15: "  fare: number\n  tips: number"},
+        ("label.name", 12, "computed from fare, tips", "features.tips reads tips"),
+    ),
+    "label can be computed from a derived column": mistake(
+        {7: "    big_tipper: tips > 0.2 * fare\n    rate: tips / fare", 15: "  rate: number"},
+        ("label.name", 13, "features.rate reads fare, tips"),
+    ),
+    "regression of a condition": mistake(
+        {13: "  task: regression", 20: "    rmse: {max: 1}"}, ("label.task", 13, "binary")
+    ),
+    "positive of a condition": mistake({13: "  task: binary\n  positive: 1"}, ("label.positive", 14, "Remove it")),
+    "weight of an unknown class": mistake(
+        {13: "  task: binary\n  class_weights: {yes: 2}"},
+        ("label.class_weights.yes", 14, "no such class", "Classes: 0, 1"),
+    ),
+    "weight is the label": mistake(
+        {13: "  task: binary\n  weight: big_tipper"}, ("label.weight", 14, "the label itself")
+    ),
+    "misspelt function": mistake(
+        {7: "    big_tipper: tips > fare * lgo(fare)"}, ("data.derive.big_tipper", 7, 'Did you mean "log"?', "^")
+    ),
+    "arithmetic on text": mistake(
+        {7: "    big_tipper: tips > company"},
+        ("data.derive.big_tipper", 7, 'string "company"', "types: {company: number}"),
+    ),
+    "text functions on a number": mistake(
+        {7: '    big_tipper: starts_with(zone, "1") and tips > 1'},
+        ("data.derive.big_tipper", 7, "types: {zone: string}"),
+    ),
+    "derived from itself": mistake(
+        {7: "    limit: limit + 1\n    big_tipper: tips > limit"}, ("data.derive.limit", 7, "reads itself")
+    ),
+    "derived from below": mistake(
+        {7: "    big_tipper: tips > limit\n    limit: 0.2 * fare"},
+        ("data.derive.big_tipper", 7, "reads limit, which stands below it"),
+    ),
+    "derived name of a column": mistake(
+        {7: "    big_tipper: tips > fare\n    zone: fare + 1"}, ("data.derive.zone", 8, "new name")
+    ),
+    "derived text as a number": mistake(
+        {7: "    big_tipper: tips > fare\n    code: lower(company)", 15: "  code: number"},
+        ("features.code", 16, "reads code as a number", "gives a string"),
+    ),
+    "no such column": mistake(
+        {15: "  fare: number\n  compani: category"},
+        ("features.compani", 16, 'Did you mean "company"?', "Columns: fare, tips"),
+    ),
+    "no such column in a slice": mistake(
+        {20: "    auc: {min: 0.8}\n  slices: [[hor]]"}, ("evaluation.slices[0][0]", 21, 'Did you mean "hour"?')
+    ),
+    "no such split column": mistake({10: "    column: trip_id"}, ("data.split.column", 10, 'no column "trip_id"')),
+    "a number and a date": mistake(
+        {17: "  started: {type: date, column: fare}"},
+        ("features", 14, "features.fare reads a number", "features.started reads a string"),
+    ),
+    "no such file": mistake({5: "    path: trip.csv"}, ("data.source.path", 5, "trip.csv")),
+    "a folder": mistake({4: "    format: jsonl", 5: "    path: ."}, ("data.source.path", 5, "a folder")),
+    "no such package": mistake({5: "    path: package:no_such/x.csv"}, ("data.source.path", 5, "no_such")),
+    "no such file of a split": mistake(
+        {5: "    path: {train: trips.csv, eval: none.csv}", 8: "", 9: "", 10: ""},
+        ("data.source.path.eval", 5, "none.csv"),
+    ),
+    "a file named twice": mistake({5: "    path: [trips.csv, ./trips.csv]"}, ("data.source.path", 5, "named twice")),
+    "no paths": mistake({5: "    path: []"}, ("data.source.path", 5, "Received: nothing")),
+    "another format": mistake({4: "    format: parquet"}, ("data.source.format", 4, "trips.csv is csv by its name")),
+    "another separator": mistake(
+        {5: "    path: trips.tsv"}, ("data.source", 3, "one column only", 'Add separator: "\\t"')
+    ),
+    "empty file": mistake({5: "    path: empty.csv"}, ("data.source.path", 5, "empty.csv", "empty")),
+    "no such function of a source": mistake(
+        {4: "    format: module", 5: "    function: own:rows"},
+        ("data.source.function", 5, "no function 'rows'", "Functions there: preprocess"),
+    ),
+    "function of a source that wants more": mistake(
+        {4: "    format: module", 5: "    function: own:preprocess"},
+        ("data.source.function", 5, "preprocess(columns) is called as preprocess()"),
+    ),
+    "no file of any span": mistake(
+        {5: "    path: trips-{YYYY}.csv"}, ("data.source.path", 5, "matches no file", "trips-[")
+    ),
+    "no date": mistake({5: "    path: trips-{YYYY}-{DD}.csv"}, ("data.source.path", 5, "{DD} but no {MM}")),
+    "one path of several without spans": mistake(
+        {5: '    path: [trips.csv, "span-{SPAN}.csv"]'}, ("data.source.path", 5, "'trips.csv' does not say which span")
+    ),
+    "no such span column": mistake(
+        {10: "    ratios: {train: 8, eval: 2}\n  span: {column: start}"},
+        ("data.span.column", 11, 'no column "start"', 'Did you mean "started"?'),
+    ),
+    "a span column without dates": mistake(
+        {10: "    ratios: {train: 8, eval: 2}\n  span: {column: company, unit: month}"},
+        ("data.span", 11, "no row tells its span", "no date in the format iso"),
+    ),
+    "spans by path and by column": mistake(
+        {5: '    path: "span-{SPAN}.csv"', 10: "    ratios: {train: 8, eval: 2}\n  span: {column: started}"},
+        ("data.span", 11, "source.path says the span already"),
+    ),
+    "a window without spans": mistake(
+        {10: "    ratios: {train: 8, eval: 2}\n  window: {spans: 3}"}, ("data.window.spans", 11, "no spans", "{YYYY}")
+    ),
+    "no eval split": mistake(
+        {10: "    ratios: {train: 8, validation: 2}"},
+        ("data.split.ratios", 10, "no eval split", "Rename validation to eval"),
+    ),
+    "no train split": mistake(
+        {10: "    ratios: {test: 8, eval: 2}"}, ("data.split.ratios", 10, "no train split", "Add it")
+    ),
+    "odd split name": mistake(
+        {10: "    ratios: {train: 8, eval: 1, a/b: 1}"}, ("data.split.ratios.a/b", 10, "letters, digits")
+    ),
+    "unreadable limit": mistake(
+        {9: "    method: time", 10: "    column: started\n    until: {train: 1 March}"},
+        ("data.split.until.train", 11, '"1 March"', "iso"),
+    ),
+    "limits out of order": mistake(
+        {9: "    method: time", 10: "    column: started\n    until: {train: 2024-03-01, test: 2024-02-01}"},
+        ("data.split.until.test", 11, "not later"),
+    ),
+    "rest named as another": mistake(
+        {9: "    method: time", 10: "    column: started\n    until: {train: 2024-03-01, eval: 2024-03-02}"},
+        ("data.split.until", 11, "two splits are named eval"),
+    ),
+    "a value of two splits": mistake(
+        {9: "    method: column", 10: "    column: company\n    values: {train: [a, b], eval: b}"},
+        ("data.split.values.eval", 11, '"b" belongs to train'),
+    ),
+    "classes of a regression": mistake(
+        {9: "    method: stratified", 12: "  name: tips", 13: "  task: regression", 20: "    rmse: {max: 1}"},
+        ("data.split", 8, "tips is a number, not one of several classes", "Name a column"),
+    ),
+    "classes of several at once": mistake(
+        {9: "    method: stratified", 12: "  name: company", 13: "  task: multilabel\n  separator: '|'", 16: ""},
+        ("data.split", 8, "company holds several classes per row"),
+    ),
+    "split by a derived column": mistake(
+        {10: "    column: big_tipper"}, ("data.split.column", 10, "rows are split first")
+    ),
+    "cross of nothing": mistake(
+        section("crosses: [{inputs: [company, hours]}]"),
+        ("crosses[0].inputs[1]", 18, 'no feature "hours"', "Features: fare, company, started"),
+    ),
+    "cross of a number": mistake(
+        section("crosses: [{inputs: [company, fare]}]"), ("crosses[0].inputs[1]", 18, "fare is a number", "bucketize")
+    ),
+    "cross of a date": mistake(
+        section("crosses: [{inputs: [company, started]}]"),
+        ("crosses[0].inputs[1]", 18, "started.month, started.day_of_week, started.hour"),
+    ),
+    "cross of an unknown part": mistake(
+        section("crosses: [{inputs: [company, started.hours]}]"), ("crosses[0].inputs[1]", 18, 'Did you mean "hour"?')
+    ),
+    "cross of a cyclic part": mistake(
+        {17: "  started: {type: date, cyclic: true}", 18: "crosses: [{inputs: [company, started.hour]}]\nevaluation:"},
+        ("crosses[0].inputs[1]", 18, "not an id", "cyclic"),
+    ),
+    "cross of several values": mistake(
+        {
+            16: '  company: {type: category, separator: "|"}',
+            18: "crosses: [{inputs: [company, started.hour]}]\nevaluation:",
+        },
+        ("crosses[0].inputs[0]", 18, "several values per row"),
+    ),
+    "cross of a cross": mistake(
+        section("crosses:\n- {name: a, inputs: [company, started.hour]}\n- {inputs: [a, company]}"),
+        ("crosses[1].inputs[0]", 20, "a cross itself"),
+    ),
+    "names that collide": mistake(
+        {15: "  fare: {type: number, indicator: true}\n  fare.missing: {type: number, column: hour}"},
+        ('features["fare.missing"]', 16, "fare.missing_xf", "as features.fare does"),
+    ),
+    "crosses of one name": mistake(
+        section("crosses:\n- {inputs: [company, started.hour]}\n- {inputs: [company, started.hour]}"),
+        ("crosses[1]", 20, "as crosses[0] does"),
+    ),
+    "no vocabulary file": mistake(
+        {16: "  company: {type: category, vocabulary: {file: companies.txt}}"},
+        ("features.company.vocabulary.file", 16, "no such file"),
+    ),
+    "embedding shared with nobody": mistake(
+        {16: "  company: {type: category, encoding: {shared: firm}}"},
+        ("features.company.encoding.shared", 16, "nothing else shares firm"),
+    ),
+    "embedding of different ids": mistake(
+        {16: "  company: {type: category, encoding: {shared: z}}\n  zone: {type: category, encoding: {shared: z}}"},
+        ("features.zone.encoding.shared", 17, "features.company gives its ids in another way"),
+    ),
+    "embedding of two widths": mistake(
+        {
+            16: "  zone: {type: category, identity: {size: 9}, encoding: {embedding: 4, shared: z}}\n"
+            "  hour: {type: category, identity: {size: 9}, encoding: {embedding: 8, shared: z}}"
+        },
+        ("features.hour.encoding.embedding", 17, "another width"),
+    ),
+    "crosses beside a function": mistake(
+        section("preprocessing: own:preprocess\ncrosses: [{inputs: [company, started.hour]}]"),
+        ("crosses", 19, "not used"),
+    ),
+    "misspelt metric": mistake({20: "    acu: {min: 0.8}"}, ("evaluation.thresholds.acu", 20, 'Did you mean "auc"?')),
+    "metric of another task": mistake(
+        {20: "    auc: {min: 0.8}\n  metrics: [auc, rmse]"}, ("evaluation.metrics[1]", 21, "rmse is for regression")
+    ),
+    "lower bound where less is better": mistake(
+        {20: "    log_loss: {min: 0.4}"}, ("evaluation.thresholds.log_loss.min", 20, "log_loss: {max: 0.4}")
+    ),
+    "calibration against the last blessed": mistake(
+        {20: "    calibration: {not_worse_than: blessed}"},
+        ("evaluation.thresholds.calibration.not_worse_than", 20, "calibration: {min: 0.9, max: 1.1}"),
+    ),
+    "a newest span where there are no spans": mistake(
+        {20: "    auc: {newest_span: {min: 0.8}}"},
+        ("evaluation.thresholds.auc.newest_span", 20, "the source has no spans", "{YYYY}-{MM}-{DD}"),
+    ),
+    "a lower bound of a loss on the newest span": mistake(
+        {5: "    path: span-{SPAN}.csv", 20: "    log_loss: {newest_span: {min: 0.4}}"},
+        ("evaluation.thresholds.log_loss.newest_span.min", 20, "log_loss: {max: 0.4}"),
+    ),
+    "thresholds on slices where there are none": mistake(
+        {20: "    auc: {slices: {min: 0.8}}"},
+        ("evaluation.thresholds.auc.slices", 20, "evaluation.slices is empty", "slices: [[company]]"),
+    ),
+    "thresholds on slices of the newest span where there are none": mistake(
+        {5: "    path: span-{SPAN}.csv", 20: "    auc: {newest_span: {slices: {min: 0.8}}}"},
+        ("evaluation.thresholds.auc.newest_span.slices", 20, "evaluation.slices is empty"),
+    ),
+    "a lower bound of a loss on slices": mistake(
+        {20: "    log_loss: {slices: {min: 0.4}}\n  slices: [[company]]"},
+        ("evaluation.thresholds.log_loss.slices.min", 20, "log_loss: {max: 0.4}"),
+    ),
+    "slots kept by spans where there are none": mistake(
+        {16: "  company: {type: category, vocabulary: {stable_ids: {keep_spans: 9}}}"},
+        ("features.company.vocabulary.stable_ids.keep_spans", 16, "the source has no spans", "or give keep_models"),
+    ),
+    "stable ids of a function of one's own": mistake(
+        section("stable_ids: true\npreprocessing: own:preprocess"),
+        ("stable_ids", 18, "`preprocessing` replaces the transforms"),
+    ),
+    "a warm start from nothing": mistake(
+        section("training: {warm_start: serving/7}"),
+        ("training.warm_start", 18, "no exported model in", "serving/7", "Accepted: none, blessed"),
+    ),
+    "slice of a derived column": mistake(
+        {20: "    auc: {min: 0.8}\n  slices: [[big_tipper]]"}, ("evaluation.slices[0][0]", 21, "a derived column")
+    ),
+    "slice of a vector": mistake(
+        {15: "  zone: {type: vector, width: 2}", 20: "    auc: {min: 0.8}\n  slices: [[zone]]"},
+        ("evaluation.slices[0][0]", 21, "a vector"),
+    ),
+    "slice twice": mistake(
+        {20: "    auc: {min: 0.8}\n  slices: [[hour], [hour]]"}, ("evaluation.slices[1]", 21, "stands above already")
+    ),
+    "empty slice": mistake(
+        {20: "    auc: {min: 0.8}\n  slices: [[]]"}, ("evaluation.slices[0]", 21, "always measured")
+    ),
+    "no such module": mistake(
+        section("model: {kind: module, function: no_such_module:build}"),
+        ("model.function", 18, "no module 'no_such_module'"),
+    ),
+    "smoothed numbers": mistake(
+        {
+            7: "    tip_rate: tips / fare",
+            12: "  name: tip_rate",
+            13: "  task: regression",
+            18: "training: {label_smoothing: 0.1}\nevaluation:",
+            20: "    rmse: {max: 1}",
+        },
+        ("training.label_smoothing", 18, "regression"),
+    ),
+    "pushed into the root": mistake(section("push: {to: runs/serving}"), ("push.to", 18, "inside root (runs)")),
+    "root inside what is pushed": mistake(section("root: serving/runs"), ("root", 18, "inside push.to (serving)")),
+    "pushed to an address": mistake(
+        section("push: {to: s3://bucket/serving}"), ("push.to", 18, "folder of this machine", "s3://bucket/serving")
+    ),
+    "root at an address": mistake(
+        section("root: gs://bucket/runs"), ("root", 18, "folder of this machine", "gs://bucket/runs")
+    ),
+    "misspelt runner": mistake(section("beam: {runner: flnk}"), ("beam.runner", 18, 'Did you mean "flink"?')),
+    "workers of another runner": mistake(section("beam: {runner: flink, workers: 4}"), ("beam.workers", 18, "direct")),
+    "option with dashes": mistake(section("beam: {options: {--region: x}}"), ("beam.options.--region", 18, "region.")),
+    "option of our own": mistake(
+        section("beam: {options: {direct_num_workers: 2}}"), ("beam.options.direct_num_workers", 18, "beam.workers")
+    ),
+    "limits of a column that nothing reads": mistake(
+        section("gates: {drift: {features: {fere: ignore}}}"),
+        ("gates.drift.features.fere", 18, 'Did you mean "fare"?', "Accepted: company, fare, started, tips."),
+    ),
+    "limits of the label among the features": mistake(
+        section("gates: {drift: {features: {big_tipper: {js: 0.1}}}}"),
+        ("gates.drift.features.big_tipper", 18, "gates.label"),
+    ),
+    "limits of a derived column": mistake(
+        {
+            7: "    rate: tips / fare\n    big_tipper: rate > 0.2",
+            18: "gates: {drift: {features: {rate: ignore}}}\nevaluation:",
+        },
+        ("gates.drift.features.rate", 19, "derived column"),
+    ),
+    "a policy that there is none of": mistake(
+        section("gates: {drift: {policy: halt}}"), ("gates.drift.policy", 18, "halt", "stop")
+    ),
+    "a limit out of range": mistake(
+        section("gates: {drift: {js: 2.0}}"), ("gates.drift.js", 18, "2.0", "above 0 and at most 1")
+    ),
+    "limits that say nothing": mistake(
+        section("gates: {drift: {features: {fare: {}}}}"),
+        ("gates.drift.features.fare", 18, "js, linf, max_missing_change"),
+    ),
+}
+
+# Lines replaced, then what is allowed though it looks like a mistake.
+ALLOWED = {
+    "a label's input as a feature": {},
+    "the other input as a feature": {15: "  tips: number"},
+    "a cross of parts and buckets": {
+        15: "  fare: {type: number, transforms: [{bucketize: {buckets: 4}}]}",
+        18: "crosses: [{inputs: [fare, started.hour]}, {inputs: [fare, company]}]\nevaluation:",
+    },
+    "an embedding of equal ids": {
+        16: "  zone: {type: category, identity: {size: 9}, encoding: {shared: z}}\n"
+        "  hour: {type: category, identity: {size: 9}, encoding: {shared: z}}"
+    },
+    "an upper bound where more is better": {20: "    auc: {min: 0.8, max: 0.999}"},
+    "two features of one column": {15: "  fare: number\n  fare_bucket: {type: count, column: fare}"},
+    "a runner of Beam's": {18: "beam: {runner: PortableRunner}\nevaluation:"},
+    "a manifest of images": {4: "    format: images", 5: "    path: manifest.csv\n    labels: manifest"},
+    "credentials as columns": {15: "  fare: number\n  token: {type: category, column: company}"},
+}
+
+
+@pytest.fixture(autouse=True)
+def own_module(folder):
+    (folder / "own.py").write_text("def preprocess(columns):\n    return columns\n")
+    (folder / "trips.tsv").write_text(TRIPS.replace(",", "\t"))
+    (folder / "empty.csv").write_text("")
+    (folder / "span-1.csv").write_text(TRIPS)
+    (folder / "manifest.csv").write_text("file,tips,fare,company,started\na.png,1,2,a,2024-01-01\n")
+
+
+@pytest.mark.parametrize(("lines", "path", "line", "says"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_a_mistake_is_named_with_its_place_and_its_remedy(edited, problems_of, lines, path, line, says):
+    problems = [problem for problem in problems_of(edited(lines)) if problem.severity == "error"]
+    assert [(problem.path, problem.line) for problem in problems] == [(path, line)], problems
+    assert [part for part in says if part not in problems[0].message] == [], problems[0].message
+
+
+@pytest.mark.parametrize("lines", ALLOWED.values(), ids=ALLOWED.keys())
+def test_what_is_no_mistake_passes(edited, problems_of, lines):
+    assert problems_of(edited(lines)) == ()
+
+
+def test_a_circle_of_derived_columns_is_named_at_each(edited, problems_of):
+    problems = problems_of(edited({7: "    a: b + 1\n    b: a + 1\n    big_tipper: tips > a"}))
+    assert [(problem.path, problem.message) for problem in problems] == [
+        ("data.derive.a", "is computed from itself, by way of b."),
+        ("data.derive.b", "is computed from itself, by way of a."),
+    ]
+
+
+def test_a_schedule_that_starts_nothing_is_a_warning_that_lets_the_run_go_on(edited):
+    (problem,) = require(load(edited({18: "schedule: {timezone: Europe/Zurich}\nevaluation:"})))
+    assert (problem.path, problem.line, problem.severity) == ("schedule", 18, "warning")
+    assert require(load(edited({18: 'schedule: {cron: "0 3 * * *"}\nevaluation:'}))) == ()
+
+
+@pytest.mark.parametrize(
+    ("path", "section", "place", "says"),
+    [
+        ("trips.csv", "{new_span: true}", "schedule.new_span", "no spans that could arrive"),
+        ("trips.csv", '{cron: "0 3 * * *", lag: 2}', "schedule.lag", "needs cron, and spans by date"),
+        ("t-{SPAN}.csv", "{drift: true}", "schedule.drift", "give one the policy retrain"),
+        ("t-{SPAN}.csv", "{drift: true, new_span: true}", "schedule.drift", "Keep one of them"),
+        ("t-{SPAN}.csv", '{cron: "0 3 * * *", lag: 2}', "schedule.lag", "needs cron, and spans by date"),
+        ("t-{YYYY}-{MM}.csv", "{new_span: true, lag: 0}", "schedule.lag", "needs cron"),
+        ("t-{YYYY}-{MM}.csv", "{new_span: true, poll: 10m, timeout: 5m}", "schedule.timeout", "before a second look"),
+        ("t-{YYYY}-{MM}.csv", '{new_span: true, wait_for: "{YYYY}-{MM}-{DD}"}', "schedule.wait_for", "per day"),
+        ("t-{SPAN}.csv", '{new_span: true, wait_for: "{YYYY}.done"}', "schedule.wait_for", "per year"),
+        ("t-{SPAN}.csv", '{new_span: true, wait_for: "{WEEK}.done"}', "schedule.wait_for", "no field {WEEK}"),
+    ],
+)
+def test_a_schedule_goes_with_its_source(edited, folder, problems_of, path, section, place, says):
+    for name in ("t-1.csv", "t-2024-01.csv"):
+        (folder / name).write_text((folder / "trips.csv").read_text())
+    problems = problems_of(edited({5: f'    path: "{path}"', 18: f"schedule: {section}\nevaluation:"}))
+    assert [problem.path for problem in problems] == [place], problems
+    assert says in problems[0].message and problems[0].severity == "error"
+
+
+def test_one_marker_for_every_span_is_doubtful(edited, folder):
+    (folder / "t-2024-01.csv").write_text((folder / "trips.csv").read_text())
+    lines = {5: '    path: "t-{YYYY}-{MM}.csv"', 18: "schedule: {new_span: true, wait_for: done}\nevaluation:"}
+    (problem,) = require(load(edited(lines)))
+    assert problem.path == "schedule.wait_for" and "one path for all spans" in problem.message
+
+
+def test_hooks_that_cannot_be_told_from_here_are_doubtful(edited, folder, monkeypatch):
+    monkeypatch.delenv("NO_SUCH_URL", raising=False)
+    monkeypatch.setenv("SOME_TOKEN", "x")
+    (folder / "tell.sh").write_text("#!/bin/sh\n")
+    hooks = "[{url_env: NO_SUCH_URL, token_env: SOME_TOKEN}, {command: [tell.sh]}, {command: [sh]}]"
+    problems = require(load(edited({18: f"notify: {hooks}\nevaluation:"})))
+    assert [(problem.path, problem.severity) for problem in problems] == [
+        ("notify[0].url_env", "warning"),
+        ("notify[1].command", "warning"),
+    ]
+    assert "./tell.sh, and needs chmod +x" in problems[1].message
+
+
+def test_a_reason_to_retrain_that_nobody_asks_for_is_a_warning(edited):
+    (problem,) = check(load(edited({18: "gates: {drift: retrain, rows: stop}\nevaluation:"})))
+    assert (problem.path, problem.line, problem.severity) == ("gates.drift", 18, "warning")
+
+
+def test_stable_ids_of_no_vocabulary_are_a_warning(edited):
+    lines = {16: "  company: {type: category, hash: {buckets: 9}}", 18: "stable_ids: true\nevaluation:"}
+    (problem,) = require(load(edited(lines)))
+    assert (problem.path, problem.severity) == ("stable_ids", "warning")
+    assert "no feature learns a vocabulary" in problem.message
+
+
+def test_an_unused_derived_column_is_a_warning(edited):
+    (problem,) = check(load(edited({7: "    big_tipper: tips > 0.2 * fare\n    odd: zone + 1"})))
+    assert (problem.path, problem.line, problem.severity) == ("data.derive.odd", 8, "warning")
+
+
+def test_errors_are_raised_with_the_warnings(edited):
+    file = edited({18: "schedule: {poll: 5m}\nevaluation:", 20: "    acu: {min: 0.8}"})
+    with pytest.raises(ConfigError) as caught:
+        require(load(file))
+    assert [problem.severity for problem in caught.value.problems] == ["warning", "error"]
+
+
+def test_columns_of_a_parquet_file_are_known(edited, folder, problems_of):
+    table = pa.table({"fare": [1.0], "tips": [1.0], "company": ["a"], "start": ["2024-01-01"]})
+    pyarrow.parquet.write_table(table, folder / "trips.parquet")
+    (problem,) = problems_of(edited({4: "    format: parquet", 5: "    path: trips.parquet"}))
+    assert problem.path == "features.started"
+    assert 'Did you mean "start"?' in problem.message
+
+
+def test_columns_that_the_yaml_names_are_known(edited, problems_of):
+    columns = "    columns: [fare, tips, company, start]"
+    (problem,) = problems_of(edited({5: f"    path: trips.csv\n{columns}"}))
+    assert 'Did you mean "start"?' in problem.message
+
+
+@pytest.mark.parametrize(
+    ("text", "says"), [("", "is empty"), ("a\nb\na\n", "'a' 2 times"), ("ok\n", None)], ids=["empty", "twice", "fine"]
+)
+def test_a_vocabulary_file_holds_every_token_once(edited, folder, problems_of, text, says):
+    (folder / "companies.txt").write_text(text)
+    found = problems_of(edited({16: "  company: {type: category, vocabulary: {file: companies.txt}}"}))
+    assert [problem.message for problem in found if says and says in problem.message] == [p.message for p in found]
+    assert bool(found) == (says is not None)
+
+
+SOURCE = """
+from elsewhere import imported
+made = object()
+def build_model(inputs, task, classes, options=None): pass
+def any_number(*arguments): pass
+def few(inputs): pass
+def keyword(inputs, task, classes, options, *, rate): pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("build_model", None),
+        ("any_number", None),
+        ("imported", None),
+        ("made", None),
+        ("few", r"few\(inputs\) is called as few\(inputs, task, classes, options\)"),
+        ("keyword", r"\*, rate"),
+        ("build_modle", r'no function .build_modle.*Did you mean "build_model"\?'),
+    ],
+)
+def test_a_function_is_found_in_its_source(tmp_path, name, says):
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("raise RuntimeError('must not run')")
+    (tmp_path / "package" / "models.py").write_text(SOURCE)
+    arguments = ("inputs", "task", "classes", "options")
+    problem = function_problem(f"package.models:{name}", arguments, folder=tmp_path)
+    assert (problem is None) if says is None else re.search(says, problem)
+
+
+def test_a_module_that_is_no_python_is_named_with_its_line(tmp_path):
+    (tmp_path / "broken.py").write_text("x = 1\ndef f(:\n")
+    assert "broken.py:2 is no valid Python" in function_problem("broken:f", ("a",), folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text", ["* * * * *", "0 3 * * *", "*/15 0-6 1,15 jan-jun mon-fri", "5/10 * * * 7", "0 0 31 12 0"]
+)
+def test_cron_lines_that_are_right(text):
+    assert cron_problem(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("60 * * * *", "minute"),
+        ("* 24 * * *", "hour"),
+        ("* * 0 * *", "day of month"),
+        ("* * * 13 *", "month"),
+        ("* * * * 8", "day of week"),
+        ("*/0 * * * *", "minute"),
+        ("5-1 * * * *", "minute"),
+        ("a * * * *", "minute"),
+        ("1,,2 * * * *", "minute"),
+        ("* * * foo *", "month"),
+    ],
+)
+def test_cron_lines_that_are_wrong_name_the_field(text, field):
+    assert cron_problem(text).startswith(f"{field} takes")
+
+
+@pytest.mark.parametrize("example", ["taxi", "flights"])
+def test_the_examples_are_right(example):
+    assert check(load(REPOSITORY / "examples" / example / "pipeline.yaml")) == ()
+
+
+def test_the_example_of_a_custom_model_is_right(tmp_path):
+    example = REPOSITORY / "examples" / "custom_model"
+    for name in ("pipeline.yaml", "census_model.py"):
+        (tmp_path / name).write_text((example / name).read_text())
+    row = (
+        "39, State-gov, 77516, Bachelors, 13, Never-married, ?, Not-in-family, White, Male, 2174, 0, 40, Peru, <=50K\n"
+    )
+    (tmp_path / "data").mkdir()
+    for name in ("adult-train.csv", "adult-test.csv"):
+        (tmp_path / "data" / name).write_text(row + row.replace("<=50K", ">50K."))
+    assert check(load(tmp_path / "pipeline.yaml")) == ()
+
+
+def test_checking_loads_no_framework(edited):
+    code = (
+        "import sys\n"
+        "from fullpass.pipeline.authoring.checks.check import check\n"
+        "from fullpass.pipeline.authoring.loading.load import load\n"
+        f"check(load({str(edited())!r}))\n"
+        "print([m for m in ('tensorflow', 'tensorflow_transform', 'tfx', 'apache_beam', 'keras', 'pandas')"
+        " if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_gaps_and_a_window_that_is_not_full_yet_are_warnings(edited, folder):
+    for day in (1, 2, 4):
+        (folder / f"2024-01-0{day}.csv").write_text(TRIPS)
+    lines = {5: '    path: "{YYYY}-{MM}-{DD}.csv"', 10: "    ratios: {train: 8, eval: 2}\n  window: {spans: 9}"}
+    found = check(load(edited(lines)))
+    assert [(p.path, p.severity, p.message) for p in found] == [
+        ("data.window", "warning", "of the window, these spans are missing: 2024-01-03."),
+        ("data.window.spans", "warning", "the window is of 9 spans, and the source has 3 so far."),
+    ]
+    lines[10] = "    ratios: {train: 8, eval: 2}\n  window: {spans: 2}"
+    assert [p.message for p in check(load(edited(lines)))] == ["of the window, these spans are missing: 2024-01-03."]
+    lines[10] = "    ratios: {train: 8, eval: 2}"
+    assert check(load(edited(lines))) == ()

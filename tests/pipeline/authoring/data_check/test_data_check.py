@@ -1,0 +1,274 @@
+"""`check --data`: one bad thing at a time, in data that is fine otherwise."""
+
+import csv
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from fullpass.pipeline.authoring.data_check.data_check import check_data, table
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.cli import app
+
+ROWS = 1000
+FEATURES = "{age: number, city: category, member: boolean, joined: date}"
+
+
+def columns():
+    random = np.random.default_rng(2)
+    return {
+        "age": random.normal(40, 10, ROWS).round(3),
+        "city": random.choice(["Oslo", "Rome", "Bern"], ROWS),
+        "member": random.choice(["yes", "no"], ROWS),
+        "joined": [f"2023-{m:02d}-{d:02d}" for m, d in random.integers(1, 13, (ROWS, 2)).tolist()],
+        "y": random.integers(0, 2, ROWS),
+    }
+
+
+def write(path, table, extra=()):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(table)
+        writer.writerows(zip(*table.values(), strict=True))
+        writer.writerows(extra)
+
+
+def problems(tmp_path, changes=None, *, features=FEATURES, label="{name: y, task: binary}", data="", extra=()):
+    """Returns (severity, path, message) of what is found after some columns are replaced."""
+    write(tmp_path / "data.csv", {**columns(), **(changes or {})}, extra)
+    return of(tmp_path, f"  source: {{format: csv, path: data.csv}}\n{data}", features, label)
+
+
+def of(tmp_path, data, features=FEATURES, label="{name: y, task: binary}", rest=""):
+    text = f"name: test\ndata:\n{data}label: {label}\nfeatures: {features}\n{rest}"
+    (tmp_path / "p.yaml").write_text(text)
+    report = check_data(load(tmp_path / "p.yaml"))
+    return [(p.severity, p.path, p.message) for p in report.problems]
+
+
+def replaced(values, value, share):
+    values = np.array(values, dtype=object)
+    values[: int(share * len(values))] = value
+    return values
+
+
+def test_nothing_to_report(tmp_path):
+    assert problems(tmp_path) == []
+    report = check_data(load(tmp_path / "p.yaml"))
+    assert (report.rows, report.seen, report.has_errors) == (ROWS, ROWS, False)
+    assert "nothing to report" in table(report)
+
+
+def case(changes, found, **options):
+    """Returns columns to replace, other arguments of `problems`, and what is found: severity, path, message."""
+    return changes, options, found
+
+
+CASES = {
+    "numbers above the budget": case(
+        {"age": replaced(columns()["age"], "?", 0.05)},
+        ("error", "features.age", '5.00% of cells are no number, such as "?"'),
+    ),
+    "numbers within the budget": case(
+        {"age": replaced(columns()["age"], "forty", 0.001)},
+        ("warning", "features.age", '0.10% of cells are no number, such as "forty"'),
+    ),
+    "a word that means missing": case(
+        {"city": replaced(columns()["city"], "?", 0.05)}, ("warning", "features.city", 'holds "?" in 5.0% of its rows')
+    ),
+    "constant": case({"city": ["Oslo"] * ROWS}, ("warning", "features.city", 'is "Oslo" in every row')),
+    "empty": case({"city": [""] * ROWS}, ("warning", "features.city", "no value in any row")),
+    "nearly unique": case(
+        {"city": [f"id {i}" for i in range(ROWS)]},
+        ("warning", "features.city", "1,000 values in 1,000 rows: nearly each its own"),
+    ),
+    "far above top_k": case(
+        {"city": [f"c{i % 100}" for i in range(ROWS)]},
+        ("warning", "features.city.vocabulary.top_k", "90% of rows get no id"),
+        features="{city: {type: category, vocabulary: {top_k: 10}}}",
+    ),
+    "none of the tokens": case(
+        {},
+        ("error", "features.city.vocabulary.tokens", "100.0% of values of city are none of the tokens"),
+        features="{city: {type: category, vocabulary: {tokens: [Paris]}}}",
+    ),
+    "outside of identity": case(
+        {"age": np.arange(ROWS) % 10},
+        ("warning", "features.age.identity", '20.0% of values of age are not whole numbers 0 .. 7, such as "8", "9"'),
+        features="{age: {type: category, identity: {size: 8}}}",
+    ),
+    "neither true nor false": case(
+        {"member": replaced(columns()["member"], "perhaps", 0.05)},
+        ("warning", "features.member", 'neither true nor false, such as "perhaps"'),
+    ),
+    "never true nor false": case(
+        {"member": ["a", "b"] * (ROWS // 2)}, ("error", "features.member", "100.0% of values are neither")
+    ),
+    "dates in another format": case(
+        {"joined": [f"{d}/12/2023" for d in range(1, 26)] * 40},
+        ("error", "features.joined", 'do not fit the format iso, such as "1/12/2023", "10/12/2023"'),
+    ),
+    "some dates do not fit": case(
+        {"joined": replaced(columns()["joined"], "soon", 0.05)},
+        ("warning", "features.joined", '5.0% of values do not fit the format iso, such as "soon"'),
+    ),
+    "duration in another format": case(
+        {"city": ["1.2.2023"] * (ROWS - 1) + ["2.2.2023"]},
+        ("error", "features.wait", "column city: 100.0% of values do not fit the format iso"),
+        features="{wait: {type: duration, start: joined, end: city}}",
+    ),
+    "a column that is not there": case(
+        {},
+        ("error", "features.agee", "no column 'agee' in the data. Did you mean \"age\"?"),
+        features="{agee: number, city: category}",
+    ),
+    "too many labels missing": case(
+        {"y": replaced(columns()["y"], "", 0.2)},
+        ("error", "label.max_missing", "20.0% of rows have no usable label; max_missing allows 5.0%"),
+    ),
+    "some labels of no meaning": case(
+        {"y": replaced(columns()["y"], "maybe", 0.02)},
+        ("warning", "label.name", 'values such as "maybe" are no label of task binary'),
+    ),
+    "labels that the task cannot read": case(
+        {"y": columns()["city"]},
+        ("error", "label.name", "no row has a label that task binary can read. Its values are"),
+    ),
+    "one label only": case(
+        {"y": [1] * ROWS}, ("error", "label.name", "every row has the same label, the positive class")
+    ),
+    "positive never seen": case(
+        {"y": ["ham", "eggs"] * (ROWS // 2)},
+        ("error", "label.name", "the negative class. positive is 'spam'."),
+        label="{name: y, task: binary, positive: spam}",
+    ),
+    "a rare label": case(
+        {"y": replaced([0] * ROWS, 1, 0.005)}, ("warning", "label.name", "the positive class stands in 0.50% of rows")
+    ),
+    "a rare class": case(
+        {"y": replaced(columns()["city"], "Mars", 0.003)},
+        ("warning", "label.name", '1 classes stand in fewer than 10 rows, such as "Mars"'),
+        label="{name: y, task: multiclass}",
+    ),
+    "outliers of the label": case(
+        {"y": replaced(columns()["age"], 1e7, 0.0011)},
+        ("warning", "label.name", "y reaches 1e+07"),
+        label="{name: y, task: regression}",
+    ),
+    "a leak": case(
+        {"age": columns()["y"] * 3.5 + 1}, ("warning", "features.age", "alone predicts the label: AUC 1.00")
+    ),
+    "weights": case(
+        {"age": replaced(columns()["age"], "-1", 0.5)},
+        ("warning", "label.weight", "50.0% of rows weigh 0"),
+        features="{city: category}",
+        label="{name: y, task: binary, weight: age}",
+    ),
+    "rows of another width": case(
+        {},
+        ("error", "data.bad_rows", "50 of 1,050 rows (4.76%) cannot be read: 2 cells, expected 5; for example '1,2'"),
+        extra=[["1", "2"]] * 50,
+    ),
+    "duplicates that stay together": case(
+        {},
+        ("warning", "data.split", "99 of 1,100 rows (9.0%) repeat an earlier row"),
+        extra=[["1", "Oslo", "yes", "2023-01-01", "1"]] * 100,
+    ),
+    "duplicates that chance parts": case(
+        {},
+        ("warning", "data.split", "They can fall into both train and eval"),
+        extra=[["1", "Oslo", "yes", "2023-01-01", "1"]] * 100,
+        data="  split: {method: random}\n",
+    ),
+    "a split that gets nothing": case(
+        {},
+        ("error", "data.split", "no row falls into split eval"),
+        data="  split: {method: time, column: joined, until: {train: '2030-01-01'}}\n",
+    ),
+    "rows that fit no split": case(
+        {},
+        ("error", "data.split", "of rows fit no split by city; commonest values"),
+        data="  split: {method: column, column: city, values: {train: Oslo, eval: Rome}}\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "options", "expected"), CASES.values(), ids=CASES.keys())
+def test_one_bad_thing(tmp_path, changes, options, expected):
+    severity, path, message = expected
+    found = problems(tmp_path, changes, **options)
+    assert [(s, p) for s, p, m in found if message in m] == [(severity, path)], found
+    assert all(s == "warning" for s, _, m in found if message not in m), found
+
+
+def test_derived_columns_are_looked_at(tmp_path):
+    derive = "  derive: {z: 'y > 0.5', double: 'age * 0'}\n"
+    label = "{name: z, task: binary}"
+    found = problems(tmp_path, features="{double: number, age: number}", label=label, data=derive)
+    assert [(s, p) for s, p, _ in found] == [("warning", "features.double")]
+    found = problems(tmp_path, {"y": [0] * ROWS}, label=label, data=derive)
+    assert [(s, p) for s, p, _ in found] == [("error", "label.name")]
+
+
+def test_rows_that_stand_in_two_given_splits(tmp_path):
+    whole = columns()
+    data = "  source: {format: csv, path: {train: train.csv, eval: eval.csv}}\n"
+    write(tmp_path / "train.csv", whole)
+    write(tmp_path / "eval.csv", whole)
+    [(severity, path, message)] = [p for p in of(tmp_path, data) if "stand in train" in p[2]]
+    assert (severity, path) == ("error", "data.source.path.eval")
+    assert "1,000 of 1,000 rows of eval (100.0%)" in message
+    other = {name: list(values[:10]) + [v for v in values][::-1][:500] for name, values in whole.items()}
+    other["age"] = [*whole["age"][:10], *(whole["age"][::-1][:500] + 0.5)]
+    write(tmp_path / "eval.csv", other)
+    [(severity, path, message)] = of(tmp_path, data)
+    assert (severity, path) == ("warning", "data.source.path.eval")
+    assert "10 of 510 rows of eval (2.0%)" in message
+
+
+def test_labels_that_train_never_has(tmp_path):
+    whole = columns()
+    data = "  source: {format: csv, path: {train: train.csv, eval: eval.csv}}\n"
+    write(tmp_path / "train.csv", {**whole, "y": np.where(whole["y"], ">50K", "<=50K")})
+    write(tmp_path / "eval.csv", {**whole, "y": np.where(whole["y"], ">50K.", "<=50K."), "age": whole["age"] + 1})
+    found = of(tmp_path, data, label="{name: y, task: binary, positive: '>50K'}")
+    assert [(s, p) for s, p, _ in found] == [("error", "data.source.path.eval")]
+    assert "one class only. Its labels are" in found[0][2] and '">50K."' in found[0][2]
+    found = of(tmp_path, data, label="{name: y, task: multiclass}")
+    assert [(s, p) for s, p, _ in found] == [("error", "data.source.path.eval")]
+    assert "100.0% of labels of split eval never stand in train" in found[0][2]
+
+
+def test_columns_of_every_file_are_looked_at(tmp_path):
+    whole = columns()
+    write(tmp_path / "1.csv", whole)
+    write(tmp_path / "2.csv", {"years" if name == "age" else name: values for name, values in whole.items()})
+    found = [p for p in of(tmp_path, "  source: {format: csv, path: '*.csv'}\n") if p[1] != "data.split"]
+    assert [(s, p) for s, p, _ in found] == [("error", "features.age")]
+    assert "2.csv has no column 'age'" in found[0][2]
+
+
+def test_vectors(tmp_path):
+    lists = [[1.0, 2.0]] * 990 + [[1.0]] * 10
+    pq.write_table(pa.table({"v": lists, "y": [0, 1] * 500}), tmp_path / "a.parquet")
+    data = "  source: {format: parquet, path: a.parquet}\n"
+    found = of(tmp_path, data, features="{v: {type: vector, width: 2}}")
+    assert ("error", "features.v.width") in [(s, p) for s, p, _ in found]
+    assert any("1.0% of the lists of v are not 2 numbers long; one has 1" in m for _, _, m in found)
+
+
+def test_table_and_exit_code(tmp_path):
+    write(tmp_path / "data.csv", {**columns(), "age": ["?"] * ROWS})
+    text = "name: test\ndata:\n  source: {format: csv, path: data.csv}\nlabel: {name: y, task: binary}\n"
+    (tmp_path / "p.yaml").write_text(text + f"features: {FEATURES}\n")
+    result = CliRunner().invoke(app, ["check", str(tmp_path / "p.yaml"), "--data"])
+    assert result.exit_code == 2
+    lines = result.output.splitlines()
+    row = next(line for line in lines if line.startswith("error"))
+    assert row.split()[:3] == ["error", "5", "features.age"]
+    assert lines[-1].startswith("1,000 of 1,000 rows looked at: 1 error, ")
+    assert all(len(line) <= 120 for line in lines)
+    write(tmp_path / "data.csv", columns())
+    assert CliRunner().invoke(app, ["check", str(tmp_path / "p.yaml"), "--data"]).exit_code == 0

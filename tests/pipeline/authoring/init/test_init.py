@@ -1,0 +1,266 @@
+"""What `init` writes, read back as a user and a run would read it."""
+
+import csv
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fullpass.pipeline.authoring.checks.check import require
+from fullpass.pipeline.authoring.data_check.data_check import check_data
+from fullpass.pipeline.authoring.init.init import init
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.preprocessing.errors import UserError
+
+TFX = Path(next(iter(importlib.util.find_spec("tfx").submodule_search_locations)))
+TAXI = "package:tfx/examples/chicago_taxi_pipeline/data"
+ROWS = 1500
+
+
+def run(tmp_path, data, **options):
+    """Returns the config that `init` wrote, after it passed every check of the file and of the data."""
+    written = init(str(data), output=str(tmp_path / "p.yaml"), **options)
+    loaded = load(written.file)
+    assert loaded.text == written.text
+    assert require(loaded) == ()
+    assert not check_data(loaded).has_errors
+    return loaded.config
+
+
+def features(config):
+    """The features as YAML would say them, defaults left out."""
+    dumped = {name: f.model_dump(exclude_defaults=True) for name, f in config.features.items()}
+    return {name: value["type"] if set(value) == {"type"} else value for name, value in dumped.items()}
+
+
+def write(path, columns):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+    return path
+
+
+@pytest.fixture
+def random():
+    return np.random.default_rng(11)
+
+
+@pytest.fixture
+def shop(tmp_path, random):
+    """Orders: every kind of column once."""
+    returned = random.random(ROWS) < 0.3
+    start = np.datetime64("2023-01-01T00:00:00") + random.integers(0, 300 * 86_400, ROWS).astype("timedelta64[s]")
+    columns = {
+        "order_id": range(ROWS),
+        "ordered_at": [str(t).replace("T", " ") for t in start],
+        "shipped_at": [
+            str(t + np.timedelta64(int(s), "s")).replace("T", " ")
+            for t, s in zip(start, random.exponential(9e4, ROWS), strict=True)
+        ],
+        "amount": [f"{x:.2f}" for x in random.lognormal(3, 1, ROWS)],
+        "age": ["?" if x < 20 else x for x in random.integers(18, 80, ROWS)],
+        "price": [f"${x:,.2f}" for x in random.exponential(2000, ROWS)],
+        "country": random.choice(["NO", "IT", "FR"], ROWS),
+        "product_id": random.integers(0, 60, ROWS),
+        "gift": random.choice(["yes", "no"], ROWS),
+        "tags": ["|".join(random.choice(list("abcde"), random.integers(1, 4), replace=False)) for _ in range(ROWS)],
+        "note": [" ".join(random.choice("please leave it at the green door by noon".split(), 8)) for _ in range(ROWS)],
+        "currency": ["EUR"] * ROWS,
+        "unused": [""] * ROWS,
+        "refund": np.where(returned, random.lognormal(3, 1, ROWS).round(2), 0),
+        "returned": np.where(returned, "Y", "N"),
+    }
+    return write(tmp_path / "shop.csv", columns)
+
+
+def test_every_kind_of_column(tmp_path, shop):
+    config = run(tmp_path, shop, label="returned")
+    assert features(config) == {
+        "ordered_at": "date",  # month, day_of_week and hour are the usual parts
+        "shipped_at": "date",
+        "amount": {"type": "number", "transforms": ("log1p", "z_score")},
+        "age": {"type": "number", "missing": "median", "indicator": True},
+        "country": {"type": "category", "vocabulary": {}},
+        "product_id": {"type": "category", "vocabulary": {"min_count": 5, "oov_buckets": 4}},
+        "gift": "boolean",
+        "tags": {"type": "category", "separator": "|", "vocabulary": {"top_k": 10_000, "min_count": 2}},
+        "note": "text",
+        "price_number": {"type": "number", "transforms": ("log1p", "z_score")},
+        "duration": {
+            "type": "duration",
+            "start": "ordered_at",
+            "end": "shipped_at",
+            "missing": "median",
+            "transforms": ({"clip": {"min": 0, "max_quantile": 0.999}}, "log1p", "z_score"),
+            "unit": "hours",
+        },
+    }
+    assert config.data.derive == {"price_number": 'number(replace(replace(price, "$", ""), ",", ""))'}
+    assert config.data.types == {"price": "string"}
+    assert "?" in config.data.source.missing
+    assert config.label.model_dump(exclude_defaults=True) == {"name": "returned", "task": "binary"}
+
+
+def test_every_line_says_why(tmp_path, shop):
+    text = init(str(shop), output=str(tmp_path / "p.yaml"), label="returned").text
+    lines = text.splitlines()
+    first, last = lines.index("features:") + 1, lines.index("  # Left out:")
+    for number, line in enumerate(lines[first:last], start=first):
+        if line.strip() and line[2] not in "# ":
+            assert "  # " in line or lines[number - 1].startswith("  # "), line
+    left_out = {line.split()[1].rstrip(":"): line for line in lines[last + 1 :] if line.startswith("  # ")}
+    assert "an id" in left_out["order_id"]
+    assert "nothing but EUR" in left_out["currency"]
+    assert "no value" in left_out["unused"]
+    assert "gives the label away: AUC 0.99 alone" in left_out["refund"]
+    assert [line for line in lines if len(line) > 120] == []
+
+
+def test_label_by_a_condition_leaves_out_what_tells_it(tmp_path, random):
+    fare, tips = random.exponential(10, ROWS), random.exponential(2, ROWS)
+    columns = {"fare": fare, "tips": tips, "toll": random.exponential(1, ROWS), "zone": random.integers(0, 9, ROWS)}
+    columns["total"] = columns["fare"] + columns["tips"] + columns["toll"]
+    data = write(tmp_path / "trips.csv", columns)
+    config = run(tmp_path, data, label="big_tipper = tips > 0.2 * fare")
+    assert config.data.derive == {"big_tipper": "tips > 0.2 * fare"}
+    assert config.label.name == "big_tipper" and config.label.task == "binary"
+    assert set(config.features) == {"fare", "toll", "zone"}
+
+
+def test_outliers_of_a_number_to_predict_are_left_out(tmp_path, random):
+    fare = random.exponential(10, ROWS)
+    fare[7] = 400_000
+    config = run(tmp_path, write(tmp_path / "a.csv", {"fare": fare, "x": random.normal(size=ROWS)}), label="fare")
+    assert config.label.name == "fare_kept"
+    assert config.data.derive["fare_kept"].startswith("missing_if(fare, fare > ")
+    assert config.evaluation.thresholds["rmse"].max == pytest.approx(10, rel=0.1)
+
+
+def test_thresholds_are_what_knowing_nothing_gives(tmp_path, random):
+    label = random.choice(["a", "b", "c"], ROWS, p=[0.6, 0.3, 0.1])
+    config = run(tmp_path, write(tmp_path / "a.csv", {"kind": label, "x": random.normal(size=ROWS)}), label="kind")
+    assert config.label.task == "multiclass"
+    expected = (label == "a").mean()
+    assert config.evaluation.thresholds["multiclass_accuracy"].min == pytest.approx(expected, abs=1e-3)
+
+
+def test_crosses_of_what_tells_more_together(tmp_path, random):
+    a, b = random.integers(0, 5, 6000), random.integers(0, 5, 6000)
+    columns = {"a_code": a, "b_code": b, "y": (a + b) % 2, "x": random.normal(size=6000)}
+    config = run(tmp_path, write(tmp_path / "a.csv", columns))
+    assert [set(cross.inputs) for cross in config.crosses] == [{"a_code", "b_code"}]
+
+
+def test_positions_become_cells_and_a_distance(tmp_path, random):
+    columns = {f"{end}_{axis}": random.uniform(*span, ROWS) for end in ("from", "to") for axis, span in SPANS.items()}
+    columns["y"] = random.choice(["a", "b"], ROWS)
+    config = run(tmp_path, write(tmp_path / "a.csv", columns))
+    assert config.data.derive == {"distance_km": "haversine(from_lat, from_lon, to_lat, to_lon)"}
+    cells = [cross.inputs for cross in config.crosses if cross.name]
+    assert cells == [("from_lat_bucket", "from_lon_bucket"), ("to_lat_bucket", "to_lon_bucket")]
+
+
+SPANS = {"lat": (41, 42), "lon": (-88, -87)}
+
+
+def test_names_that_a_date_would_take(tmp_path, random):
+    at = [
+        f"2023-01-{d:02d} {h:02d}:00:00"
+        for d, h in zip(random.integers(1, 29, ROWS), random.integers(0, 24, ROWS), strict=True)
+    ]
+    columns = {"at": at, "at.hour": random.integers(0, 24, ROWS), "y": random.choice(["a", "b"], ROWS)}
+    config = run(tmp_path, write(tmp_path / "a.csv", columns))
+    assert config.features["at.hour_"].column == "at.hour"
+
+
+def test_names_that_need_quotes(tmp_path, random):
+    names = ["a b", "a.b", 'say "x"', "it's", "#1", "true", "a: b", "ärger", "[x]", "-", "null"]
+    columns = {name: random.normal(size=ROWS) for name in names}
+    columns["the label?"] = random.choice(["a", "b"], ROWS)
+    config = run(tmp_path, write(tmp_path / "a.csv", columns), label="the label?")
+    assert list(config.features) == names
+
+
+def test_splits_given_by_files_whose_labels_differ_by_a_full_stop(tmp_path, random):
+    for split, end in (("train", ""), ("test", ".")):
+        columns = {"x": random.normal(size=ROWS), "income": random.choice([f"<=50K{end}", f">50K{end}"], ROWS)}
+        write(tmp_path / f"adult-{split}.csv", columns)
+    config = run(tmp_path, tmp_path, label="income")
+    assert config.data.source.given_splits == ("train", "eval")
+    assert config.data.derive == {"label": 'replace(income, ".", "")'}
+
+
+def test_splits_given_by_files_with_other_labels(tmp_path, random):
+    for split, values in (("train", ["a", "b"]), ("test", ["c", "d"])):
+        write(tmp_path / f"{split}.csv", {"x": random.normal(size=ROWS), "y": random.choice(values, ROWS)})
+    with pytest.raises(UserError, match=r"no value of eval \(c, d\) is one of train \(a, b\)"):
+        init(str(tmp_path), output=str(tmp_path / "p.yaml"), label="y")
+
+
+def test_few_different_rows_are_not_split_by_content(tmp_path):
+    data = write(tmp_path / "a.csv", {"x": [0, 1] * 100, "y": ["a", "b", "b", "b"] * 50})
+    init(str(data), output=str(tmp_path / "p.yaml"))
+    assert load(tmp_path / "p.yaml").config.data.split.method == "random"
+
+
+def test_an_existing_file_is_left_alone(tmp_path, shop):
+    (tmp_path / "p.yaml").write_text("mine")
+    with pytest.raises(UserError, match="there already"):
+        init(str(shop), output=str(tmp_path / "p.yaml"))
+    assert (tmp_path / "p.yaml").read_text() == "mine"
+
+
+def test_nothing_is_left_behind_where_the_file_would_not_do(tmp_path):
+    data = write(
+        tmp_path / "data.json", {"x": [i % 9 for i in range(99)], "y": ["ab"[i * 7 % 11 % 2] for i in range(99)]}
+    )
+    with pytest.raises(UserError, match="(?s)not written.*jsonl by its name"):
+        init(str(data), output=str(tmp_path / "p.yaml"), label="y")
+    assert [path.name for path in tmp_path.iterdir()] == ["data.json"]
+
+
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [
+        ("retruned", 'no such column. Did you mean "returned"'),
+        ("amount >", "--label:"),
+        ("amount > 'x'", "Cannot order string"),
+        ("age = amount > 3", "age is a column already"),
+        ("order_id", "another value in nearly every row"),
+        ("currency", "same value"),
+    ],
+)
+def test_labels_that_cannot_be(tmp_path, shop, label, message):
+    with pytest.raises(UserError, match=message):
+        init(str(shop), output=str(tmp_path / "p.yaml"), label=label)
+    assert not (tmp_path / "p.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("data", "label", "left_out"),
+    [
+        (f"{TAXI}/big_tipper_label/data.csv", None, {"tips", "pickup_census_tract", "big_tipper"}),
+        (f"{TAXI}/simple/data.csv", "tips > 0.2 * fare", {"tips", "pickup_census_tract"}),
+        (TFX / "components/testdata/external/csv", "tips", {"tips"}),
+        (TFX / "components/testdata/external/parquet", "tips > 0.2 * fare", {"tips", "pickup_census_tract"}),
+    ],
+)
+def test_files_of_tfx(tmp_path, data, label, left_out):
+    config = run(tmp_path, data, label=label)
+    assert not left_out & {feature.column or name for name, feature in config.features.items()}
+    assert config.features["trip_start_timestamp"].format == "epoch_seconds"
+    assert config.features["payment_type"].type == "category"
+    assert len(config.features) > 15
+
+
+@pytest.mark.parametrize("folder", ["csv_empty", "csv_multi_line_string"])
+def test_three_rows_are_enough_for_a_file(tmp_path, folder):
+    data = TFX / "components/testdata/external" / folder / "data.csv"
+    init(str(data), output=str(tmp_path / "p.yaml"), label="C")
+    loaded = load(tmp_path / "p.yaml")
+    assert require(loaded) == ()
+    assert [problem.message for problem in check_data(loaded).problems if problem.severity == "error"] == [
+        "no row falls into split eval."
+    ]

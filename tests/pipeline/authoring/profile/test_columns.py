@@ -1,0 +1,105 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from fullpass.pipeline.authoring.init.propose_features import feature_of
+from fullpass.pipeline.authoring.profile.column_profile import (
+    profile_column,
+    profile_list_column,
+    shown,
+    without_signs,
+    words_of,
+)
+from fullpass.pipeline.authoring.profile.value_counts import count_values
+
+RANDOM = np.random.default_rng(3)
+WORDS = np.array("the a of taxi ride was good bad very slow driver street city night rain".split())
+
+
+def kind(name, texts):
+    return profile_column(name, count_values(pa.array(texts, pa.string()))).kind
+
+
+def of(texts, rows=200):
+    return [str(text) for text in RANDOM.choice(np.array(texts, dtype=object), rows)]
+
+
+@pytest.mark.parametrize(
+    ("name", "texts", "expected"),
+    [
+        ("price", [f"{x:.2f}" for x in RANDOM.lognormal(size=200)], "number"),
+        ("passengers", of(range(7)), "number"),
+        ("num_products", of(range(7)), "number"),
+        ("vendor_id", of([1, 2, 5]), "category"),
+        ("pickupZone", of(range(60)), "category"),
+        ("zip", of(["01234", "90210"]), "category"),
+        ("tract_number", of([17031081000.0, 17031832600.0]), "category"),
+        ("lane", of([1, 2]), "category"),
+        ("id", [str(i) for i in RANDOM.permutation(200)], "id"),
+        ("n", [str(i) for i in range(200)], "id"),
+        ("score", [str(i) for i in RANDOM.permutation(200)], "number"),
+        ("key", [f"{i:08x}" for i in RANDOM.integers(0, 2**32, 200)], "id"),
+        ("name", [f"Person {i}" for i in range(200)], "id"),
+        ("flag", of(["Y", "N"]), "boolean"),
+        ("flag", of(["TRUE", "false"]), "boolean"),
+        ("flag", of([0, 1]), "boolean"),
+        ("sex", of(["F", "M"]), "category"),
+        ("city", of(["Oslo", "Rome", "New York"]), "category"),
+        ("when", of(["2013-01-01", "2013-05-07"]), "date"),
+        ("tags", of(["a|b", "c", "b|c|d", "d|a", "b"]), "categories"),
+        ("place", of(["Oslo, NO", "Rome, IT", "Bergen, NO"]), "category"),
+        ("review", [" ".join(RANDOM.choice(WORDS, 9)) for _ in range(200)], "text"),
+        ("review", ["".join(RANDOM.choice(list("今天很好吃的不司机路"), 12)) for _ in range(200)], "text"),
+        ("review", ["".join(RANDOM.choice(["ดี", "มาก", "รถ", "ช้า"], 9)) for _ in range(200)], "text"),
+        ("city", of(["北京市", "上海市", "東京都"]), "category"),
+        ("price", of(["$1,250.50", "$3", "12 %"]), "written_number"),
+        ("price", [str(x) for x in RANDOM.random(195)] + ["call us", "ask", "free", "sold", "?!"], "written_number"),
+        ("photo", of(["a/1.jpg", "a/2.PNG"]), "image_path"),
+        ("nothing", [None] * 200, "empty"),
+        ("year", ["2013"] * 200, "constant"),
+        ("year", ["2013"] * 199 + [None], "constant"),
+        ("note", ["vip"] * 30 + [None] * 170, "category"),
+        ("small", ["1.5", "2.5"], "number"),
+        ("small", ["x", "y", "z"], "category"),
+    ],
+)
+def test_kind(name, texts, expected):
+    assert kind(name, texts) == expected
+
+
+def test_text_without_blanks_becomes_letters_and_pairs_of_them():
+    def feature(texts):
+        return feature_of(profile_column("review", count_values(pa.array(texts, pa.string()))), None).value
+
+    chinese = ["".join(RANDOM.choice(list("今天很好吃的不司机路"), 12)) + "。" for _ in range(200)]
+    assert feature(chinese) == {"type": "text", "tokenize": "words", "ngrams": [1, 2]}
+    assert feature([" ".join(RANDOM.choice(WORDS, 9)) for _ in range(200)]) == "text"
+
+
+@pytest.mark.parametrize(
+    ("lists", "expected", "width"),
+    [
+        ([[1.0, 2.0], None, [3.0, 4.0]], "vector", 2),
+        ([[1.0], [3.0, 4.0]], "unreadable", 0),
+        ([["a"]], "unreadable", 0),
+        ([None, None], "empty", 0),
+    ],
+)
+def test_lists(lists, expected, width):
+    kinds = {"a": pa.list_(pa.string())}
+    array = pa.array(lists, kinds.get(str(next((x[0] for x in lists if x), "")), pa.list_(pa.float64())))
+    column = profile_list_column("v", array)
+    assert (column.kind, column.width) == (expected, width)
+
+
+def test_words_of_a_name():
+    assert words_of("pickupZone_id 2") == {"pickup", "zone", "id"}
+
+
+def test_signs_in_numbers():
+    assert [without_signs(t) for t in ("$1,250.50", "12 %", "€3")] == ["1250.50", "12", "3"]
+
+
+def test_values_in_comments_stay_on_one_line():
+    assert shown("a\nb\u2028c") == "a b c"
+    assert shown("x" * 50) == "x" * 27 + "..."

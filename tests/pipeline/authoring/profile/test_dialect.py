@@ -1,0 +1,89 @@
+import pytest
+
+from fullpass.pipeline.authoring.profile.dialect import guess_dialect, guess_encoding
+
+
+def guess(text, whole=True):
+    return guess_dialect(text.encode() if isinstance(text, str) else text, whole=whole)
+
+
+@pytest.mark.parametrize(
+    ("text", "separator"),
+    [
+        ("a,b\n1,2\n3,4\n", ","),
+        ("a\tb\n1,5\t2,5\n3,5\t4,5\n", "\t"),
+        ("a;b;c\n1,5;2,25;x\n2,5;4,75;y\n", ";"),
+        ("id|tags\n1|x,y\n2|x,z\n", "|"),
+        ("a b\n1 2\n3 4\n", " "),
+        ('name,text\nx,"one; two; three"\ny,"four; five"\n', ","),
+        ("when,x\n2018-01-01 05:07:32,1\n2018-01-02 05:07:32,2\n", ","),
+    ],
+)
+def test_separator(text, separator):
+    assert guess(text).separator == separator
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "one\ntwo\n", "a", "a    1   2\nbb  10  20\nccc 3   4\n"])
+def test_text_of_one_column_is_no_csv(text):
+    assert guess(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("name,age\nann,3\nbob,4\n", None),
+        ("9,x,5\n8,y,4\n", ("column_1", "column_2", "column_3")),
+        ("carrier,name\n9E,Endeavor\nAA,American\n", None),
+        ("ham,Go on\nspam,Win now\nham,Ok\n", ("column_1", "column_2")),
+        ("0,1,2,3\n5,6,7,8\n9,1,2,3\n", None),
+        ("a,b\n", None),
+        (",a,b\n0,5,6\n1,7,8\n", None),
+        ("2020-01-01,x\n2020-01-02,y\n", ("column_1", "column_2")),
+    ],
+)
+def test_header_or_made_up_names(text, columns):
+    found = guess(text)
+    assert found.columns == columns
+    assert ("columns" in found.why) == (columns is not None)
+
+
+def test_a_name_that_the_user_knows_shows_a_header():
+    text = b"1,2\n3,4\n5,6\n"
+    assert guess_dialect(text, whole=True).columns == ("column_1", "column_2")
+    assert guess_dialect(text, whole=True, known={"2"}).columns is None
+
+
+def test_quotes_that_do_not_balance_are_text():
+    lines = ['ham\tGo "until', 'spam\t"Free entry', "ham\tOk", 'ham\t"Yes', "spam\tWin"] * 4
+    found = guess("\n".join(lines) + "\n")
+    assert not found.quoting
+    assert "line ends" in found.why["quoting"]
+
+
+def test_quoted_cells_with_line_breaks_stay_quoted():
+    assert guess('a,b\n1,"x\ny"\n2,"z, ""w"""\n').quoting
+
+
+@pytest.mark.parametrize(
+    ("bytes_", "encoding"),
+    [
+        ("ä".encode(), "utf-8"),
+        ("ä".encode("utf-8-sig"), "utf-8"),
+        ("ä".encode("utf-16"), "utf-16"),
+        ("äx".encode("cp1252"), "cp1252"),
+        (b"\x81\x8d", "latin-1"),
+        ("ä".encode()[:1], "utf-8"),
+    ],
+)
+def test_encoding(bytes_, encoding):
+    assert guess_encoding(bytes_) == encoding
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "cp1252"])
+def test_separator_and_header_in_another_encoding(encoding):
+    found = guess("näme;größe\nä;1\nö;2\n".encode(encoding))
+    assert (found.separator, found.columns, found.encoding) == (";", None, encoding)
+
+
+def test_a_cut_last_line_does_not_count():
+    assert guess("a,b\n1,2\n3,4\n5", whole=False).separator == ","

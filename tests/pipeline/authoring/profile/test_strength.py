@@ -1,0 +1,160 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, profile_column
+from fullpass.pipeline.authoring.profile.cross_strength import find_pairs
+from fullpass.pipeline.authoring.profile.number_profile import profile_numbers
+from fullpass.pipeline.authoring.profile.strength import (
+    Target,
+    groups_of,
+    strength_of,
+    strength_of_groups,
+    strength_of_pair,
+    sums_to,
+)
+from fullpass.pipeline.authoring.profile.value_counts import count_values
+
+ROWS = 4000
+
+
+@pytest.fixture
+def random():
+    return np.random.default_rng(5)
+
+
+def number(name, numbers):
+    values = count_values(pa.array([None if np.isnan(x) else repr(float(x)) for x in numbers], pa.string()))
+    return ColumnProfile(name, "number", "", values, profile_numbers(values.row_numbers))
+
+
+def category(name, texts):
+    return profile_column(name, count_values(pa.array([str(t) for t in texts], pa.string())))
+
+
+def test_auc_of_two_groups_by_hand(random):
+    """P(positive) is 0.8 in one half and 0.2 in the other, so a random pair is ordered right with 0.8 (ties half)."""
+    groups = np.repeat([0, 1], ROWS // 2)
+    y = (random.random(ROWS) < np.where(groups == 1, 0.8, 0.2)).astype(float)
+    assert strength_of_groups(groups, Target("binary", y)).value == pytest.approx(0.8, abs=0.02)
+
+
+def test_a_value_of_its_own_in_every_row_says_nothing(random):
+    y = random.integers(0, 2, ROWS).astype(float)
+    strength = strength_of_groups(np.arange(ROWS), Target("binary", y))
+    assert strength.value == pytest.approx(0.5, abs=0.05)
+    assert not strength.is_suspect
+
+
+def test_r2_of_a_straight_line_with_noise(random):
+    """y = x + noise of the same variance: x explains half."""
+    x = random.normal(size=ROWS)
+    target = Target("regression", x + random.normal(size=ROWS))
+    assert strength_of(number("x", x), target).value == pytest.approx(0.5, abs=0.05)
+
+
+def test_one_outlier_does_not_decide_r2(random):
+    x = random.normal(size=ROWS)
+    y = x.copy()
+    y[0] = 1e9
+    assert strength_of(number("x", x), Target("regression", y)).is_leak
+
+
+def test_share_of_errors_mended_of_three_classes(random):
+    y = random.integers(0, 3, ROWS).astype(float)
+    told = np.where(random.random(ROWS) < 0.5, y, 3)
+    strength = strength_of(category("c", told), Target("multiclass", y))
+    # Half the rows are told, the other half guessed: 1/2 + 1/6 right, against 1/3 for always the same.
+    assert strength.value == pytest.approx((2 / 3 - 1 / 3) / (2 / 3), abs=0.05)
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
+def test_the_label_under_another_name_is_a_leak(random, task):
+    y = random.normal(size=ROWS) if task == "regression" else random.integers(0, 2, ROWS).astype(float)
+    assert strength_of(number("copy", y * 10 + 3), Target(task, y)).is_leak
+
+
+def test_a_value_only_where_the_label_is_positive_is_a_leak(random):
+    y = random.integers(0, 2, ROWS).astype(float)
+    reason = np.where(y == 1, random.normal(size=ROWS), np.nan)
+    assert strength_of(number("cancel_reason", reason), Target("binary", y)).is_leak
+
+
+def test_two_columns_that_give_the_label_away_together(random):
+    tips, fare = random.exponential(2, ROWS), random.exponential(10, ROWS)
+    target = Target("binary", (tips > 0.2 * fare).astype(float))
+    assert not strength_of(number("tips", tips), target).is_leak
+    assert strength_of_pair(number("tips", tips), number("fare", fare), target).value > 0.98
+
+
+def test_too_few_rows_tell_nothing():
+    y = np.array([0, 1] * 10, dtype=float)
+    assert strength_of_groups(y.astype(int), Target("binary", y)) is None
+    rare = np.zeros(ROWS)
+    rare[:5] = 1
+    assert strength_of_groups(rare.astype(int), Target("binary", rare)) is None
+
+
+def test_rows_without_a_label_are_left_out(random):
+    y = random.integers(0, 2, ROWS).astype(float)
+    y[:1000] = np.nan
+    assert strength_of(number("copy", np.nan_to_num(y)), Target("binary", y)).is_leak
+
+
+def test_groups():
+    assert groups_of(category("c", "aabbc")).tolist() == [1, 1, 2, 2, 3]
+    assert groups_of(profile_column("text", count_values(pa.array(["x " * 9 + str(i) for i in range(99)])))) is None
+    many = groups_of(number("n", np.append(np.arange(1000.0), np.nan)), 4)
+    assert many[-1] == 0
+    assert np.bincount(many[:-1]).tolist()[1:] == [333, 333, 334]
+
+
+def test_a_total_beside_its_parts(random):
+    fare, tip, toll = (random.exponential(scale, ROWS) for scale in (10, 2, 1))
+    total = fare + tip + toll
+    total[:1000] += 2.5  # a surcharge that no column holds
+    other = random.normal(size=ROWS)
+    columns = {"fare": fare, "toll": toll, "total": total, "other": other}
+    assert sums_to(columns, tip) == "total"
+    del columns["total"]
+    assert sums_to(columns, tip) is None
+
+
+def test_a_weighted_sum_is_no_total(random):
+    a, b = random.normal(size=ROWS), random.normal(size=ROWS)
+    assert sums_to({"a": a, "b": b}, 3 * a + 0.5 * b) is None
+    assert sums_to({"a": a}, a) is None
+
+
+def test_missing_parts_of_a_total_add_nothing(random):
+    fare, tip = random.exponential(10, ROWS), random.exponential(2, ROWS)
+    toll = np.where(random.random(ROWS) < 0.7, np.nan, 3.0)
+    total = fare + tip + np.nan_to_num(toll)
+    assert sums_to({"fare": fare, "toll": toll, "total": total}, tip) == "total"
+
+
+def test_pairs_that_tell_more_together(random):
+    a, b, c = (random.integers(0, 4, ROWS) for _ in range(3))
+    y = ((a + b) % 2).astype(float)  # nothing one by one, all together
+    pairs = find_pairs({"a": a, "b": b, "c": c}, Target("binary", y))
+    assert [set(pair.inputs) for pair in pairs] == [{"a", "b"}]
+    assert pairs[0].gain > 0.9
+    assert pairs[0].combinations == 16
+
+
+def test_no_pairs_where_effects_add_up(random):
+    a, b = random.integers(0, 4, ROWS), random.integers(0, 4, ROWS)
+    y = a + b + random.normal(size=ROWS)
+    assert find_pairs({"a": a, "b": b}, Target("regression", y)) == ()
+
+
+def test_no_pairs_of_few_rows(random):
+    a, b = random.integers(0, 2, 500), random.integers(0, 2, 500)
+    assert find_pairs({"a": a, "b": b}, Target("binary", (a ^ b).astype(float))) == ()
+
+
+def test_pairs_that_say_the_same_stand_once(random):
+    month, day = random.integers(0, 4, ROWS), random.integers(0, 4, ROWS)
+    y = ((month + day) % 2).astype(float)
+    pairs = find_pairs({"month": month, "also month": month + 7, "day": day}, Target("binary", y))
+    assert len(pairs) == 1

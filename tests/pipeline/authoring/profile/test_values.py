@@ -1,0 +1,97 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from fullpass.pipeline.authoring.profile.number_profile import missing_tokens, profile_numbers, read_numbers
+from fullpass.pipeline.authoring.profile.value_counts import count_values
+from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.values.convert import convert
+
+NAN = np.nan
+
+
+def values(texts, **options):
+    return count_values(pa.array(texts, pa.string()), **options)
+
+
+def test_commonest_first_then_by_name():
+    column = values(["b", "a", None, "c", "b", "c", "d"])
+    assert column.texts == ("b", "c", "a", "d")
+    assert column.counts.tolist() == [2, 2, 1, 1]
+    assert column.codes.tolist() == [0, 2, -1, 1, 0, 1, 3]
+    assert (column.present, column.rows, column.distinct) == (6, 7, 4)
+    assert column.missing_share == pytest.approx(1 / 7)
+
+
+def test_without_some_values():
+    column = values(["b", "a", "?", "b", None]).without(["?"])
+    assert column.texts == ("b", "a")
+    assert column.codes.tolist() == [0, 1, -1, 0, -1]
+
+
+def test_no_rows():
+    column = values([])
+    assert (column.present, column.missing_share, column.number_share) == (0, 0.0, 0.0)
+    assert column.row_numbers.tolist() == []
+
+
+NUMBERS = ["1", "-2.5", "+3", ".5", "5.", "1e3", "1E-3", "1e400", "0x10", "1_0", "", "nan", "1,5", "٣", "9" * 40, None]
+
+
+def test_numbers_are_those_that_ingest_reads():
+    column = pa.array(NUMBERS, pa.string())
+    as_ingest = convert(column, RawColumn("x", "number"), strip=False, missing=())
+    pairs = zip(as_ingest.values.to_pylist(), as_ingest.bad, strict=True)
+    expected = [NAN if bad or value is None else value[0] for value, bad in pairs]
+    np.testing.assert_allclose(values(NUMBERS).row_numbers, expected, rtol=1e-6)
+
+
+def test_decimal_comma():
+    assert values(["1,5", "2"], decimal=",").row_numbers.tolist() == [1.5, 2]
+    assert np.isnan(values(["1.5"], decimal=",").row_numbers).all()
+
+
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_many_rows_at_once_read_as_one_by_one(decimal):
+    texts = [t for t in [*NUMBERS, "?", "1.5"] if t != "1e400"]
+    by_value = values(texts, decimal=decimal).without(["?"])
+    at_once, bad = read_numbers(pa.array(texts, pa.string()), missing=["?"], decimal=decimal)
+    np.testing.assert_allclose(at_once, by_value.row_numbers)
+    assert bad == int(by_value.counts[np.isnan(by_value.numbers)].sum())
+
+
+def test_numbers_by_hand():
+    numbers = profile_numbers(np.array([NAN, *range(101), -1.0]))
+    assert (numbers.low, numbers.high, numbers.median, numbers.whole) == (-1, 100, 49.5, True)
+    assert numbers.negative == pytest.approx(1 / 102)
+    assert abs(numbers.skew) < 0.1
+    assert numbers.outliers == (None, None)
+    assert profile_numbers(np.array([NAN])) is None
+
+
+def test_skew_and_outliers():
+    random = np.random.default_rng(1)
+    numbers = profile_numbers(np.append(random.lognormal(size=20_000), [1e6, -1e6]))
+    assert numbers.skew > 2
+    below, above = numbers.outliers
+    assert -1e6 < below < 0 < above < 1e6
+
+
+@pytest.mark.parametrize(
+    ("texts", "tokens"),
+    [
+        (["1"] * 50 + ["2"] * 49 + ["?"], ("?",)),
+        (["1", "2", "3", "4"] * 9 + ["n/a", "none"], ("n/a", "none")),
+        (["1", "2", "3", "4"] * 9 + ["closed"], ("closed",)),
+        (["1", "2", "3", "4"] * 9 + ["10+", "a", "b", "c", "d"], ()),
+        ([str(i) for i in range(50)] + ["-999"] * 3, ("-999",)),
+        (["-1200", "-999", "5"], ()),
+        (["0.5", "-99.0", "0.7"], ("-99.0",)),
+        (["-5", "-99", "3", "7"], ("-99",)),
+        (["a", "b", "?", "NA"], ("?", "NA")),
+        (["Nan", "na", "none", "-"], ()),
+        ([], ()),
+    ],
+)
+def test_what_stands_for_missing(texts, tokens):
+    assert set(missing_tokens(values(texts))) == set(tokens)

@@ -1,0 +1,86 @@
+"""A pipeline in small whose Pusher is the real one, and whose models are as good as a parameter says."""
+
+import json
+from pathlib import Path
+
+from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
+from tfx.dsl.component.experimental.decorators import component
+from tfx.orchestration import metadata
+from tfx.orchestration.pipeline import Pipeline
+from tfx.types.standard_artifacts import Examples, Model, ModelBlessing, ModelEvaluation, TransformGraph
+
+from fullpass.components.artifacts import ParityReport, ServingReport, SpanComparison
+from fullpass.components.evaluation.config import EvaluationConfig
+from fullpass.components.push.component import Pusher
+
+NAME = "toy"
+
+
+def pipeline(root: Path, target: Path, config: EvaluationConfig, auc: float) -> Pipeline:
+    """Makes a model of that AUC, which is blessed from 0.8 on."""
+    data = Prepare()
+    made = Make(**{name: data.outputs[name] for name in ("examples", "transform_graph")}, auc=auc)
+    evaluator = Evaluator(model=made.outputs["model"], auc=auc)
+    pusher = Pusher(
+        **{name: data.outputs[name] for name in ("examples", "transform_graph", "comparison")},
+        **{name: made.outputs[name] for name in ("model", "parity", "serving")},
+        evaluation=evaluator.outputs["evaluation"],
+        blessing=evaluator.outputs["blessing"],
+        target=str(target),
+        keep=2,
+        evaluated=config.model_dump_json(),
+    )
+    return Pipeline(
+        pipeline_name=NAME,
+        pipeline_root=str(root),
+        components=[data, made, evaluator, pusher],
+        enable_cache=True,
+        metadata_connection_config=metadata.sqlite_metadata_connection_config(str(root / "metadata.sqlite")),
+    )
+
+
+def write(folder: str, name: str, text: str) -> None:
+    path = Path(folder) / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+@component
+def Prepare(
+    examples: OutputArtifact[Examples],
+    transform_graph: OutputArtifact[TransformGraph],
+    comparison: OutputArtifact[SpanComparison],
+):
+    examples.split_names = '["train", "eval"]'
+    examples.set_string_custom_property("fingerprint", "f1")
+    write(transform_graph.uri, "transform_fn/saved_model.pb", "graph")
+    write(comparison.uri, "comparison.json", json.dumps({"findings": []}))
+
+
+@component
+def Make(
+    auc: Parameter[float],
+    examples: InputArtifact[Examples],
+    transform_graph: InputArtifact[TransformGraph],
+    model: OutputArtifact[Model],
+    parity: OutputArtifact[ParityReport],
+    serving: OutputArtifact[ServingReport],
+):
+    write(model.uri, "Format-Serving/saved_model.pb", f"model of {auc}")
+    write(model.uri, "Format-Serving/assets.extra/fullpass.json", "{}")
+    write(parity.uri, "parity.json", "{}")
+    write(serving.uri, "serving.json", "{}")
+
+
+@component
+def Evaluator(
+    auc: Parameter[float],
+    model: InputArtifact[Model],
+    evaluation: OutputArtifact[ModelEvaluation],
+    blessing: OutputArtifact[ModelBlessing],
+):
+    measured = {"keys": [], "values": {"auc": auc, "example_count": 100.0}, "baseline": {}, "newest": False}
+    write(evaluation.uri, "measured.json", json.dumps([measured]))
+    blessing.set_int_custom_property("blessed", int(auc >= 0.8))
+    blessing.set_int_custom_property("current_model_id", model.id)
+    blessing.set_string_custom_property("current_model", model.uri)

@@ -1,0 +1,167 @@
+"""A person pushes what the Evaluator refused: real runs in small, a real metadata file, the real Pusher."""
+
+import getpass
+import json
+import shutil
+import socket
+import sqlite3
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from fullpass.components.push.push import served_version, versions
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.registry.bless import bless
+from fullpass.pipeline.registry.find_lineage import find_lineage
+from fullpass.pipeline.running.execution import locks, runner
+from fullpass.pipeline.running.execution.events import new_run_id
+from fullpass.preprocessing.errors import UserError
+from tests.pipeline.registry.bless import nodes
+
+pytestmark = pytest.mark.integration
+RUN_FIRST = True
+YAML = f"""\
+name: {nodes.NAME}
+root: runs
+data: {{source: {{format: csv, path: trips.csv}}}}
+label: {{name: good, task: binary}}
+features: {{fare: number}}
+evaluation: {{thresholds: {{auc: {{min: 0.8}}}}}}
+push: {{to: serving, keep: 2}}
+"""
+
+
+class Owner:
+    """Someone with a folder, and a pipeline in it that was run."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.root, self.target = folder, folder / "runs" / nodes.NAME, folder / "serving"
+        self.loaded = load(folder / "pipeline.yaml")
+
+    def run(self, auc: float) -> None:
+        run_id = new_run_id()
+        with locks.run_lock(self.root):
+            made = nodes.pipeline(self.root, self.target, self.loaded.config.evaluation, auc)
+            result = runner.run(made, log_dir=self.root / "logs" / run_id, run_id=run_id)
+        assert result.ok, [node.error for node in result.nodes]
+
+    def bless(self, model=None, *, force=True, why="labels are late"):
+        return bless(self.loaded, self.root, model=model, force=force, why=why)
+
+    def models(self) -> dict[float, str]:
+        """Returns AUC -> number of the model."""
+        found = self.root.glob("Make/model/*/Format-Serving/saved_model.pb")
+        return {float(path.read_text().split()[-1]): path.parents[1].name for path in found}
+
+    def state(self) -> tuple[list[str], list[Path]]:
+        with sqlite3.connect(self.root / "metadata.sqlite") as database:
+            return sorted(database.iterdump()), sorted(self.target.rglob("*"))
+
+    def served(self) -> Path:
+        return self.target / str(served_version(self.target))
+
+
+@pytest.fixture(scope="module")
+def four_runs(tmp_path_factory) -> Owner:
+    """One model that was blessed, and three after it that were refused."""
+    folder = tmp_path_factory.mktemp("bless")
+    (folder / "pipeline.yaml").write_text(YAML)
+    owner = Owner(folder)
+    for auc in (0.9, 0.5, 0.6, 0.7):
+        owner.run(auc)
+    return owner
+
+
+@pytest.fixture
+def owner(four_runs: Owner, tmp_path: Path) -> Owner:
+    """A copy of it all, with addresses of its own."""
+    shutil.copytree(four_runs.folder, tmp_path, symlinks=True, dirs_exist_ok=True)
+    before, after = str(four_runs.folder), str(tmp_path)
+    copied = Owner(tmp_path)
+    with sqlite3.connect(copied.root / "metadata.sqlite") as database:
+        database.execute("UPDATE Artifact SET uri = replace(uri, ?, ?)", (before, after))
+        for table in ("ExecutionProperty", "ArtifactProperty"):
+            database.execute(f"UPDATE {table} SET string_value = replace(string_value, ?, ?)", (before, after))
+    return copied
+
+
+def test_without_force_it_says_why_the_newest_was_refused_and_changes_nothing(owner):
+    before = owner.state()
+    with pytest.raises(
+        UserError, match=r"auc is 0\.7000, below the minimum 0\.8 \(evaluation\.thresholds\.auc\.min\)"
+    ) as raised:
+        owner.bless(force=False)
+    assert f"Make/model/{owner.models()[0.7]} was not blessed" in str(raised.value) and "--force" in str(raised.value)
+    assert owner.state() == before
+
+
+def test_nobody_blesses_without_a_reason_or_while_a_run_is_under_way(owner):
+    before = owner.state()
+    with pytest.raises(UserError, match="--why is empty"):
+        owner.bless(why="  ")
+    with locks.run_lock(owner.root), pytest.raises(UserError, match="held by another: a run"):
+        owner.bless()
+    assert owner.state() == before
+
+
+def test_it_is_pushed_above_the_others_and_who_why_when_and_what_against_are_recorded(owner):
+    first = owner.served()
+    said = owner.bless()
+    served = owner.served()
+    assert int(served.name) > int(first.name) and (served / "saved_model.pb").read_text() == "model of 0.7"
+    who = f"{getpass.getuser()}@{socket.gethostname()}"
+    assert said == f"Blessed by {who} and pushed to {served}"
+    in_model = json.loads((served / "assets.extra" / "fullpass.json").read_text())["lineage"]
+    uri = f"{owner.root}/Make/model/{owner.models()[0.7]}"
+    recorded = find_lineage(owner.root / "metadata.sqlite", uri)
+    assert recorded["blessing"] == in_model["blessing"]
+    blessing = in_model["blessing"]
+    assert (blessing["blessed"], blessing["by"], blessing["why"]) == (True, who, "labels are late")
+    assert "auc is 0.7000, below the minimum 0.8" in blessing["refused_for"]
+    assert datetime.fromisoformat(blessing["at"]).tzinfo is not None
+    assert in_model["metrics"] == {"auc": 0.7}
+
+
+def test_what_the_evaluator_said_stays_on_record(owner):
+    owner.bless()
+    query = """SELECT v.int_value FROM Artifact a JOIN Type t ON t.id = a.type_id JOIN ArtifactProperty v ON
+               v.artifact_id = a.id AND v.name = 'blessed' JOIN ArtifactProperty m ON m.artifact_id = a.id
+               AND m.name = 'current_model' WHERE t.name = 'ModelBlessing' AND m.string_value LIKE ? ORDER BY a.id"""
+    with sqlite3.connect(owner.root / "metadata.sqlite") as database:
+        blessed = database.execute(query, [f"%/Make/model/{owner.models()[0.7]}"]).fetchall()
+    assert blessed == [(0,), (1,)]
+
+
+def test_an_earlier_one_can_be_named_and_none_is_blessed_twice(owner):
+    models = owner.models()
+    owner.bless(models[0.5])
+    assert (owner.served() / "saved_model.pb").read_text() == "model of 0.5"
+    with pytest.raises(UserError, match=f"Model {models[0.5]} was blessed and pushed already"):
+        owner.bless(models[0.5])
+    with pytest.raises(UserError, match=f"Model {models[0.9]} was blessed and pushed already"):
+        owner.bless(models[0.9])
+    with pytest.raises(
+        UserError, match=f"no model 4711 was evaluated and refused. Refused: {models[0.7]}, {models[0.6]}"
+    ):
+        owner.bless("4711")
+    for auc in (0.7, 0.6):
+        owner.bless()
+        assert (owner.served() / "saved_model.pb").read_text() == f"model of {auc}"
+    assert len(versions(owner.target)) == 2, "push.keep"
+    with pytest.raises(UserError, match="no model was evaluated and refused. Refused: none"):
+        owner.bless()
+
+
+def test_a_model_whose_files_are_gone_cannot_be_blessed(owner):
+    before = owner.state()
+    shutil.rmtree(owner.root / "Make" / "model" / owner.models()[0.7])
+    with pytest.raises(UserError, match="are gone. Train it again"):
+        owner.bless()
+    assert owner.state() == before
+
+
+def test_where_nothing_was_run_there_is_nothing_to_bless(tmp_path):
+    (tmp_path / "pipeline.yaml").write_text(YAML)
+    with pytest.raises(UserError, match="no run so far"):
+        Owner(tmp_path).bless()

@@ -1,0 +1,307 @@
+"""Real forks of this test process; none of them needs TensorFlow or TFX."""
+
+import ctypes
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fullpass.pipeline.running.execution import node_process
+from fullpass.pipeline.running.execution.events import NodeResult, Status
+from fullpass.pipeline.running.execution.node_process import NodeProcess, Outcome
+from fullpass.preprocessing import progress
+from fullpass.preprocessing.errors import UserError
+
+RUN_FIRST = True
+OK = Outcome(status=Status.OK, outputs=2)
+
+
+@pytest.fixture
+def begin(tmp_path: Path):
+    """Starts nodes and sees to it that none outlives its test."""
+    started: list[NodeProcess] = []
+
+    def begin_node(work: Callable[[], Outcome], node_id: str = "Node") -> NodeProcess:
+        log = tmp_path / f"{node_id}.log"
+        started.append(node_process.start(node_id, work, log=log, scratch=tmp_path))
+        return started[-1]
+
+    yield begin_node
+    for process in started:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+            os.waitpid(process.pid, 0)
+        except (ProcessLookupError, ChildProcessError):
+            continue
+
+
+def end(process: NodeProcess) -> NodeResult:
+    assert node_process.wait_any([process], timeout=300) == [process]
+    return node_process.collect(process)
+
+
+def wait_for(path: Path) -> str:
+    deadline = time.monotonic() + 300
+    while not (path.exists() and path.read_text()):
+        assert time.monotonic() < deadline, f"{path} did not appear"
+        time.sleep(0.01)
+    return path.read_text()
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process that is not our child is there and not a zombie."""
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def until_gone(pid: int) -> bool:
+    deadline = time.monotonic() + 300
+    while is_alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return not is_alive(pid)
+
+
+def test_the_outcome_comes_back(begin):
+    result = end(begin(lambda: OK))
+    assert (result.id, result.status, result.outputs, result.error) == ("Node", Status.OK, 2, None)
+
+
+def test_processor_time_and_memory_are_those_of_the_node(begin):
+    def work() -> Outcome:
+        held = b"x" * (300 << 20)
+        started = time.process_time()
+        while time.process_time() < started + 0.2:
+            sum(held[:1000])
+        return OK
+
+    busy, idle = end(begin(work)), end(begin(lambda: OK))
+    assert 0.2 <= busy.cpu_seconds < 2
+    assert idle.cpu_seconds < 0.2
+    assert busy.peak_mib >= 300 and busy.peak_mib - idle.peak_mib == pytest.approx(300, abs=60)
+
+
+def test_everything_printed_or_logged_lands_in_the_log(begin, capfd):
+    def work() -> Outcome:
+        print("python stdout")
+        print("python stderr", file=sys.stderr)
+        os.write(1, b"descriptor 1\n")
+        ctypes.CDLL(None).puts(b"C stdout")
+        ctypes.CDLL(None).fflush(None)
+        subprocess.run(["sh", "-c", "echo grandchild; echo grandchild stderr >&2"], check=True)
+        logging.getLogger("apache_beam").info("beam info")
+        return OK
+
+    process = begin(work)
+    end(process)
+    log = process.log.read_text()
+    for text in (
+        "python stdout",
+        "python stderr",
+        "descriptor 1",
+        "C stdout",
+        "grandchild",
+        "grandchild stderr",
+        "INFO apache_beam: beam info",
+    ):
+        assert text in log
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_absl_record_is_logged_once(begin):
+    from absl import logging as absl_logging
+
+    def work() -> Outcome:
+        absl_logging.info("one record")
+        return OK
+
+    process = begin(work)
+    end(process)
+    assert process.log.read_text().count("one record") == 1
+
+
+def test_a_user_error_comes_back_as_written(begin):
+    def work() -> Outcome:
+        raise UserError("data.csv, row 3: bad date\nuse YYYY-MM-DD")
+
+    process = begin(work)
+    result = end(process)
+    assert (result.status, result.error) == (Status.FAILED, "data.csv, row 3: bad date\nuse YYYY-MM-DD")
+    assert result.log == process.log
+    assert "Traceback (most recent call last)" in process.log.read_text()
+
+
+def test_another_error_comes_back_with_type_and_place(begin):
+    def work() -> Outcome:
+        raise ZeroDivisionError("of the rows")
+
+    told, where = end(begin(work)).error.splitlines()
+    assert told == "ZeroDivisionError: of the rows"
+    assert Path(__file__).name in where
+
+
+def test_a_killed_node_is_a_failure_with_words(begin):
+    result = end(begin(lambda: os.kill(os.getpid(), signal.SIGKILL)))
+    assert result.status == Status.FAILED
+    assert "SIGKILL" in result.error
+    assert "memory" in result.error
+
+
+def test_a_crash_in_native_code_leaves_a_trace_in_the_log(begin):
+    process = begin(lambda: ctypes.string_at(0))
+    result = end(process)
+    assert "SIGSEGV" in result.error
+    assert "Fatal Python error: Segmentation fault" in process.log.read_text()
+
+
+def test_a_node_that_leaves_by_itself_is_a_failure(begin):
+    result = end(begin(lambda: os._exit(7)))
+    assert (result.status, "exit code 7" in result.error) == (Status.FAILED, True)
+
+
+def test_a_node_that_exits_is_a_failure(begin):
+    assert end(begin(lambda: sys.exit(0))).status == Status.FAILED
+
+
+def test_atexit_of_the_parent_does_not_run_in_the_child(tmp_path: Path):
+    """Two nodes, one `atexit`: it runs once, in the parent, though a thread of the child never ends."""
+    code = f"""
+import atexit, pathlib, threading, time
+from fullpass.pipeline.running.execution import node_process
+from fullpass.pipeline.running.execution.events import Status
+root = pathlib.Path({str(tmp_path)!r})
+atexit.register(lambda: print("atexit ran"))
+def work():
+    threading.Thread(target=time.sleep, args=(1000,)).start()
+    return node_process.Outcome(status=Status.OK)
+for i in range(2):
+    process = node_process.start(f"N{{i}}", work, log=root / f"{{i}}.log", scratch=root)
+    node_process.wait_any([process], 20)
+    print(node_process.collect(process).status)
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
+    assert out.stdout.splitlines() == ["ok", "ok", "atexit ran"]
+    assert (tmp_path / "0.log").read_text() == ""
+
+
+def test_progress_is_read_while_the_node_runs(begin, tmp_path: Path):
+    def work() -> Outcome:
+        progress.report(3, 10, "rows", "file a")
+        wait_for(tmp_path / "seen")
+        return OK
+
+    process = begin(work)
+    deadline = time.monotonic() + 300
+    while process.read_progress() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    found = process.read_progress()
+    (tmp_path / "seen").write_text("yes")
+    assert (found.done, found.total, found.unit, found.note) == (3, 10, "rows", "file a")
+    assert end(process).status == Status.OK
+    assert progress.PROGRESS_FILE_VARIABLE not in os.environ
+
+
+def test_flags_of_the_program_are_not_seen_by_the_node(begin, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "argv", ["fullpass", "run", "--root", "x"])
+    assert end(begin(lambda: Outcome(status=Status.OK, outputs=len(sys.argv)))).outputs == 1
+
+
+def test_an_interrupted_node_cleans_up(begin, tmp_path: Path):
+    def work() -> Outcome:
+        try:
+            (tmp_path / "running").write_text("yes")
+            while True:  # a signal just before a long sleep is seen only after it
+                time.sleep(0.01)
+        finally:
+            (tmp_path / "cleaned").write_text("yes")
+
+    process = begin(work)
+    wait_for(tmp_path / "running")
+    node_process.interrupt(process)
+    assert end(process).status == Status.INTERRUPTED
+    assert (tmp_path / "cleaned").exists()
+
+
+def test_a_node_that_swallows_the_interrupt_can_be_killed(begin, tmp_path: Path):
+    def work() -> Outcome:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        (tmp_path / "running").write_text("yes")
+        time.sleep(3600)
+        return OK
+
+    process = begin(work)
+    wait_for(tmp_path / "running")
+    node_process.interrupt(process)
+    assert node_process.wait_any([process], timeout=0.3) == []
+    node_process.kill(process)
+    assert end(process).status == Status.FAILED
+
+
+def test_children_that_a_node_leaves_behind_are_ended(begin, tmp_path: Path):
+    def work() -> Outcome:
+        child = subprocess.Popen(["sleep", "3600"])
+        (tmp_path / "pid").write_text(str(child.pid))
+        return OK
+
+    end(begin(work))
+    assert until_gone(int((tmp_path / "pid").read_text()))
+
+
+STUBBORN = "signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(3600)"
+OBEDIENT = "while True: time.sleep(0.01)"
+
+
+@pytest.mark.parametrize("goes_on", [OBEDIENT, STUBBORN], ids=["obedient", "stubborn"])
+def test_a_node_ends_with_its_runner_and_so_do_its_children(tmp_path: Path, goes_on: str):
+    """The runner is killed without a chance to forward anything; its node is stopped all the same."""
+    code = f"""
+import os, pathlib, signal, subprocess, time
+from fullpass.pipeline.running.execution import node_process
+root = pathlib.Path({str(tmp_path)!r})
+node_process.GRACE_SECONDS = 0.5
+def work():
+    child = subprocess.Popen(["sleep", "3600"])
+    (root / "pids").write_text(f"{{os.getpid()}} {{child.pid}} .")
+    {goes_on}
+node_process.start("Node", work, log=root / "log", scratch=root)
+time.sleep(3600)
+"""
+    runner = subprocess.Popen([sys.executable, "-c", code])
+    node, child, _ = wait_for(tmp_path / "pids").split()
+    assert is_alive(int(node)) and is_alive(int(child))
+    runner.kill()
+    runner.wait(300)
+    assert until_gone(int(node)) and until_gone(int(child))
+
+
+def test_waiting_returns_the_first_that_ends(begin):
+    slow = begin(lambda: time.sleep(3600) or OK, "Slow")
+    fast = begin(lambda: OK, "Fast")
+    assert node_process.wait_any([slow, fast], timeout=300) == [fast]
+    assert node_process.wait_any([slow], timeout=0.05) == []
+
+
+def test_starting_leaves_no_thread_behind(begin):
+    before = threading.active_count()
+    end(begin(lambda: OK))
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("gpus", [False, True])
+def test_gpus_are_seen_by_the_nodes_that_train_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: bool):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+
+    def work() -> Outcome:
+        return Outcome(status=Status.OK, outputs=len(os.environ["CUDA_VISIBLE_DEVICES"].split(",")))
+
+    process = node_process.start("Node", work, log=tmp_path / "log", scratch=tmp_path, gpus=gpus)
+    assert end(process).outputs == (2 if gpus else 1)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "0,1"

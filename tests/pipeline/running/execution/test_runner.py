@@ -1,0 +1,463 @@
+"""Whole runs of small pipelines: real TFX launchers, a real SQLite file, real Beam, real processes."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from ml_metadata.proto import metadata_store_pb2
+from tfx.dsl.components.common.resolver import Resolver
+from tfx.dsl.experimental.conditionals.conditional import Cond
+from tfx.dsl.input_resolution.strategies.latest_blessed_model_strategy import LatestBlessedModelStrategy
+from tfx.orchestration import metadata
+from tfx.orchestration.pipeline import Pipeline
+from tfx.types.channel import Channel
+from tfx.types.standard_artifacts import Model, ModelBlessing
+
+from fullpass.pipeline.running.execution import locks, metadata_store, runner
+from fullpass.pipeline.running.execution.events import (
+    Event,
+    NodeEnded,
+    NodeRunning,
+    NodeStarted,
+    RunEnded,
+    RunResult,
+    RunStarted,
+    new_run_id,
+)
+from fullpass.preprocessing.errors import UserError
+from tests import REPOSITORY
+from tests.pipeline import toys
+
+pytestmark = pytest.mark.integration
+RUN_FIRST = True
+LIMIT_SECONDS = 300
+
+
+@pytest.fixture
+def run(tmp_path: Path):
+    """Runs nodes under `tmp_path`; the logs of each run have a directory of their own."""
+
+    def run_nodes(*nodes, cache: bool = True, wait: bool = False, **options) -> RunResult:
+        run_id = new_run_id()
+        with locks.run_lock(tmp_path / "artifacts", wait=wait):
+            pipeline = toys.pipeline_of(tmp_path, nodes, cache=cache)
+            # As `fullpass run` does, which comes before TFX.
+            store, facts = tmp_path / "metadata" / "metadata.db", {"config": {"hash": "", "yaml": ""}, "code": {}}
+            store.parent.mkdir(exist_ok=True)
+            metadata_store.record_run(store, "toy", run_id, facts)
+            return runner.run(pipeline, log_dir=tmp_path / "logs" / run_id, run_id=run_id, **options)
+
+    return run_nodes
+
+
+def last_blessed() -> Resolver:
+    channels = {"model": Channel(type=Model), "model_blessing": Channel(type=ModelBlessing)}
+    return Resolver(strategy_class=LatestBlessedModelStrategy, **channels).with_id("LastBlessed")
+
+
+def failing_once(folder: Path) -> list:
+    """Returns nodes of which the second fails until the file `flag` is in the folder."""
+    count = toys.Count(to=5)
+    once = toys.FailOnce(source=count.outputs["data"], flag=str(folder / "flag"))
+    return [count, once, toys.Double(source=once.outputs["data"])]
+
+
+def sleeping(running: Path, seconds: float) -> list:
+    count = toys.Count(to=2)
+    return [count, toys.Sleep(source=count.outputs["data"], running=str(running), seconds=seconds)]
+
+
+def printed_by(code: str) -> str:
+    """Runs code in a process of its own."""
+    command, options = [sys.executable, "-c", code], {"cwd": REPOSITORY, "timeout": LIMIT_SECONDS}
+    return subprocess.run(command, capture_output=True, text=True, check=True, **options).stdout
+
+
+def statuses(result: RunResult) -> dict[str, str]:
+    return {node.id: str(node.status) for node in result.nodes}
+
+
+def rows_of(result: RunResult, node_id: str) -> list[int]:
+    [artifact] = metadata_store.outputs(result, node_id)["data"]
+    return toys.rows(artifact.uri)
+
+
+def execution_states(result: RunResult) -> list[str]:
+    with metadata_store.LockedMetadata(result.metadata_path) as handle:
+        executions = handle.store.get_executions()
+    return [metadata_store_pb2.Execution.State.Name(e.last_known_state) for e in executions]
+
+
+def diamond() -> list:
+    """Count -> (Double, Square on Beam) -> Add: i*2 + i*i for i in 0..4."""
+    count = toys.Count(to=5)
+    double = toys.Double(source=count.outputs["data"])
+    square = toys.Square(source=count.outputs["data"])
+    add = toys.Add(left=double.outputs["data"], right=square.outputs["data"])
+    return [count, double, square, add]
+
+
+def test_a_pipeline_runs_in_order_and_leaves_its_outputs(run):
+    result = run(*diamond())
+    assert result.ok
+    assert statuses(result) == dict.fromkeys(["Count", "Double", "Square", "Add"], "ok")
+    assert rows_of(result, "Add") == [0, 3, 8, 15, 24]
+    assert [node.outputs for node in result.nodes] == [1, 1, 1, 1]
+
+
+def test_the_second_run_is_cached_and_its_outputs_can_be_looked_up(run):
+    first, second = run(*diamond()), run(*diamond())
+    assert set(statuses(second).values()) == {"cached"}
+    assert metadata_store.outputs(second, "Add") == metadata_store.outputs(first, "Add")
+    [artifact] = metadata_store.outputs(second, "Count")["data"]
+    assert (artifact.type_name, artifact.properties["rows"]) == ("Examples", 5)
+
+
+def test_a_fresh_run_runs_all_and_the_next_takes_its_outputs(run):
+    first = run(*diamond())
+    fresh = run(*diamond(), fresh=True)
+    third = run(*diamond())
+    assert set(statuses(fresh).values()) == {"ok"}
+    assert set(statuses(third).values()) == {"cached"}
+    assert metadata_store.outputs(third, "Add") == metadata_store.outputs(fresh, "Add")
+    assert metadata_store.outputs(third, "Add") != metadata_store.outputs(first, "Add")
+
+
+def test_a_changed_parameter_runs_what_depends_on_it(run):
+    run(*diamond())
+    count = toys.Count(to=3)
+    result = run(count, toys.Double(source=count.outputs["data"]))
+    assert statuses(result) == {"Count": "ok", "Double": "ok"}
+    assert rows_of(result, "Double") == [0, 2, 4]
+
+
+def test_output_of_a_node_goes_to_its_log_only(run, capfd):
+    result = run(toys.Count(to=2))
+    assert capfd.readouterr() == ("", "")
+    log = result.node("Count").log.read_text()
+    assert "counting on stdout" in log
+    assert "INFO absl: Running launcher" in log
+
+
+def test_independent_nodes_run_at_the_same_time(run, tmp_path: Path):
+    a, b = str(tmp_path / "a"), str(tmp_path / "b")
+    nodes = [toys.Meet(mine=a, other=b).with_id("A"), toys.Meet(mine=b, other=a).with_id("B")]
+    assert run(*nodes, parallel=2).ok
+
+
+def test_no_more_nodes_run_at_once_than_allowed(run):
+    going, most = set(), 0
+
+    def listen(event: Event) -> None:
+        nonlocal most
+        if isinstance(event, NodeStarted):
+            going.add(event.id)
+        if isinstance(event, NodeEnded):
+            going.discard(event.result.id)
+        most = max(most, len(going))
+
+    assert run(*[toys.Touch().with_id(f"T{i}") for i in range(6)], parallel=3, listener=listen).ok
+    assert most == 3
+
+
+def test_many_nodes_share_the_metadata(run):
+    """Twelve nodes, six at a time, on one SQLite file: none sees it locked, and every execution is recorded."""
+    heads = [toys.Touch().with_id(f"T{i}") for i in range(6)]
+    tails = [toys.Chain(source=head.outputs["data"]).with_id(f"C{i}") for i, head in enumerate(heads)]
+    result = run(*heads, *tails, parallel=6)
+    assert result.ok
+    assert execution_states(result) == ["COMPLETE"] * 12
+    assert not any("locked" in node.log.read_text() for node in result.nodes)
+
+
+def test_a_failure_stops_what_is_not_started_and_is_explained(run, tmp_path: Path):
+    count = toys.Count(to=5)
+    bad = toys.RejectInBeam(source=count.outputs["data"])
+    after = toys.Double(source=bad.outputs["data"])
+    result = run(count, bad, after, parallel=1)
+    assert not result.ok
+    assert statuses(result) == {"Count": "ok", "RejectInBeam": "failed", "Double": "not run"}
+    failed = result.node("RejectInBeam")
+    assert failed.error == "row 3: bad date\nuse YYYY-MM-DD"
+    assert "[while running 'Check rows']" in failed.log.read_text()
+    assert result.node("Double").log is None
+
+
+def test_what_runs_beside_a_failure_may_finish(run, tmp_path: Path):
+    count = toys.Count(to=2)
+    slow = toys.Sleep(source=count.outputs["data"], running=str(tmp_path / "running"), seconds=1.0)
+    bad = toys.FailOnce(source=count.outputs["data"], flag=str(tmp_path / "flag"))
+    after_slow = toys.Double(source=slow.outputs["data"])
+    result = run(count, slow, bad, after_slow, parallel=2)
+    assert statuses(result) == {"Count": "ok", "Sleep": "ok", "FailOnce": "failed", "Double": "not run"}
+
+
+def test_the_next_run_takes_up_where_the_failed_one_ended(run, tmp_path: Path):
+    failed = run(*failing_once(tmp_path))
+    assert failed.node("FailOnce").error == "model.kind: cannot train"
+    (tmp_path / "flag").touch()
+    again = run(*failing_once(tmp_path))
+    assert statuses(again) == {"Count": "cached", "FailOnce": "ok", "Double": "ok"}
+    assert rows_of(again, "Double") == [0, 2, 4, 6, 8]
+    assert sorted(execution_states(again)) == ["CACHED", "COMPLETE", "COMPLETE", "COMPLETE", "FAILED"]
+
+
+def test_half_written_output_of_a_failed_node_is_removed(run, tmp_path: Path):
+    count = toys.Count(to=5)
+    run(count, toys.FailOnce(source=count.outputs["data"], flag=str(tmp_path / "flag")))
+    assert list((tmp_path / "artifacts" / "FailOnce" / "data").iterdir()) == []
+
+
+def test_a_killed_node_fails_the_run_and_is_tidied_up(run, tmp_path: Path):
+    def nodes() -> list:
+        count = toys.Count(to=5)
+        return [count, toys.Die(source=count.outputs["data"])]
+
+    result = run(*nodes())
+    assert statuses(result) == {"Count": "ok", "Die": "failed"}
+    assert "SIGKILL" in result.node("Die").error
+    assert execution_states(result) == ["COMPLETE", "FAILED"]
+    assert list((tmp_path / "artifacts" / "Die" / "data").iterdir()) == []
+    assert statuses(run(*nodes())) == {"Count": "cached", "Die": "failed"}
+
+
+def test_a_resolver_that_finds_nothing_is_no_failure(run):
+    count = toys.Count(to=2)
+    blessed = last_blessed()
+    compare = toys.Compare(source=count.outputs["data"], baseline=blessed.outputs["model"])
+    result = run(count, blessed, compare)
+    assert statuses(result) == {"Count": "ok", "LastBlessed": "ok", "Compare": "ok"}
+    assert result.node("LastBlessed").outputs == 0
+
+
+def test_a_node_that_needs_what_was_not_found_says_so(run):
+    blessed = last_blessed()
+    result = run(blessed, toys.Consume(model=blessed.outputs["model"]))
+    assert statuses(result) == {"LastBlessed": "ok", "Consume": "failed"}
+    assert result.node("Consume").error == 'It needs the input "model" from LastBlessed, which has none.'
+
+
+def test_a_condition_that_is_false_skips_a_node(run):
+    count = toys.Count(to=2)
+    with Cond(count.outputs["data"].future()[0].custom_property("rows") > 10):
+        double = toys.Double(source=count.outputs["data"])
+    result = run(count, double)
+    assert result.ok
+    assert statuses(result) == {"Count": "ok", "Double": "skipped"}
+
+
+def test_from_a_node_takes_the_outputs_before_it_from_the_last_run(run):
+    first = run(*diamond())
+    result = run(*diamond(), from_node="Square", fresh=True)
+    assert statuses(result) == {"Count": "reused", "Double": "reused", "Square": "ok", "Add": "ok"}
+    assert result.base_run_id == first.run_id
+    assert metadata_store.outputs(result, "Count") == metadata_store.outputs(first, "Count")
+    assert rows_of(result, "Add") == [0, 3, 8, 15, 24]
+
+
+def test_to_a_node_leaves_out_what_is_beyond_it(run):
+    result = run(*diamond(), to_node="Double")
+    assert result.ok
+    assert statuses(result) == {"Count": "ok", "Double": "ok", "Square": "left out", "Add": "left out"}
+
+
+def test_from_and_to_the_same_node_run_that_node(run):
+    run(*diamond())
+    result = run(*diamond(), from_node="Double", to_node="Double", fresh=True)
+    assert statuses(result) == {"Count": "reused", "Double": "ok", "Square": "left out", "Add": "left out"}
+
+
+def test_from_a_node_passes_over_a_run_that_lacks_the_outputs(run, tmp_path: Path):
+    (tmp_path / "flag").touch()
+    good = run(*failing_once(tmp_path))
+    (tmp_path / "flag").unlink()
+    assert not run(*failing_once(tmp_path), fresh=True).ok
+    result = run(*failing_once(tmp_path), from_node="Double")
+    assert result.base_run_id == good.run_id
+    assert statuses(result)["Double"] == "cached"
+
+
+def test_from_a_node_looks_up_the_last_blessed_model_anew(run):
+    def nodes() -> list:
+        count = toys.Count(to=2)
+        blessed = last_blessed()
+        return [count, blessed, toys.Compare(source=count.outputs["data"], baseline=blessed.outputs["model"])]
+
+    run(*nodes())
+    result = run(*nodes(), from_node="Compare", fresh=True)
+    assert statuses(result) == {"Count": "reused", "LastBlessed": "ok", "Compare": "ok"}
+
+
+def test_from_a_node_without_an_earlier_run_is_refused(run):
+    with pytest.raises(UserError, match="no earlier run of toy has the outputs of Count, Double, Square"):
+        run(*diamond(), from_node="Add")
+
+
+@pytest.mark.parametrize("option", ["from", "to"])
+def test_an_unknown_node_is_refused_with_the_known_ones(run, option: str):
+    with pytest.raises(UserError) as refused:
+        run(*diamond(), **{f"{option}_node": "Sqare"})
+    assert str(refused.value) == (
+        f'--{option}: there is no node "Sqare". Did you mean "Square"?\nThe nodes are: Count, Double, Square, Add.'
+    )
+
+
+def test_from_a_node_that_does_not_lead_to_the_last_is_refused(run):
+    with pytest.raises(UserError, match='--from "Add" is not upstream of --to "Count"'):
+        run(*diamond(), from_node="Add", to_node="Count")
+
+
+def test_metadata_other_than_sqlite_is_refused(tmp_path: Path):
+    pipeline = Pipeline(
+        pipeline_name="toy",
+        pipeline_root=str(tmp_path),
+        components=[toys.Count(to=1)],
+        metadata_connection_config=metadata.mysql_metadata_connection_config("h", 1, "d", "u", "p"),
+    )
+    with pytest.raises(UserError, match="SQLite.*mysql"):
+        runner.run(pipeline, log_dir=tmp_path / "logs")
+
+
+def test_the_listener_hears_the_run_from_start_to_end(run, tmp_path: Path):
+    events: list[Event] = []
+    count = toys.Count(to=2)
+    slow = toys.Sleep(source=count.outputs["data"], running=str(tmp_path / "running"), seconds=1.0)
+    result = run(count, slow, listener=events.append)
+    assert events[0] == RunStarted(
+        run_id=result.run_id, pipeline_name="toy", node_ids=("Count", "Sleep"), base_run_id=None
+    )
+    assert events[-1] == RunEnded(result=result)
+    started = [event.id for event in events if isinstance(event, NodeStarted)]
+    ended = [event.result.id for event in events if isinstance(event, NodeEnded)]
+    assert (started, ended) == (["Count", "Sleep"], ["Count", "Sleep"])
+    told = [e.progress for e in events if isinstance(e, NodeRunning) and e.id == "Sleep" and e.progress]
+    assert told
+    assert (told[0].done, told[0].total, told[0].unit, told[0].note) == (1, 4, "rows", "asleep")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_interrupts_the_run_and_the_next_is_fine(run, tmp_path: Path, number: signal.Signals):
+    running = tmp_path / "running"
+
+    def nodes(seconds: float) -> list:
+        count = toys.Count(to=2)
+        slow = toys.Sleep(source=count.outputs["data"], running=str(running), seconds=seconds)
+        return [count, slow, toys.Double(source=slow.outputs["data"])]
+
+    def send() -> None:
+        toys.wait_until(running)
+        os.kill(os.getpid(), number)
+
+    sender = threading.Timer(0, send)
+    started = time.monotonic()
+    sender.start()
+    result = run(*nodes(3600.0))
+    sender.join(LIMIT_SECONDS)
+    assert time.monotonic() - started < 600
+    assert result.interrupted
+    assert not result.ok
+    assert statuses(result) == {"Count": "ok", "Sleep": "interrupted", "Double": "not run"}
+    assert execution_states(result) == ["COMPLETE", "FAILED"]
+    assert list((tmp_path / "artifacts" / "Sleep" / "data").iterdir()) == []
+    assert statuses(run(*nodes(0.0))) == {"Count": "cached", "Sleep": "ok", "Double": "ok"}
+
+
+def test_the_handlers_of_signals_are_put_back(run):
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    run(toys.Count(to=1))
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_a_node_stopped_from_outside_is_a_failure(run, tmp_path: Path):
+    running = tmp_path / "running"
+
+    def kill_node() -> None:
+        toys.wait_until(running)
+        time.sleep(0.1)
+        os.kill(int(running.read_text()), signal.SIGTERM)
+
+    killer = threading.Timer(0, kill_node)
+    killer.start()
+    count = toys.Count(to=2)
+    result = run(count, toys.Sleep(source=count.outputs["data"], running=str(running), seconds=3600.0))
+    killer.join(LIMIT_SECONDS)
+    assert not result.interrupted
+    assert statuses(result)["Sleep"] == "failed"
+    assert "signal" in result.node("Sleep").error
+
+
+def test_no_node_outlives_a_listener_that_fails(run, tmp_path: Path):
+    """As when the output is piped into `head`."""
+    running = tmp_path / "running"
+
+    def listen(event: Event) -> None:
+        if isinstance(event, NodeRunning) and running.exists():
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        run(*sleeping(running, 3600.0), listener=listen)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(running.read_text()), 0)
+    assert list((tmp_path / "artifacts" / "Sleep" / "data").iterdir()) == []
+    result = run(*sleeping(running, 0.0))
+    assert statuses(result) == {"Count": "cached", "Sleep": "ok"}
+    assert sorted(execution_states(result)) == ["CACHED", "COMPLETE", "COMPLETE", "FAILED"]
+
+
+def test_the_run_after_a_killed_run_is_fine(run, tmp_path: Path):
+    """SIGKILL leaves the runner no time for anything: its nodes end, its lock is gone, its cache holds."""
+    running = tmp_path / "running"
+
+    runner_process = multiprocessing.get_context("fork").Process(target=lambda: run(*sleeping(running, 3600.0)))
+    runner_process.start()
+    toys.wait_until(running)
+    runner_process.kill()
+    runner_process.join(LIMIT_SECONDS)
+    assert runner_process.exitcode == -signal.SIGKILL
+    result = run(*sleeping(running, 0.0), wait=True)
+    assert result.ok
+    assert statuses(result) == {"Count": "cached", "Sleep": "ok"}
+    assert sorted(execution_states(result)) == ["CACHED", "COMPLETE", "COMPLETE", "FAILED"]
+    [left] = (tmp_path / "artifacts" / "Sleep" / "data").iterdir()
+    assert toys.rows(left) == [0]
+
+
+def test_a_process_in_which_tensorflow_has_computed_is_refused(tmp_path: Path):
+    """A fork of such a process hangs in its first TensorFlow function; better to say so."""
+    code = f"""
+import pathlib
+import tensorflow as tf
+from tests.pipeline import toys
+from fullpass.pipeline.running.execution import runner
+root = pathlib.Path({str(tmp_path)!r})
+tf.constant(1) + 1
+try:
+    runner.run(toys.pipeline_of(root, [toys.Count(to=3)]), log_dir=root / "logs")
+except RuntimeError as error:
+    print(error)
+"""
+    assert printed_by(code).startswith("TensorFlow has already computed something in this process")
+
+
+def test_the_parent_starts_no_runtime(tmp_path: Path):
+    """After a run with Beam in it the parent has the threads it had before, and no gRPC or TensorFlow ones."""
+    code = f"""
+import os, pathlib
+from tests.pipeline import toys
+from fullpass.pipeline.running.execution import runner
+root = pathlib.Path({str(tmp_path)!r})
+count = toys.Count(to=3)
+pipeline = toys.pipeline_of(root, [count, toys.Square(source=count.outputs["data"])])
+before = len(os.listdir("/proc/self/task"))
+result = runner.run(pipeline, log_dir=root / "logs")
+print(result.ok, len(os.listdir("/proc/self/task")) - before)
+"""
+    ok, more_threads = printed_by(code).split()
+    assert ok == "True"
+    assert int(more_threads) <= 0

@@ -1,0 +1,120 @@
+"""A run that has ended keeps its outcome, whatever happens while it is told about."""
+
+import json
+import os
+import sqlite3
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from fullpass.components.evaluation.config import EvaluationConfig
+from fullpass.components.evaluation.evaluation_verdict import judge
+from fullpass.components.evaluation.measured_metrics import Rows
+from fullpass.pipeline.printing import console
+from fullpass.pipeline.running.execution.events import NodeResult, RunResult, Status
+from fullpass.pipeline.running.run_summary import Summary
+from fullpass.pipeline.running.show_summary import print_summary
+from tests import REPOSITORY, warm_process
+from tests.loopback import QuietHandler, serving
+
+LIMIT_SECONDS = 300
+# A row that cannot be read ends a run in its first node.
+YAML = """\
+name: daily
+data: {source: {format: csv, path: trips.csv}, bad_rows: {max_fraction: 0}}
+label: {name: tip, task: regression}
+features: {fare: number}
+notify: [{url_env: RECEIVER, retries: 0}]
+"""
+
+
+def test_a_slice_with_the_value_of_a_closing_tag_is_shown_as_it_is(capsys):
+    rows = [
+        Rows((), {"auc": 0.7, "example_count": 900.0}),
+        Rows((("zone", "[/red]"),), {"auc": 0.5, "example_count": 900.0}),
+    ]
+    config = EvaluationConfig.model_validate({"slices": [["zone"]], "thresholds": {"auc": {"slices": {"min": 0.6}}}})
+    result = RunResult(run_id="1", pipeline_name="p", metadata_path=Path("m"), nodes=(), seconds=1.0)
+    summary = Summary(
+        verdict=judge(rows, config, blessed=False),
+        quarantine=("/data/[/b]x/quarantine.parquet",),
+        report="/[/i]/r.html",
+    )
+    print_summary(summary, result, console())
+    out = capsys.readouterr().out
+    assert "auc, zone [/red]" in out and "/data/[/b]x/quarantine.parquet" in out and "/[/i]/r.html" in out
+
+
+@contextmanager
+def receiver():
+    got = []
+
+    class Handler(QuietHandler):
+        def do_POST(self):
+            got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+    with serving(Handler) as address:
+        yield address, got
+
+
+def opened(screen: str, file: Path) -> IO[str]:
+    if screen != "reader that left":
+        return open(file if screen == "file" else "/dev/full", "w", encoding="utf-8")
+    reading, writing = os.pipe()
+    os.close(reading)
+    return open(writing, "w", encoding="utf-8")
+
+
+def outcomes(root: Path) -> list[tuple[str, int]]:
+    with sqlite3.connect(root / "history.sqlite") as history:
+        return history.execute("SELECT outcome, exit_code FROM run").fetchall()
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("screen", ["file", "full disk", "reader that left"])
+def test_neither_the_name_of_a_folder_nor_a_screen_that_is_gone_ends_a_run(tmp_path, screen):
+    folder = tmp_path / "[/b]x"
+    folder.mkdir(parents=True)
+    (folder / "trips.csv").write_text("fare,tip\n1,2\nno number,3\n")
+    (folder / "pipeline.yaml").write_text(YAML)
+    # A folder cannot be written as a file: the copy of the summary fails too.
+    command = [sys.executable, "-m", "fullpass", "run", str(folder / "pipeline.yaml"), "--summary", str(tmp_path)]
+    with receiver() as (address, got), opened(screen, tmp_path / "out") as out, (tmp_path / "err").open("w") as err:
+        environment = os.environ | {"RECEIVER": address}
+        with warm_process.Process(command, cwd=REPOSITORY, env=environment, stdout=out, stderr=err) as run:
+            assert run.wait(LIMIT_SECONDS) == 1
+    told = (tmp_path / "err").read_text()
+    assert [(one["event"], one["exit_code"]) for one in got] == [("failure", 1)]
+    assert "[/b]x/runs/daily/logs/" in got[0]["logs"]
+    assert outcomes(folder / "runs" / "daily") == [("failure", 1)]
+    assert f"{tmp_path} could not be written: IsADirectoryError" in told and "Traceback" not in told
+    if screen == "file":
+        assert f"Starting ... (logs: {folder}/runs/daily/logs/" in (tmp_path / "out").read_text()
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(("evaluator", "code", "unread"), [(Status.OK, 1, True), (Status.LEFT_OUT, 0, False)])
+def test_a_run_whose_metadata_are_gone_is_told_as_failed_only_if_there_was_a_verdict(
+    tmp_path, capsys, evaluator, code, unread
+):
+    from fullpass.pipeline.authoring.loading.load import load
+    from fullpass.pipeline.running import run
+
+    (tmp_path / "pipeline.yaml").write_text(YAML)
+    loaded = load(tmp_path / "pipeline.yaml")
+    nodes = (NodeResult(id="Trainer", status=Status.OK), NodeResult(id="Evaluator", status=evaluator))
+    (tmp_path / "metadata.sqlite").write_bytes(b"no database" * 1000)
+    result = RunResult(
+        run_id="r", pipeline_name="daily", metadata_path=tmp_path / "metadata.sqlite", nodes=nodes, seconds=1.0
+    )
+    (tmp_path / "logs" / "r").mkdir(parents=True)
+    ended = run._EndedRun(None, result, tmp_path / "logs" / "r")
+    finished = run._tell(loaded, tmp_path, ended, console(), partial=False)
+    assert (finished.exit_code, finished.summary.unread) == (code, unread)
+    assert "not all that it made can be read" in capsys.readouterr().err
+    assert "Traceback" in (tmp_path / "logs" / "r" / "start.log").read_text()

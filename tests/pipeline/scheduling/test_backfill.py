@@ -1,0 +1,75 @@
+"""What a backfill does before and around its runs; the runs themselves are in tests/e2e/test_schedule.py."""
+
+import pytest
+
+from fullpass.components.ingest.spans.spans import SpanNotFoundError, find_window
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.running.history import History, RunRecord, config_digest, data_digest
+from fullpass.pipeline.scheduling.backfill import backfill
+from fullpass.preprocessing.errors import UserError
+
+
+@pytest.fixture
+def spans(edited, folder):
+    """Four numbered spans, of which 3 is missing; the file, loaded."""
+    rows = (folder / "trips.csv").read_text()
+    (folder / "d").mkdir()
+    for number in (1, 2, 4, 5):
+        (folder / "d" / f"{number}.csv").write_text(rows)
+    return load(edited({5: '    path: "d/{SPAN}.csv"'}))
+
+
+def done(loaded, folder, *numbers):
+    """Records runs that trained on these spans, as runs do."""
+    for number in numbers:
+        window = find_window(loaded.config.data, loaded.resolve, str(number))
+        facts = {
+            "outcome": "success",
+            "exit_code": 0,
+            "trained": True,
+            "unit": "number",
+            "first": number,
+            "last": number,
+        }
+        digests = {"data": data_digest(window), "config": config_digest(loaded.config)}
+        History(folder / "runs" / "taxi").record(RunRecord(f"r{number}", started="", ended="", **facts, **digests))
+
+
+def test_what_is_done_is_not_done_again(spans, folder):
+    done(spans, folder, 1, 2, 4)
+    said = []
+    assert backfill(spans, "1:4", say=said.append) == 0
+    assert said[1] == "3 steps, 3 done already" and "1 of the window missing" not in said[1] and len(said) == 2
+
+
+def test_what_changed_since_is_to_be_done_and_a_step_that_fails_stops_it(spans, folder):
+    done(spans, folder, 1, 2, 4)
+    (folder / "d" / "2.csv").write_text((folder / "trips.csv").read_text() * 2)
+    # A file that is no pipeline any more: the run is refused at once.
+    spans.file.write_text("name: nothing\n")
+    said = []
+    assert backfill(spans, "1:4", say=said.append) == 2
+    assert said[1] == "3 steps, 2 done already"
+    assert said[2].startswith("[2/3] 2: started") and "ended with exit code 2" in said[3] and len(said) == 4
+    log = said[2].rpartition(" ")[2]
+    assert "label" in open(log).read()
+
+
+def test_of_another_config_nothing_is_done(spans, folder, edited):
+    done(spans, folder, 1, 2)
+    other = load(edited({5: '    path: "d/{SPAN}.csv"', 15: "  fare: {type: number, transforms: [log1p]}"}))
+    same = load(edited({5: '    path: "d/{SPAN}.csv"', 18: "push: {keep: 9}\nevaluation:"}))
+    assert config_digest(same.config) == config_digest(spans.config) != config_digest(other.config)
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "says"),
+    [
+        ("5", UserError, "as 2013-01-01:2013-02-28"),
+        ("1:3", SpanNotFoundError, "not there"),
+        ("4:1", UserError, "after"),
+    ],
+)
+def test_a_range_has_a_first_and_a_last_span_that_are_there(spans, asked, error, says):
+    with pytest.raises(error, match=says):
+        backfill(spans, asked)

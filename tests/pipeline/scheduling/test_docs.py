@@ -1,0 +1,47 @@
+"""docs/scheduling.md says what is so: its YAML loads, its payload is what receivers get."""
+
+import json
+import re
+
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.running.notify.config import EVENTS, Hook
+from fullpass.pipeline.running.notify.payload import Payload
+from fullpass.pipeline.running.notify.send import notify
+from fullpass.pipeline.scheduling.config import ScheduleConfig
+from tests import REPOSITORY
+from tests.loopback import QuietHandler, serving
+
+TEXT = (REPOSITORY / "docs" / "scheduling.md").read_text()
+EXAMPLE = json.loads(re.search(r"(?s)```json\n(.*?)```", TEXT)[1])
+
+
+def test_the_yaml_loads(edited):
+    schedule = re.search(r"(?m)^    schedule:\n(?:      .*\n)+", TEXT)[0]
+    hooks = re.findall(r"(?m)^    notify:\n(?:    - .*\n)+", TEXT)
+    for hook in hooks:
+        section = re.sub(r"(?m)^    ", "", schedule + hook)
+        config = load(edited({18: f"{section}evaluation:"})).config
+        assert config.schedule.timezone == "Europe/Zurich" and config.schedule.timeout == "6h"
+    assert len(hooks) == 2 and len(config.notify) == 2
+
+
+def test_every_setting_and_event_is_explained():
+    for name in ScheduleConfig.model_fields:
+        assert f"`{name}" in TEXT or f"      {name}:" in TEXT, name
+    assert not [event for event in EVENTS if f"| `{event}` |" not in TEXT]
+
+
+def test_the_payload_of_the_page_is_what_an_address_receives(tmp_path):
+    got = []
+
+    class Handler(QuietHandler):
+        def do_POST(self):
+            got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+    payload = Payload(**{**EXAMPLE, "reasons": tuple(EXAMPLE["reasons"])})
+    with serving(Handler) as address:
+        hook = Hook(url_env="ALERT_URL")
+        assert notify([hook], payload, folder=tmp_path, say=print, environment={"ALERT_URL": f"{address}/"}) == 0
+    assert got == [EXAMPLE] and list(EXAMPLE) == list(got[0])

@@ -1,0 +1,95 @@
+"""What a source shows: spans that are there, marked, and left alone by those who write them."""
+
+import pytest
+
+from fullpass.components.ingest.spans.spans import find_window
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.running.history import History, RunRecord, data_digest
+from fullpass.pipeline.scheduling.source_state import Source, coarser
+
+
+@pytest.fixture
+def source(edited, folder):
+    """Returns `source(path, section)`: a source of files, and the history beside it."""
+
+    def make(path, section="{new_span: true}"):
+        loaded = load(edited({5: f'    path: "{path}"', 18: f"schedule: {section}\nevaluation:"}))
+        return Source(loaded, folder / "runs" / "taxi")
+
+    return make
+
+
+@pytest.fixture
+def arrive(folder):
+    def write(*names, rows=2):
+        for name in names:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text("fare,tips,company,started\n" + "1,2,a,2024-01-01\n" * rows)
+
+    return write
+
+
+def test_nothing_there_yet_is_no_error(source):
+    seen = source("days/{YYYY}-{MM}-{DD}.csv").look()
+    assert (seen.unit, seen.spans, seen.there) == ("day", True, frozenset()) and "matches no file" in seen.problem
+
+
+def test_a_span_is_steady_when_two_looks_see_the_same(source, arrive):
+    look = source("days/{YYYY}-{MM}-{DD}.csv").look
+    arrive("days/2013-01-04.csv", "days/2013-01-05.csv")
+    assert (look().there, look().steady) == (frozenset({15709, 15710}), frozenset({15709, 15710}))
+    arrive("days/2013-01-05.csv", rows=3)
+    assert look().steady == frozenset({15709}) | frozenset()
+    assert look().steady == frozenset({15709, 15710})
+
+
+def test_of_the_first_look_no_span_of_the_window_is_steady(source, arrive):
+    arrive("days/2013-01-04.csv", "days/2013-01-05.csv")
+    assert source("days/{YYYY}-{MM}-{DD}.csv").look().steady == frozenset({15709})
+
+
+def test_a_marker_makes_a_span_whole(source, arrive, folder):
+    look = source("days/{YYYY}-{MM}-{DD}.csv", '{new_span: true, wait_for: "days/{YYYY}-{MM}-{DD}.done"}').look
+    arrive("days/2013-01-04.csv", "days/2013-01-05.csv", "days/2013-01-04.done", "days/2013-01-06.done")
+    assert look().there == look().steady == frozenset({15709})
+
+
+def test_a_marker_of_a_day_makes_its_hours_whole(source, arrive):
+    look = source("h/{YYYY}-{MM}-{DD}T{HH}.csv", '{new_span: true, wait_for: "h/{YYYY}-{MM}-{DD}.done"}').look
+    arrive("h/2013-01-05T07.csv", "h/2013-01-06T00.csv", "h/2013-01-05.done")
+    assert look().there == frozenset({377047})
+    assert coarser("hour", 377047, "month") == 516
+
+
+def test_what_was_trained_is_what_completed_runs_say(source, arrive, folder):
+    look = source("days/{YYYY}-{MM}-{DD}.csv").look
+    arrive("days/2013-01-04.csv")
+    history = History(folder / "runs" / "taxi")
+    common = {"started": "", "ended": "", "exit_code": 0, "data": "", "config": ""}
+    history.record(RunRecord("1", outcome="failure", trained=False, unit="day", last=15711, **common))
+    history.record(RunRecord("2", outcome="success", trained=True, unit="day", last=15709, **common))
+    history.record(RunRecord("3", outcome="not_blessed", trained=True, unit="day", last=15708, **common))
+    history.record(RunRecord("4", outcome="success", trained=True, unit="hour", last=377047, **common))
+    assert (look().trained, look().run) == (15709, "2")
+
+
+def test_without_spans_the_files_say_whether_there_is_anything_new(source, folder):
+    source_ = source("trips.csv", '{cron: "0 3 * * *", wait_for: "{YYYY}-{MM}-{DD}.done"}')
+    (folder / "2013-01-05.done").touch()
+    seen = source_.look()
+    assert (seen.spans, seen.fresh, seen.unit, seen.there) == (False, True, "day", frozenset({15710}))
+    loaded = source_._loaded
+    digest = data_digest(find_window(loaded.config.data, loaded.resolve))
+    run = RunRecord("1", "", "", "success", 0, digest, "", True)
+    History(folder / "runs" / "taxi").record(run)
+    assert not source_.look().fresh
+    (folder / "trips.csv").write_text((folder / "trips.csv").read_text() + "1,2,a,2024-01-01,3,4\n")
+    assert source_.look().fresh
+
+
+def test_a_plain_marker_is_there_or_not(source, arrive, folder):
+    look = source("days/{SPAN}.csv", "{new_span: true, wait_for: days/all.done}").look
+    arrive("days/7.csv")
+    assert look().there == frozenset()
+    (folder / "days" / "all.done").touch()
+    assert look().there == frozenset({7})

@@ -1,0 +1,222 @@
+"""The Python API: `import fullpass`."""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import webbrowser
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import fullpass
+from tests import REPOSITORY
+
+FARES = [3.0, 5.0, None, 10.0, 5.0, 1.5]
+COMPANIES = ["b", "a", "b", "", "c", "b"]
+TRAIN = {"fare": FARES, "company": COMPANIES, "started": ["2024-02-29"] * 6, "tips": [1.0, 0, 1, 2, 0, 0]}
+
+
+def test_the_import_loads_nothing_heavy_and_every_name_is_there(tmp_path):
+    code = (
+        "import sys; before = set(sys.modules); import fullpass\n"
+        "print(sorted(name for name in set(sys.modules) - before if not name.startswith('fullpass')))\n"
+        "light = [n for n in fullpass.__all__ if n != 'Exported' and getattr(fullpass, n)]\n"
+        "print([n for n in ('tensorflow', 'tfx', 'apache_beam', 'keras') if n in sys.modules], len(light))\n"
+        "print(set(fullpass.__all__) <= set(dir(fullpass)), fullpass.__name__)\n"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["[]", f"[] {len(fullpass.__all__) - 1}", "True fullpass"], done.stderr
+
+
+def test_type_checkers_see_the_names_where_they_are_imported_from():
+    tree = ast.parse((REPOSITORY / "fullpass" / "__init__.py").read_text())
+    branch = next(node for node in tree.body if isinstance(node, ast.If))
+    imported = {alias.name: node.module for node in branch.body for alias in node.names}
+    assert imported == fullpass._MODULES and sorted(imported) == fullpass.__all__
+
+
+def test_a_name_that_is_not_there_is_told_with_those_that_are():
+    with pytest.raises(AttributeError, match=r"no attribute 'predictt'.* predict,"):
+        fullpass.predictt  # noqa: B018
+
+
+def test_check_returns_every_problem_and_load_raises_them(edited):
+    assert fullpass.check(edited()) == ()
+    file = edited({13: "  task: binnary", 15: "  fare: numbr"})
+    assert [(p.line, p.path, p.severity) for p in fullpass.check(file)] == [
+        (13, "label.task", "error"),
+        (15, "features.fare", "error"),
+    ]
+    with pytest.raises(fullpass.ConfigError) as caught:
+        fullpass.load(file)
+    assert caught.value.problems == fullpass.check(file)
+    across = edited({20: "    log_loss: {min: 1}"})
+    assert [problem.line for problem in fullpass.check(across)] == [20]
+
+
+def test_load_gives_the_typed_config_and_prints_warnings(edited, capsys):
+    pipeline = fullpass.load(edited({18: "schedule: {poll: 5m}\nevaluation:"}))
+    assert pipeline.config.label.task == "binary" and list(pipeline.config.features) == ["fare", "company", "started"]
+    assert "warning: schedule:" in capsys.readouterr().err
+
+
+def write_run(root: Path, run_id: str, **facts) -> None:
+    usual = {
+        "run_id": run_id, "ok": True, "blessed": True, "metrics": {"auc": 0.9}, "baseline": {}, "reasons": [],
+        "rows": {"train": 8, "eval": 2}, "model": "/m", "pushed_to": None, "report": None,
+    }  # fmt: skip
+    folder = root / "logs" / run_id
+    folder.mkdir(parents=True)
+    (folder / "summary.json").write_text(json.dumps(usual | facts))
+
+
+@pytest.fixture
+def with_runs(edited):
+    """Returns a pipeline file with three runs: one whole, one that was not blessed, one that failed early."""
+    file = edited()
+    root = file.parent / "runs" / "taxi"
+    page = file.parent / "page.html"
+    page.write_text("<p>")
+    write_run(root, "20260101-000000", pushed_to="/serving/1", report=str(page))
+    write_run(root, "20260102-000000", blessed=False, reasons=["auc is 0.7"], metrics={"auc": 0.7})
+    write_run(root, "20260103-000000", ok=False, blessed=None, metrics={}, rows=None, model=None)
+    (root / "logs" / "20260104-000000").mkdir()  # one that was killed
+    return file
+
+
+def test_runs_are_told_the_newest_first(with_runs):
+    failed, refused, whole = fullpass.runs(with_runs)
+    assert (failed.ok, failed.blessed, failed.rows, failed.model) == (False, None, {}, None)
+    assert (refused.blessed, refused.reasons, refused.metrics) == (False, ("auc is 0.7",), {"auc": 0.7})
+    assert (whole.pushed_to, whole.rows["eval"]) == (Path("/serving/1"), 2)
+    assert whole.logs == with_runs.parent / "runs" / "taxi" / "logs" / "20260101-000000"
+
+
+def test_metrics_are_of_the_newest_run_that_has_any_or_of_one(with_runs):
+    assert fullpass.metrics(with_runs) == {"auc": 0.7}
+    assert fullpass.metrics(fullpass.load(with_runs), "20260101-000000") == {"auc": 0.9}
+    with pytest.raises(fullpass.UserError, match=r"taxi: no run 1999. The newest runs: 20260103-000000, 20260102"):
+        fullpass.metrics(with_runs, "1999")
+    with pytest.raises(fullpass.UserError, match=r"no run with metrics.*none; `fullpass.run` makes one"):
+        fullpass.metrics(with_runs, root=with_runs.parent / "elsewhere")
+
+
+@pytest.fixture
+def browser(monkeypatch):
+    """The addresses that a browser is asked to open."""
+    opened = []
+
+    class Browser(webbrowser.BaseBrowser):
+        def open(self, url, new=0, autoraise=True):
+            opened.append(url)
+            return True
+
+    monkeypatch.setattr(webbrowser, "_browsers", {})
+    monkeypatch.setattr(webbrowser, "_tryorder", [])
+    webbrowser.register("a-test", None, Browser("a-test"), preferred=True)
+    return opened
+
+
+def test_the_report_is_opened(with_runs, browser):
+    page = with_runs.parent / "page.html"
+    assert fullpass.open_report(with_runs) == page and browser == [page.as_uri()]
+    with pytest.raises(fullpass.UserError, match="run 20260103-000000 has no report"):
+        fullpass.open_report(with_runs, "20260103-000000")
+
+
+def test_rows_of_another_kind_are_refused():
+    from fullpass.pipeline.api import as_arrow
+
+    with pytest.raises(fullpass.UserError, match=r"Received: builtins.int. Accepted: a pyarrow Table"):
+        as_arrow(3)
+    with pytest.raises(fullpass.UserError, match="values of one type"):
+        as_arrow([{"a": 1}, {"a": "x"}])
+
+
+@pytest.mark.integration
+def test_a_run_that_cannot_begin_raises_what_the_command_says(edited):
+    with pytest.raises(fullpass.UserError, match="has no spans"):
+        fullpass.run(edited(), span="2024-01-01", quiet=True)
+
+
+@pytest.fixture(scope="module")
+def transform(tmp_path_factory):
+    from tests.pipeline.conftest import TRIPS, VALID
+
+    folder = tmp_path_factory.mktemp("api")
+    (folder / "trips.csv").write_text(TRIPS)
+    (folder / "pipeline.yaml").write_text(VALID)
+    return fullpass.analyze(folder / "pipeline.yaml", TRAIN)
+
+
+@pytest.mark.integration
+def test_features_have_the_statistics_of_the_rows_analysed(transform):
+    """Against NumPy: a z-score of the present fares; ids 0 missing, 1 unseen, then by frequency."""
+    present = np.array([fare for fare in FARES if fare is not None])
+    later = {"fare": [0.0, 7.5, -1.0], "company": ["b", "new", ""], "started": ["2024-03-01"] * 3}
+    given = transform.numpy(later)
+    expected = (np.array([0.0, 7.5, -1.0]) - present.mean()) / present.std()
+    np.testing.assert_allclose(given["fare_xf"], expected, rtol=1e-5)
+    assert given["fare_xf"].dtype == np.float32
+    assert transform.vocabulary("company")[0] == "b" and set(transform.vocabulary("company")) == {"a", "b", "c"}
+    assert given["company_xf"].tolist() == [2, 1, 0]
+    assert "label" not in given and "row_id" not in given
+    labels = transform.numpy({**later, "tips": [1.0, 0.0, 0.0]})["label"]
+    assert labels.tolist() == [1.0, 0.0, 1.0], "tips > 0.2 * fare"
+
+
+@pytest.mark.integration
+def test_tables_of_every_kind_give_the_same(transform):
+    import pandas as pd
+    import polars as pl
+
+    columns = {"fare": [2.0, None], "company": ["b", "a"], "started": ["2024-03-01", None]}
+    arrow = pa.table(columns)
+    expected = transform(arrow)
+    rows = arrow.to_pylist()
+    for table in (arrow.to_batches()[0], pd.DataFrame(columns), pl.DataFrame(columns), rows, columns):
+        assert transform(table).equals(expected), type(table)
+
+
+@pytest.mark.integration
+def test_what_cannot_be_transformed_is_told_by_column_and_row(transform):
+    with pytest.raises(fullpass.UserError, match=r"column 'fare', row 1: 'x' is not a number"):
+        transform({"fare": ["1", "x"], "company": ["a", "a"], "started": [None, None]})
+    with pytest.raises(fullpass.UserError, match="no column 'company'"):
+        transform({"fare": [1.0], "started": [None]})
+    with pytest.raises(fullpass.UserError, match="'fare' learns no vocabulary"):
+        transform.vocabulary("fare")
+
+
+@pytest.mark.e2e
+def test_the_page_on_the_api_runs_as_it_stands(tmp_path, monkeypatch, browser):
+    monkeypatch.chdir(tmp_path)
+    text = (REPOSITORY / "docs" / "api.md").read_text()
+    named = set(re.findall(r"fullpass\.(\w+)", text)) | set(
+        re.findall(r"`(\w+)[(`]", text.partition("## The names")[2])
+    )
+    assert set(fullpass.__all__) <= named
+    page: dict = {}
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(compile(block, "docs/api.md", "exec"), page)  # noqa: S102
+    outcome, fare = page["outcome"], page["fare"]
+    assert outcome.ok and outcome.blessed and sum(outcome.rows.values()) == 4_000
+    assert page["newest"].run_id == outcome.run_id and browser == [outcome.report.as_uri()] == [page["page"].as_uri()]
+    (version,) = fullpass.versions("serving")
+    assert version.state == "served" and Path(version.folder) == outcome.pushed_to
+    assert page["transform"].vocabulary("company") == ["Acme", "Blue", "City"]
+    expected = (3.5 - fare.mean()) / fare.std()
+    np.testing.assert_allclose(page["transform"].numpy(page["new"])["fare_xf"][0], expected, rtol=1e-4)
+    assert page["predicted"]["prediction"].to_pylist() == ["1", "0"]
+    # The same rows from the file and from memory, and a row that cannot be read.
+    of_file = fullpass.predict("serving", "trips.csv")
+    of_table = fullpass.predict(page["model"], page["trips"])
+    np.testing.assert_array_equal(of_file["probability_1"].to_numpy(), of_table["probability_1"].to_numpy())
+    assert (of_table["prediction"].to_numpy() == (fare > 12).astype(int).astype(str)).mean() > 0.8
+    mixed = fullpass.predict(page["model"], {"fare": ["30", "much"], "company": ["Acme", "Acme"]})
+    assert mixed["prediction"].to_pylist() == ["1", None]
+    assert "column 'fare': not a number" in mixed["bad_row"][1].as_py()

@@ -1,0 +1,127 @@
+"""SQLite files that were damaged: a bit flipped after the last change is noticed, and each message names its file."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from fullpass.pipeline.root_check import check_root, seal_metadata
+from fullpass.pipeline.root_layout import RootLayout, seal_of
+from fullpass.pipeline.running.history import History, OccasionRecord
+from fullpass.pipeline.sqlite_files import opened, seal, verify
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.state_file import DamagedState
+
+
+@pytest.fixture
+def file(tmp_path) -> Path:
+    path = tmp_path / "a#b?c" / "file.sqlite"
+    path.parent.mkdir()
+    with opened(path, "Mend it.", "rwc") as database, database:
+        database.execute("CREATE TABLE t (a TEXT)")
+        database.executemany("INSERT INTO t VALUES (?)", [(f"value {n}" * 9,) for n in range(60)])
+    seal(path)
+    return path
+
+
+def test_it_is_made_where_it_was_asked_for_and_passes(file):
+    assert {path.name for path in file.parent.parent.iterdir()} == {"a#b?c"}
+    verify(file, "Mend it.")
+    assert sqlite3.connect(file).execute("SELECT count(*) FROM t").fetchone() == (60,)
+
+
+def test_a_flipped_bit_is_noticed_anywhere_but_in_the_counter(file):
+    content = file.read_bytes()
+    for place in range(0, len(content), 97):
+        if place not in range(24, 28):
+            spoilt = bytearray(content)
+            spoilt[place] ^= 1 << place % 8
+            file.write_bytes(spoilt)
+            with pytest.raises(DamagedState, match=r"file\.sqlite is damaged: .* Mend it\."):
+                verify(file, "Mend it.")
+
+
+@pytest.mark.parametrize("size", [0, 1, 50, 100, 4096, 5000])
+def test_what_is_cut_short_is_named(file, size):
+    file.write_bytes(file.read_bytes()[:size])
+    with pytest.raises(DamagedState, match=r"file\.sqlite is damaged"):
+        verify(file, "Mend it.")
+
+
+def test_another_writer_or_an_older_copy_is_no_damage(file):
+    older = file.read_bytes()
+    with sqlite3.connect(file) as database:
+        database.execute("INSERT INTO t VALUES ('more')")
+    verify(file, "")
+    seal(file)
+    file.write_bytes(older)
+    verify(file, "")
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{", b"[]"])
+def test_without_its_seal_the_check_of_sqlite_is_what_there_is(file, content):
+    seal_of(file).unlink() if content is None else seal_of(file).write_bytes(content)
+    verify(file, "")
+
+
+def a_history(root: Path) -> History:
+    history = History(root)
+    history.keep("state", "text", ended=[OccasionRecord("k", "cron", "d", "e", "", "skipped", "")])
+    return history
+
+
+@pytest.mark.parametrize("spoil", [lambda b: b[:200], lambda b: b"no database at all" * 9, lambda b: b[:-9] + b"x" * 9])
+def test_a_damaged_history_is_named_before_a_run_begins(tmp_path, spoil):
+    a_history(tmp_path)
+    file = RootLayout(tmp_path).history
+    file.write_bytes(spoil(file.read_bytes()))
+    with pytest.raises(UserError, match=r"history\.sqlite is damaged: .*remove it: it begins anew"):
+        check_root(tmp_path)
+    file.unlink()
+    check_root(tmp_path)
+    assert a_history(tmp_path).state("state") == "text"
+
+
+def test_a_history_of_other_tables_is_named(tmp_path):
+    with sqlite3.connect(RootLayout(tmp_path).history) as database:
+        database.execute("CREATE TABLE run (other TEXT)")
+    with pytest.raises(UserError, match=r"history\.sqlite is damaged: no such column"):
+        History(tmp_path).run_for("an occasion")
+
+
+def a_root(root: Path, kind: str) -> RootLayout:
+    layout = RootLayout(root)
+    (root / "Ingest" / ".system").mkdir(parents=True)
+    (root / "Ingest" / "examples" / "1").mkdir(parents=True)
+    with sqlite3.connect(layout.metadata) as database:
+        database.execute("CREATE TABLE Type (id INTEGER, name TEXT)")
+        database.execute("CREATE TABLE Artifact (id INTEGER, type_id INTEGER)")
+        database.execute("INSERT INTO Type VALUES (1, ?)", [kind])
+        database.execute("INSERT INTO Artifact VALUES (1, 1)")
+    seal_metadata(root)
+    return layout
+
+
+@pytest.mark.parametrize("content", [b"", None])
+def test_artifacts_whose_records_are_gone_are_not_mixed_with_new_ones(tmp_path, content):
+    layout = a_root(tmp_path, "Examples")
+    check_root(tmp_path)
+    layout.metadata.unlink() if content is None else layout.metadata.write_bytes(content)
+    with pytest.raises(UserError, match=r"metadata\.sqlite is (gone|empty), but .*\(Ingest\).*new root \(--root\)"):
+        check_root(tmp_path)
+    check_root(tmp_path / "new")
+
+
+def test_metadata_that_were_changed_behind_their_back_are_named(tmp_path):
+    layout = a_root(tmp_path, "Examples")
+    content = layout.metadata.read_bytes()
+    layout.metadata.write_bytes(content.replace(b"Examples", b"Exbmples"))
+    with pytest.raises(UserError, match=r"metadata\.sqlite is damaged: it is not what was written"):
+        check_root(tmp_path)
+
+
+def test_artifacts_of_an_earlier_release_are_not_reused(tmp_path):
+    a_root(tmp_path, "components.artifacts.Report")
+    check_root(tmp_path)
+    with pytest.raises(UserError, match=r"earlier release.*components\.artifacts\.Report.*without --from"):
+        check_root(tmp_path, reuses=True)

@@ -1,0 +1,266 @@
+"""The analysis that ships against TF Transform's `AnalyzeDataset`, for all that docs/transforms.md lists.
+
+The examples of the page are the features compared, so a new transform takes part with the example of its class. Both
+engines analyse all of them at once.
+"""
+
+import datetime
+import re
+from pathlib import Path
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pytest
+import tensorflow as tf
+import tensorflow_transform as tft
+import tensorflow_transform.beam as tft_beam
+
+from fullpass.pipeline.authoring.loading.yaml_tree import read_yaml
+from fullpass.pipeline.reference.reference import pages
+from fullpass.preprocessing.analysis.analyze import analyze_on_beam, analyze_table
+from fullpass.preprocessing.analysis.traced_preprocessing import Function, adapter_of, trace
+from fullpass.preprocessing.apply.transform_batches import BatchTransformer
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.features.feature import FEATURE_TYPES
+from fullpass.preprocessing.features.outputs import vocabulary_name
+from fullpass.preprocessing.features.raw_schema import raw_schema
+from fullpass.preprocessing.features.transforms import NumberTransform, VectorTransform
+from fullpass.preprocessing.spec import union_members
+from fullpass.preprocessing.values.raw_batches import raw_batches
+
+pytestmark = pytest.mark.integration
+
+ROWS = 300
+ANALYZED = slice(0, 240)
+"""The rows behind these are of values that analysis has not seen."""
+PAGE = pages()["transforms.md"]
+NAMES = re.findall(r"^### (\w+)$", PAGE, re.MULTILINE)
+
+MORE = {
+    "vocabulary": {
+        "frequent": {"type": "category", "column": "company", "vocabulary": {"top_k": 4}},
+        "covering": {"type": "category", "column": "company", "vocabulary": {"coverage": 0.7}},
+        "common": {"type": "category", "column": "company", "vocabulary": {"min_count": 12}},
+        "none": {"type": "category", "column": "company", "vocabulary": {"min_count": 9999}},
+        "stable": {"type": "category", "column": "company", "vocabulary": {"min_count": 2, "stable_ids": True}},
+        "cells": {"type": "category", "column": "genres", "separator": "|", "vocabulary": {}},
+    },
+    "hash": {"keyed": {"type": "category", "column": "company", "hash": {"buckets": 9, "key": [1, 2]}}},
+    "identity": {"digit": {"type": "category", "column": "zone", "identity": {"size": 5}}},
+    "embedding": {"wide": {"type": "category", "column": "company", "encoding": {"embedding": 3}}},
+    "date": {"numbers": {"type": "date", "column": "started", "parts": ["year", "epoch"]}},
+    "bucketize": {
+        "buckets": {"type": "number", "column": "tip", "transforms": [{"bucketize": {"buckets": 4}}]},
+        "of_scaled": {"type": "number", "column": "fare", "transforms": ["z_score", {"bucketize": {"buckets": 6}}]},
+    },
+    "clip": {"of_clipped": {"type": "number", "column": "fare", "transforms": [{"clip": {"max_quantile": 0.9}}]}},
+    "min_max": {"by_key": {"type": "number", "column": "fare", "transforms": [{"min_max": {"key": "company"}}]}},
+    "z_score": {"of_least": {"type": "number", "column": "fare", "missing": "min", "transforms": ["log1p", "z_score"]}},
+}
+"""Name on the page -> features that its example does not show."""
+
+USERS_MODULE = """
+import tensorflow as tf
+import tensorflow_transform as tft
+
+def haversine(columns):
+    x, y = (tf.where(tf.math.is_nan(columns[name]), 0.0, columns[name]) for name in sorted(columns) if name != "zone")
+    return tf.stack([x - tft.mean(y), y / tft.max(x)], axis=1)
+"""
+
+
+FORMS = ((NumberTransform, {"type": "number", "column": "fare"}), (VectorTransform, {"type": "vector", "width": 4}))
+
+
+def features_of(name: str) -> dict[str, dict]:
+    """Returns the features that a name on the page is tested with; their own names begin with it."""
+    found = dict(MORE.get(name, {}))
+    if name in FEATURE_TYPES:
+        found |= read_yaml(FEATURE_TYPES[name].example).data
+    for union, form in FORMS:
+        specs = {spec.tag: spec for spec in union_members(union)}
+        if name in specs:
+            example = read_yaml(specs[name].example or f"transforms: [{name}]").data
+            found["small" if form["type"] == "vector" else "of_number"] = {**form, **example}
+    return {f"{name}.{feature}": _with_column(feature, declared) for feature, declared in found.items()}
+
+
+def _with_column(name: str, feature) -> dict:
+    feature = {"type": feature} if isinstance(feature, str) else dict(feature)
+    # tf_idf has a test of its own: an analyzer of the vocabulary of another is TF Transform's own in both engines.
+    if feature.get("output") == "tf_idf":
+        feature["output"] = "bag_of_words"
+    names_its_columns = {"column", "columns", "start", "function"} & feature.keys()
+    return feature if names_its_columns else {**feature, "column": name}
+
+
+def table():
+    """Returns the rows: a value of every kind of column that the features read, every eleventh of each missing."""
+    random = np.random.default_rng(7)
+    seen = np.arange(ROWS) < ANALYZED.stop
+    words = np.array(["the", "cat", "sat", "on", "a", "mat", "dog", "ran", "größe"])
+    day = datetime.datetime(2013, 1, 31, 7, 5)
+    hours = random.integers(0, 9000, (2, ROWS)).cumsum(axis=0).tolist()
+    scores, _ = np.linalg.qr(random.normal(size=(ROWS, 40)))
+    spread = 0.85 ** np.arange(40)
+    columns = {
+        "fare": random.lognormal(2, 1, ROWS),
+        "trip_miles": random.lognormal(1, 1, ROWS),
+        "tip": random.permutation(ROWS),
+        "latitude": random.normal(41, 2, ROWS),
+        "longitude": random.normal(-87, 2, ROWS),
+        "pickup_latitude": random.normal(41, 2, ROWS),
+        "pickup_longitude": random.normal(-87, 2, ROWS),
+        "company": np.where(seen, random.geometric(0.2, ROWS), 99).astype(str),
+        "payment": random.choice(["cash", "card", "coin"], ROWS),
+        "zone": random.integers(0, 90, ROWS).astype(str),
+        "hour": random.integers(0, 24, ROWS).astype(str),
+        "genres": ["|".join(random.choice(words, n)) for n in random.integers(0, 4, ROWS)],
+        "returning": random.choice(["true", "no", "?"], ROWS),
+        "member": random.choice(["member", "guest", "?"], ROWS),
+        "started": [(day + datetime.timedelta(hours=h)).isoformat() for h in hours[0]],
+        "booked": [(day + datetime.timedelta(hours=h)).strftime("%d.%m.%Y") for h in hours[0]],
+        "ordered_at": [(day + datetime.timedelta(hours=h)).isoformat() for h in hours[0]],
+        "picked_up_at": [(day + datetime.timedelta(hours=h)).isoformat() for h in hours[1]],
+        "message": [" ".join(random.choice(words, n)) for n in random.integers(1, 9, ROWS)],
+        "review": [" ".join(random.choice(words, n)) for n in random.integers(1, 9, ROWS)],
+        "title": [" ".join(random.choice(words, n)) for n in random.integers(1, 4, ROWS)],
+        "kind": random.choice(["x", "y", "z"], ROWS, p=[0.2, 0.5, 0.3]),
+    }
+    vectors = {
+        "pixels": scores * spread @ random.normal(size=(40, 784)),
+        "small": random.normal(size=(ROWS, 4)) @ np.diag([8.0, 4.0, 2.0, 1.0]),
+    }
+    lists = {name: [None if i % 11 == 3 else row for i, row in enumerate(vectors[name].tolist())] for name in vectors}
+    missing = np.arange(ROWS) % 11 == 5
+    return pa.table({**{name: pa.array(values, mask=missing) for name, values in columns.items()}, **lists})
+
+
+@pytest.fixture(scope="module")
+def engines(tmp_path_factory):
+    """Returns `analyse(features, label, crosses)`: outputs of our graph and of TF Transform's, and the two graphs."""
+    folder = tmp_path_factory.mktemp("engines")
+    rows = table()
+
+    def analyse(name, **sections):
+        config = PreprocessingConfig.model_validate(sections)
+        (whole,) = raw_batches(config, rows)
+        halves = [whole.slice(0, 130), whole.slice(130, ANALYZED.stop - 130)]
+        schema = raw_schema(config)
+        function = Function(config.model_dump_json(), schema.SerializeToString(), str(folder / f"{name}-temporary"))
+        assert trace(function).phases is not None, "no comparison: TF Transform would compute both graphs"
+        ours = analyze_table(config, halves, str(folder / f"{name}-ours"))
+        with beam.Pipeline() as pipeline:
+            analyze_on_beam(pipeline | beam.Create(halves), function, str(folder / f"{name}-theirs"))
+        graphs = ours, tft.TFTransformOutput(str(folder / f"{name}-theirs"))
+        applied = [BatchTransformer(graph, adapter_of(schema))(whole).to_pydict() for graph in graphs]
+        return applied, graphs
+
+    return analyse
+
+
+@pytest.fixture(scope="module")
+def everything(engines, tmp_path_factory):
+    """Returns outputs and graphs of all features at once, with a learned vocabulary of a label and crosses."""
+    users = tmp_path_factory.mktemp("users")
+    (users / "my_features.py").write_text(USERS_MODULE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(users))
+        yield engines(
+            "everything",
+            features={feature: declared for name in NAMES for feature, declared in features_of(name).items()},
+            crosses=[
+                {"inputs": ["category.company", "date.started.hour"]},
+                {"name": "learned", "inputs": ["bucketize.buckets", "category.zone"], "vocabulary": {"top_k": 20}},
+            ],
+            label={"name": "kind", "task": "multiclass"},
+        )
+
+
+def assert_equal_outputs(applied, names):
+    ours, theirs = applied
+    for name in names:
+        assert len(ours[name]) == ROWS
+        for row, (one, other) in enumerate(zip(ours[name], theirs[name], strict=True)):
+            where = f"{name}, row {row}"
+            assert len(one) == len(other), where
+            np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5, err_msg=where)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_the_page_lists(name, everything):
+    applied, _ = everything
+    features = features_of(name)
+    assert features, f"Nothing compares {name!r}: give its class an example, or add a feature to MORE."
+    for feature in features:
+        outputs = [output for output in applied[0] if output.startswith((f"{feature}_", f"{feature}."))]
+        assert outputs, feature
+        assert_equal_outputs(applied, outputs)
+
+
+def test_all_other_outputs_and_the_transformed_schema(everything):
+    applied, graphs = everything
+    assert applied[0].keys() == applied[1].keys()
+    assert_equal_outputs(applied, applied[0])
+    ours, theirs = (graph.transformed_metadata.schema for graph in graphs)
+    assert ours == theirs and len(ours.feature) == len(applied[0])
+
+
+def test_vocabulary_files(everything):
+    _, graphs = everything
+    folders = [Path(graph.transform_savedmodel_dir, "assets") for graph in graphs]
+    ours, theirs = ({file.name: file.read_bytes() for file in folder.iterdir()} for folder in folders)
+    assert ours == theirs
+    assert {"label", vocabulary_name("vocabulary.stable")} <= ours.keys() and b"" not in ours.values()
+
+
+def test_the_classes_of_a_multilabel_label(engines):
+    label = {"name": "genres", "task": "multilabel", "separator": "|"}
+    applied, graphs = engines("multilabel", features={"fare": "number"}, label=label)
+    assert_equal_outputs(applied, applied[0])
+    assert graphs[0].vocabulary_by_name("label") == graphs[1].vocabulary_by_name("label") != []
+
+
+def test_tf_idf(tmp_path):
+    """The example of the page against a preprocessing function of TF Transform's own parts, without our code."""
+    review = read_yaml(FEATURE_TYPES["text"].example).data["review"]
+    assert review == {
+        "type": "text", "ngrams": [1, 2], "output": "tf_idf", "vocabulary": {"top_k": 5000, "min_count": 5},
+    }  # fmt: skip
+
+    def plain(columns):
+        words = tft.ngrams(tf.strings.split(columns["review"]).to_sparse(), (1, 2), " ")
+        ids = tft.compute_and_apply_vocabulary(
+            words, top_k=5000, frequency_threshold=5, num_oov_buckets=1, vocab_filename="review"
+        )
+        distinct, weights = tft.tfidf(ids, 1000)
+        return {"ids": distinct, "weights": weights}
+
+    rows = table().select(["review", "fare"])
+    texts = [{"review": text or ""} for text in rows["review"].to_pylist()]
+    spec = {"review": tf.io.FixedLenFeature([], tf.string)}
+    with beam.Pipeline() as pipeline, tft_beam.Context(temp_dir=str(tmp_path / "temporary")):
+        analyzed = pipeline | beam.Create(texts[ANALYZED])
+        made = (analyzed, tft.DatasetMetadata.from_feature_spec(spec)) | tft_beam.AnalyzeDataset(plain)
+        _ = made | tft_beam.WriteTransformFn(str(tmp_path / "theirs"))
+    output = tft.TFTransformOutput(str(tmp_path / "theirs"))
+    theirs = output.transform_raw_features({"review": tf.constant([row["review"] for row in texts])})
+    known = output.vocabulary_size_by_name("review")
+
+    config = PreprocessingConfig.model_validate(
+        {"features": {"review": review}, "label": {"name": "fare", "task": "regression"}}
+    )
+    (whole,) = raw_batches(config, rows)
+    graph = analyze_table(config, [whole.slice(0, 130), whole.slice(130, ANALYZED.stop - 130)], str(tmp_path / "ours"))
+    ours = BatchTransformer(graph, adapter_of(raw_schema(config)))(whole).to_pydict()
+
+    # Ours: 0 missing, 1 out of the vocabulary, then the vocabulary. TF Transform's: the vocabulary, then that.
+    expected = [{} for _ in range(ROWS)]
+    for (row, _), token, weight in zip(
+        theirs["ids"].indices.numpy(), theirs["ids"].values.numpy(), theirs["weights"].values.numpy(), strict=True
+    ):
+        expected[row][1 if token == known else token + 2] = pytest.approx(weight, rel=1e-5)
+    found = [dict(zip(*row, strict=True)) for row in zip(ours["review_xf"], ours["review.weight_xf"], strict=True)]
+    assert found == expected
+    assert {1, known + 1} <= {token for row in found for token in row} and sum(not row for row in found) > 20

@@ -1,0 +1,85 @@
+"""A table in memory is analysed and transformed without Beam."""
+
+import pyarrow as pa
+import pytest
+
+from fullpass.preprocessing.analysis.analyze import analyze_table
+from fullpass.preprocessing.analysis.traced_preprocessing import adapter_of
+from fullpass.preprocessing.apply.transform_batches import BatchTransformer
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID
+from fullpass.preprocessing.features.raw_schema import raw_schema
+from fullpass.preprocessing.values.raw_batches import BATCH_ROWS, raw_batches
+
+pytestmark = pytest.mark.integration
+
+FEATURES = {
+    "company": "category",
+    "fare": {"type": "number", "missing": "max", "transforms": ["min_max"]},
+    "position": {"type": "vector", "width": 2, "transforms": []},
+}
+
+
+def preprocessing(features=FEATURES, **sections):
+    return PreprocessingConfig.model_validate(
+        {"features": features, "label": {"name": "tip", "task": "regression"}, **sections}
+    )
+
+
+def table(**columns):
+    position = pa.array([[1, 2], [3, 4], None, [5, 6]], pa.list_(pa.int16()))
+    usual = {
+        "company": ["a", "b", "b", ""],
+        "fare": ["1", "2.5", "", "5"],
+        "tip": [1, 2, 3, None],
+        "position": position,
+    }
+    return pa.table(usual | columns)
+
+
+def test_a_table_of_any_types_becomes_a_graph_that_transforms_others(tmp_path):
+    config = preprocessing()
+    output = analyze_table(config, list(raw_batches(config, table())), str(tmp_path / "graph"))
+    assert output.vocabulary_by_name("vocabulary_company") == [b"b", b"a"]
+    assert {feature.name for feature in output.raw_metadata.schema.feature} >= {"company", "fare", "position", "tip"}
+    transform = BatchTransformer(output, adapter_of(raw_schema(config)), without=["example_weight"])
+    later = pa.table(
+        {"fare": [3.0, None], "company": ["new", "a"], "position": [[7.0, 8.0], [9.0, 10.0]], "more": [1, 2]}
+    )
+    (batch,) = (transform(batch) for batch in raw_batches(config, later, serving=True))
+    assert batch.to_pydict() == {
+        "company_xf": [[1], [3]],
+        "fare_xf": [[0.5], [1.0]],
+        "position_xf": [[7, 8], [9, 10]],
+        "label": [[0], [0]],
+        "row_id": [[0], [1]],
+    }
+
+
+def test_rows_are_numbered_across_batches():
+    config = preprocessing({"fare": "number"})
+    batches = list(raw_batches(config, table().select(["fare", "tip"]).take([0] * (BATCH_ROWS + 1))))
+    ids = [row for batch in batches for (row,) in batch[RAW_ROW_ID].to_pylist()]
+    assert [batch.num_rows for batch in batches] == [BATCH_ROWS, 1] and ids == list(range(BATCH_ROWS + 1))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"fare": ["1", "2", "3", "abc"]}, r"column 'fare', row 3: 'abc' is not a number"),
+        ({"position": [[1], [1, 2], [3, 4], [5, 6]]}, r"column 'position', row 0: \[1\] is not 2 numbers long"),
+        ({"tip": None}, r"no column 'tip'.*Did you mean \"tips\""),
+    ],
+)
+def test_errors_name_column_and_row(change, message):
+    absent = [name for name, column in change.items() if column is None]
+    changed = table(tips=[1, 1, 1, 1], **{name: column for name, column in change.items() if column is not None})
+    with pytest.raises(UserError, match=message):
+        list(raw_batches(preprocessing(), changed.drop(absent)))
+
+
+def test_an_analyzer_that_needs_a_vocabulary_is_computed_on_beam(tmp_path):
+    config = preprocessing({"company": {"type": "text", "output": "tf_idf"}})
+    output = analyze_table(config, list(raw_batches(config, table())), str(tmp_path / "graph"))
+    assert output.vocabulary_by_name("vocabulary_company") == [b"b"], "those that stand twice"

@@ -1,0 +1,133 @@
+"""Shapes of secrets are found, everyday text is not, and what is written holds none."""
+
+import io
+import json
+
+import pytest
+
+from fullpass.preprocessing.secrets.redact import (
+    RedactedText,
+    redact,
+    redact_setting,
+    redact_tree,
+    redact_yaml,
+)
+from fullpass.preprocessing.secrets.secret_shapes import BLANK, SHAPES, find_shape, is_secret_setting
+from tests.planted_secrets import ORDINARY, PLANTED
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.text[:40])
+def test_a_planted_secret_is_found_and_blanked(planted):
+    assert planted.secret in planted.text
+    assert find_shape(planted.text) is not None
+    assert planted.secret not in redact(planted.text)
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.text[:40])
+def test_a_planted_secret_is_blanked_wherever_it_stands(planted):
+    """In the text of an error, in JSON, in JSON within JSON, behind a comment of YAML, and between two others."""
+    nested = json.dumps({"request": json.dumps({"source": {"path": planted.text}, "size": 3})})
+    places = (f"cannot read {planted.text}: timed out", nested, f"# was: {planted.text}\nname: trips\n")
+    for place in places:
+        assert planted.secret not in redact(place)
+    assert json.loads(json.loads(redact(nested))["request"])["size"] == 3
+    assert planted.secret not in redact("\n".join(other.text for other in PLANTED))
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_everyday_text_is_no_secret_and_stays_as_it_is(text):
+    assert find_shape(text) is None
+    assert redact(text) == text
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape.name}: {shape.example[:30]}")
+def test_each_row_of_the_table_fits_its_own_example(shape):
+    found = shape.pattern.search(shape.example)
+    assert found and found["secret"] and shape.source
+    assert shape.beside is None or shape.beside.search(shape.example)
+    assert found["secret"] not in redact(shape.example)
+
+
+def test_the_table_has_thirty_shapes_and_more():
+    assert len(SHAPES) >= 30 and len(PLANTED) >= 30
+
+
+@pytest.mark.parametrize("text", [*ORDINARY, *(planted.text for planted in PLANTED)])
+def test_redacting_twice_is_redacting_once(text):
+    assert redact(redact(text)) == redact(text)
+
+
+def test_users_of_addresses_stay_only_where_they_are_plain_names():
+    assert redact("sftp://reader@files/trips.csv") == "sftp://reader@files/trips.csv"
+    assert redact("https://reader@files/trips.csv") == f"https://{BLANK}@files/trips.csv"
+    assert redact("postgresql://" + "a" * 40 + "@db/trips") == f"postgresql://{BLANK}@db/trips"
+
+
+SETTINGS = [
+    ("ALERT_TOKEN", "abc"),
+    ("DB_PASS", "abc"),
+    ("DB_PWD", "1234"),
+    ("AWS_SECRET_ACCESS_KEY", "abc"),
+    ("API-KEY", "abc"),
+    ("SENTRY_DSN", "abc"),
+    ("password", 1234),
+]
+NO_SETTINGS = [
+    ("ALLOW_EMPTY_PASSWORD", "yes"),
+    ("DB_PASSWORD", ""),
+    ("DB_PASSWORD_FILE", "/run/secrets/db"),
+    ("AWS_WEB_IDENTITY_TOKEN_FILE", "/var/run/token"),
+    ("TOKENIZERS_PARALLELISM", "false"),
+    ("password_env", "DB_PASSWORD"),
+    ("token_env", "TOKEN"),
+    ("compass", "north"),
+    ("bypass", "x"),
+    ("key", "id"),
+    ("monkey", "x"),
+    ("most_tokens", 100),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), SETTINGS)
+def test_settings_that_are_secrets_by_name(name, value):
+    assert is_secret_setting(name, value)
+    assert redact_setting(name, str(value)) == BLANK
+
+
+@pytest.mark.parametrize(("name", "value"), NO_SETTINGS)
+def test_settings_that_are_none(name, value):
+    assert not is_secret_setting(name, value)
+    assert redact_setting(name, str(value)) == str(value)
+
+
+def test_the_text_of_a_yaml_file_keeps_features_and_loses_settings():
+    text = "features:\n  token: category\n  password: {type: number}\n# DB_PASS: hunter2\nbeam: {api_key: hunter2}\n"
+    kept = "features:\n  token: category\n  password: {type: number}\n"
+    assert redact_yaml(text) == f"{kept}# DB_PASS: {BLANK}\nbeam: {{api_key: {BLANK}}}\n"
+
+
+def test_data_is_redacted_to_its_leaves():
+    data = {"files": ["redis://:hunter2@cache/0", 3, None], "at": ("x", {"y": "--token hunter2"})}
+    assert redact_tree(data) == {"files": [f"redis://{BLANK}@cache/0", 3, None], "at": ("x", {"y": f"--token {BLANK}"})}
+
+
+def test_a_stream_redacts_and_says_how_much_it_took():
+    raw = io.BytesIO()
+    stream = RedactedText(raw, encoding="utf-8")
+    assert stream.write("at redis://:hunter2@cache/0\n") == len("at redis://:hunter2@cache/0\n")
+    print("and", "--token hunter2", file=stream, flush=True)
+    assert raw.getvalue().decode() == f"at redis://{BLANK}@cache/0\nand --token {BLANK}\n"
+
+
+def test_long_text_takes_time_in_proportion():
+    """A request of a window of 365 spans is 110 kB of JSON."""
+    import time
+
+    def seconds(copies):
+        text = json.dumps([{"path": f"gs://bucket/a-b_c/{n}/trips.csv", "user_name": "a-b" * 9} for n in range(copies)])
+        began = time.process_time()
+        assert redact(text) == text
+        return time.process_time() - began
+
+    short = min(seconds(500) for _ in range(3))
+    assert min(seconds(4000) for _ in range(3)) < 8 * short * 3

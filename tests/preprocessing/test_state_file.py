@@ -1,0 +1,72 @@
+"""State files: what was written is read, and anything else is refused by the file's name."""
+
+import json
+import math
+from dataclasses import dataclass
+
+import pytest
+
+from fullpass.preprocessing import state_file
+from fullpass.preprocessing.state_file import DamagedState
+
+FIELDS = {"pid": 4711, "host": "a", "list": [1, {"b": 2.5}], "text": "ü\n", "none": None}
+
+
+@dataclass(frozen=True)
+class Shape:
+    pid: int
+    host: str
+
+
+def test_any_tool_reads_what_is_written(tmp_path):
+    file = tmp_path / "state.json"
+    state_file.write(file, FIELDS, indent=1)
+    said = json.loads(file.read_text())
+    assert len(said.pop("checksum")) == 16 and said == FIELDS == state_file.read(file, "", checked=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
+
+
+def test_no_flipped_bit_changes_a_value():
+    content = state_file.encode(FIELDS)
+    for bit in range(8 * len(content)):
+        spoilt = bytearray(content)
+        spoilt[bit // 8] ^= 1 << bit % 8
+        try:  # A letter of an escaped character may be upper or lower case.
+            assert state_file.decode(bytes(spoilt), "x.json", "Mend it.", checked=True) == FIELDS
+        except DamagedState as error:
+            assert str(error).startswith("x.json is damaged: ") and str(error).endswith(". Mend it.")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"7", b"\xff", b"[" * 100_000, b'{"pid": 1}'])
+def test_anything_else_is_refused_by_name(content, tmp_path):
+    file = tmp_path / "state.json"
+    file.write_bytes(content)
+    with pytest.raises(DamagedState, match=r"state\.json is damaged: .* Mend it\."):
+        state_file.read(file, "Mend it.", checked=True)
+
+
+def test_a_file_of_an_earlier_release_is_read_by_its_schema(tmp_path):
+    file = tmp_path / "state.json"
+    file.write_text('{"pid": 1, "host": "a"}')
+    assert state_file.read_as(Shape, file, "") == Shape(1, "a")
+    for fields in (
+        {"pid": "1", "host": "a"},
+        {"pid": 1},
+        {"pid": 1, "host": "a", "more": 2},
+        {"pid": True, "host": "a"},
+    ):
+        file.write_text(json.dumps(fields))
+        with pytest.raises(DamagedState, match=r"state\.json is damaged: (pid|host|more): "):
+            state_file.read_as(Shape, file, "")
+
+
+def test_numbers_without_end_survive():
+    found = state_file.decode(state_file.encode({"a": [math.nan, math.inf]}), "x", "")
+    assert math.isnan(found["a"][0]) and found["a"][1] == math.inf
+
+
+def test_what_is_no_file_is_refused_and_what_is_not_there_is_said_so(tmp_path):
+    with pytest.raises(DamagedState, match="cannot be read: Is a directory"):
+        state_file.read(tmp_path, "")
+    with pytest.raises(FileNotFoundError):
+        state_file.read(tmp_path / "none", "")

@@ -1,0 +1,139 @@
+"""Files with damaged records: which record is named, and why."""
+
+import gzip
+import os
+import struct
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from fullpass.preprocessing.errors import UserError
+from fullpass.trainer.input.corrupt_records import check_features
+from fullpass.trainer.input.input_plan import ReadingPlan
+from fullpass.trainer.input.load_split import RowSpec, load_split
+
+pytestmark = pytest.mark.integration
+
+RECORDS = 300
+
+
+def frames(data: bytes) -> list[tuple[int, int]]:
+    """Returns (offset, bytes of content) of every record: length, checksum, content, checksum."""
+    found, offset = [], 0
+    while offset < len(data):
+        (size,) = struct.unpack_from("<Q", data, offset)
+        found.append((offset, size))
+        offset += size + 16
+    return found
+
+
+def flipped(data: bytes, place: int) -> bytes:
+    return data[:place] + bytes([data[place] ^ 0xFF]) + data[place + 1 :]
+
+
+@pytest.fixture(params=["", ".gz"], ids=["plain", "gzip"])
+def shard(request, tmp_path: Path):
+    """Returns the path of a second shard, its content uncompressed, and the function that stores a changed one."""
+    suffix = request.param
+    paths = [tmp_path / f"data-0000{i}-of-00002{suffix}" for i in range(2)]
+    for part, path in enumerate(paths):
+        with tf.io.TFRecordWriter(str(path), "GZIP" if suffix else "") as writer:
+            for number in range(part * RECORDS, (part + 1) * RECORDS):
+                values = {"x": number, "label": number % 2, "example_weight": 1}
+                feature = {n: tf.train.Feature(float_list=tf.train.FloatList(value=[v])) for n, v in values.items()}
+                writer.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+    stored = paths[1].read_bytes()
+    content = gzip.decompress(stored) if suffix else stored
+
+    def store(changed: bytes) -> None:
+        paths[1].write_bytes(gzip.compress(changed) if suffix else changed)
+
+    return paths[1], content, store
+
+
+def load(shard: Path):
+    spec = {name: tf.io.FixedLenFeature([], tf.float32) for name in ("x", "label", "example_weight")}
+    decode = lambda serialized: tf.io.parse_example(serialized, spec)  # noqa: E731
+    rows = RowSpec(decode, lambda block: block, "binary", 2)
+    return load_split("train", tuple(sorted(map(str, shard.parent.iterdir()))), rows, ReadingPlan(2))
+
+
+def test_a_damaged_record_is_named_with_its_byte(shard):
+    path, content, store = shard
+    offset, _ = frames(content)[41]
+    store(flipped(content, offset + 20))
+    with pytest.raises(
+        UserError, match=rf"{path}: record 42 cannot be read, at byte {offset:,}: .*checksum.*run the pipeline again"
+    ):
+        load(path)
+
+
+def test_the_first_of_several_damaged_records_is_named(shard):
+    path, content, store = shard
+    store(flipped(flipped(content, frames(content)[5][0] + 20), frames(content)[7][0] + 20))
+    with pytest.raises(UserError, match=rf"{path}: record 6 cannot"):
+        load(path)
+
+
+def test_a_record_that_is_no_example_is_named(shard):
+    path, content, store = shard
+    other = str(path.parent.parent / f"{path.name}-other")
+    with tf.io.TFRecordWriter(other) as writer:
+        writer.write(b"no example")
+    store(content + Path(other).read_bytes())
+    os.remove(other)
+    with pytest.raises(
+        UserError, match=f"{path}: record 301 cannot be read, at byte {len(content):,}: it is no example"
+    ):
+        load(path)
+
+
+def test_a_file_that_is_cut_short_names_its_last_record(shard):
+    path, content, store = shard
+    offset, _ = frames(content)[-1]
+    store(content[:-7])
+    with pytest.raises(
+        UserError, match=rf"{path}: record 300 cannot be read, at byte {offset:,}: the file is cut short"
+    ):
+        load(path)
+
+
+def test_a_stored_file_that_is_cut_in_the_middle_is_named(shard):
+    """Of a gzip file, what is in it is cut too."""
+    path, _, _ = shard
+    stored = path.read_bytes()
+    path.write_bytes(stored[: len(stored) // 2 - 3])
+    with pytest.raises(UserError, match=rf"{path}: record \d+ cannot be read, at byte .*cut short"):
+        load(path)
+
+
+def test_a_damaged_length_is_named_with_what_it_costs(shard):
+    path, content, store = shard
+    offset, _ = frames(content)[10]
+    store(flipped(content, offset))
+    with pytest.raises(UserError, match=rf"{path}: record 11 .* at byte {offset:,}: its length.*cannot be told"):
+        load(path)
+
+
+@pytest.mark.parametrize("shard", [".gz"], indirect=True)
+def test_gzip_data_that_cannot_be_inflated_is_named(shard):
+    path, _, _ = shard
+    path.write_bytes(b"no gzip" * 100)
+    with pytest.raises(UserError, match=f"{path}: record 1 cannot be read, at byte 0: .*no gzip data"):
+        load(path)
+
+
+def test_examples_of_another_graph_are_named_with_what_to_do(planted):
+    prepared = planted("binary")
+    placement = prepared.placement("transform")
+    check_features(prepared.files("transformed", "train"), placement, prepared.tft_output)
+    first = next(tf.data.TFRecordDataset(prepared.files("transformed", "train")[1]).as_numpy_iterator())
+    example = tf.train.Example.FromString(first)
+    example.features.feature["y_xf"].CopyFrom(example.features.feature["x_xf"])
+    del example.features.feature["x_xf"]
+    file = str(prepared.directory / "other")
+    with tf.io.TFRecordWriter(file) as writer:
+        writer.write(example.SerializeToString())
+    with pytest.raises(UserError, match=f"{file}: these examples lack x_xf, .* and hold y_xf, .*Run Transform again"):
+        check_features([file], placement, prepared.tft_output)

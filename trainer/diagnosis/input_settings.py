@@ -1,0 +1,150 @@
+"""How rows reach the model under some settings of the YAML, and how fast a training is that way."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from fullpass.preprocessing.cores import usable_cores
+from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining, Source
+from fullpass.trainer.diagnosis.rates import Rate, drain, train
+from fullpass.trainer.fit.optimizer import batch_size_for
+from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.input.input_fn import BLOCK_ROWS, STREAM_SHUFFLE_ROWS
+from fullpass.trainer.input.input_plan import MOST_READERS
+from fullpass.trainer.input.memory import available_memory
+from fullpass.trainer.input.parsed_chunks import Chunk, ChunkParser, read_chunks
+
+RowStorage = Literal["memory", "disk", "files"]
+"""Where rows are kept after the first reading; files keeps none and streams them again."""
+Changes = Mapping[str, Any]
+"""Changed values by path in the YAML."""
+
+_WINDOW_BLOCKS = 2
+
+
+@dataclass(frozen=True)
+class InputSettings:
+    """How rows reach the model.
+
+    Attributes:
+        source: The files, and how their records become rows.
+        kept: Where rows are kept after the first reading.
+        readers: The files that are read at the same time.
+        batch_size: The examples of an update.
+        shuffle: The rows that are shuffled together.
+    """
+
+    source: Source
+    kept: RowStorage
+    readers: int
+    batch_size: int
+    shuffle: int
+
+    @property
+    def first_reading(self) -> tuple[Source, int]:
+        """The source and the readers, which determine the speed of the first reading."""
+        return self.source, self.readers
+
+
+@dataclass(frozen=True)
+class Speed:
+    """The throughput of a training under a setting.
+
+    Attributes:
+        first: The rate of the first reading: rows are read, decompressed, parsed and transformed once.
+        epochs: The rate of the updates, their input included.
+    """
+
+    first: Rate
+    epochs: Rate
+
+    def seconds_per_row(self, epochs: int) -> float:
+        """Returns the seconds per example and epoch, with the first reading spread over the epochs."""
+        return self.epochs.seconds_per_row + self.first.seconds_per_row / epochs
+
+    def per_second(self, epochs: int) -> float:
+        """Returns examples per second over a training of so many epochs, the first reading included."""
+        return 1 / self.seconds_per_row(epochs)
+
+    def wait(self, epochs: int) -> float:
+        """Returns the share of the training's time in which the model waits for input, 0 .. 1."""
+        waited = self.epochs.waited / self.epochs.rows + self.first.seconds_per_row / epochs
+        return min(1.0, waited / self.seconds_per_row(epochs))
+
+
+def input_settings(profiled: ProfiledTraining, changes: Changes) -> InputSettings:
+    """Returns how rows reach the model with some values of the YAML changed.
+
+    Args:
+        profiled: The training that is diagnosed.
+        changes: Values of the sections input, data.records and training, and `compute_at` of features.
+    """
+    training = profiled.training
+    given = {path.removeprefix("input."): value for path, value in changes.items() if path.startswith("input.")}
+    config = training.spec.config.input.model_copy(update=given)
+    source = profiled.source
+    if any(path.endswith(".compute_at") for path in changes):
+        source = profiled.transformed
+    elif any(path.startswith("data.records.") for path in changes):
+        source = profiled.repacked
+    size = changes.get("training.batch_size", training.spec.config.training.batch_size)
+    return InputSettings(
+        source=source,
+        kept=kept_in(profiled, config.cache, config.memory_fraction),
+        readers=readers_of(config.readers, len(source.files)),
+        batch_size=batch_size_for(training.rows) if size == "auto" else size,
+        shuffle=STREAM_SHUFFLE_ROWS if config.shuffle_buffer == "auto" else config.shuffle_buffer,
+    )
+
+
+def kept_in(profiled: ProfiledTraining, cache: str, memory_fraction: float) -> RowStorage:
+    """Returns where `input.cache` keeps the rows of all of the data between epochs."""
+    if cache == "auto":
+        return "memory" if fits(profiled, memory_fraction) else "disk"
+    return "files" if cache == "none" else "disk" if cache == "disk" else "memory"
+
+
+def fits(profiled: ProfiledTraining, memory_fraction: float) -> bool:
+    """Whether all rows fit into this fraction of the free memory."""
+    return profiled.row_bytes * profiled.training.rows <= available_memory() * memory_fraction
+
+
+def readers_of(readers: int | Literal["auto"], files: int) -> int:
+    """Returns how many of the files are read at the same time."""
+    return min(files, MOST_READERS, usable_cores()) if readers == "auto" else readers
+
+
+def read_once(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -> Rate:
+    """Returns how fast rows are read, parsed, packed and counted before the first epoch, tried for about `seconds`.
+
+    A source that takes less time is read as a whole, in the blocks of the training: with few blocks, the time before
+    the first and after the last one, in which nothing runs in parallel, counts.
+    """
+    source = setting.source
+    parse = ChunkParser(source.decode, profiled.in_model.complete if profiled.in_model else None, source.files)
+    whole = source.pass_seconds <= seconds
+    block_rows = BLOCK_ROWS if whole else source.block_rows
+    chunks = read_chunks(source.files, parse, setting.readers, rows=block_rows)
+    return drain(chunks, _rows_of, seconds, passes_of=source.rows if whole else 0)
+
+
+def run_epochs(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -> Rate:
+    """Returns how fast updates are made on batches of the input, tried for about `seconds`."""
+    order = profiled.order(setting.batch_size, setting.shuffle)
+    return train(profiled.update, batches(profiled, setting, order), setting.batch_size, seconds)
+
+
+def batches(profiled: ProfiledTraining, setting: InputSettings, order: Order) -> Any:
+    """Returns the endless batches of a training under a setting.
+
+    Streamed rows are shuffled in small windows, so that filling one does not take minutes.
+    """
+    split = profiled.split(setting.source, setting.kept)
+    if setting.kept == "files":
+        window = max(setting.batch_size, _WINDOW_BLOCKS * setting.source.block_rows)
+        split = replace(split, readers=setting.readers, window_bytes=window * split.row_bytes)
+    return split.batches(order)
+
+
+def _rows_of(chunk: Chunk) -> int:
+    return int(chunk["rows"])

@@ -1,0 +1,298 @@
+"""Profiles a training: takes a sample of its records and builds its model and update as the Trainer does."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import tensorflow as tf
+import tensorflow_transform as tft
+
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.base_feature import ComputeAt
+from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
+from fullpass.trainer.diagnosis.rates import Meter
+from fullpass.trainer.fit.class_labels import class_factors, class_names
+from fullpass.trainer.fit.steps import Loop
+from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.input.cache.block_cache import CachePlan
+from fullpass.trainer.input.cache.blocks import Block, join
+from fullpass.trainer.input.input_fn import BLOCK_ROWS, Decoder, decoder, read_records
+from fullpass.trainer.input.input_plan import ReadingPlan
+from fullpass.trainer.input.load_split import RowSpec, Split, load_split
+from fullpass.trainer.input.placement import FeaturePlacement, InModel, placement_of
+from fullpass.trainer.models.build_network import BuiltTraining, TrainStatistics, build_training
+from fullpass.trainer.models.model_inputs import transformed_outputs
+from fullpass.trainer.models.number_knots import sample_knots
+from fullpass.trainer.training_spec import TrainingSpec
+
+MOST_SAMPLED = 100_000
+_BLOCK_SECONDS = 0.05
+_LEAST_BLOCK = 16
+_PILOT_ROWS = 64
+_PILOT_CALLS = 3
+_MOST_REPEATS = 200
+_UPDATES = 10_000
+"""The updates over which the learning rate falls; the cost of an update does not depend on it."""
+_FILE_BYTES = 10 << 20
+_MOST_FILES = 10
+
+
+@dataclass(frozen=True)
+class Records:
+    """How `data.records` has TFRecord files written: shard_mb and readers as there."""
+
+    shard_mb: int = 128
+    readers: int = 1
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training whose input is diagnosed.
+
+    Attributes:
+        files: The files of the train split, sorted: transformed examples, or raw ones where nothing is written.
+        rows: The rows in them.
+        spec: Decides the training.
+        records: How such files are written.
+    """
+
+    files: tuple[str, ...]
+    rows: int
+    spec: TrainingSpec
+    records: Records = Records()
+
+
+@dataclass(frozen=True)
+class Source:
+    """Files, and how their records become rows.
+
+    Attributes:
+        files: TFRecord files; a name may come several times, to make a sample as long as what it stands for.
+        decode: Parses their records and makes rows of them.
+        sample: Uncompressed files that hold each of the first records once.
+        block_rows: The records that are read and decoded in about a twentieth of a second and measured together.
+        decode_rows: The same for records that are in memory already.
+        rows: The rows in the files.
+    """
+
+    files: tuple[str, ...]
+    decode: Decoder
+    sample: tuple[str, ...]
+    block_rows: int
+    decode_rows: int
+    rows: int
+
+    @property
+    def pass_seconds(self) -> float:
+        """The seconds in which one core reads and decodes all rows once; fewer where blocks are the largest."""
+        return self.rows / self.block_rows * _BLOCK_SECONDS
+
+
+class ProfiledTraining:
+    """A training that is ready to be measured: a sample of its records, its model and its update."""
+
+    def __init__(self, training: Training, folder: Path, seconds: float):
+        """Reads and writes the sample.
+
+        Args:
+            training: The training to profile.
+            folder: An empty folder for samples and caches.
+            seconds: The seconds that reading the sample may take.
+
+        Raises:
+            UserError: The examples are not those of the YAML.
+        """
+        self.training, self.spec, self._folder = training, training.spec, folder
+        config, tft_output = self.spec.preprocessing, self.spec.tft_output
+        self._features = transformed_outputs(config, tft_output)
+        self.placement = placement_of(config, self._features)
+        self.names = class_names(config.label, tft_output)
+        self.in_model = InModel(self.placement, tft_output) if self.placement.in_model else None
+        self.bytes = sum(tf.io.gfile.stat(file).length for file in training.files)
+        self._check()
+        decode = self._decoder(self.placement)
+        call = _traced(decode)
+        block_rows = _rows_in(_BLOCK_SECONDS, call, training.files)
+        self.sampled, sample = self._write_sample(block_rows, seconds)
+        decode_rows = max(block_rows, _rows_in(_BLOCK_SECONDS, call, sample))
+        self.source = Source(training.files, decode, sample, block_rows, decode_rows, training.rows)
+        self._splits: dict[tuple[Decoder, str], Split] = {}
+
+    @cached_property
+    def repacked(self) -> Source:
+        """The sample repeated to the size of all files: uncompressed, in as few files as Ingest and Transform write."""
+        times = self._times
+        return replace(self.source, files=self.source.sample * times, rows=self.sampled * times)
+
+    @cached_property
+    def transformed(self) -> Source:
+        """The sample as Transform would write it if it computed all features, repeated to the size of all files."""
+        config = all_at(self.spec.preprocessing, "transform")
+        placement = placement_of(config, self._features)
+        decode = self._decoder(placement)
+        written = self._write_transformed(placement)
+        block_rows, times = _rows_in(_BLOCK_SECONDS, _traced(decode), written), self._times
+        return Source(written * times, decode, written, block_rows, block_rows, self.sampled * times)
+
+    def split(self, source: Source, kept: str) -> Split:
+        """Returns the sample as a split that is read as training would read it.
+
+        Args:
+            source: The files that the rows come from.
+            kept: Where rows are kept: memory, disk, or files, which streams all of `source.files`.
+        """
+        key = (source.decode, "memory" if kept == "files" else kept)
+        if key not in self._splits:
+            self._splits[key] = self._repeated(self._load(source, kept))
+        found = self._splits[key]
+        if kept != "files":
+            return found
+        return replace(found, files=tuple(source.files), in_memory=None, on_disk=None)
+
+    @cached_property
+    def row_bytes(self) -> int:
+        """The bytes of a row in memory, on average."""
+        return self.split(self.source, "memory").row_bytes
+
+    @cached_property
+    def built(self) -> BuiltTraining:
+        """The model and its updates, built as the Trainer builds them, on one device."""
+        split = self.split(self.source, "memory")
+        factors = class_factors(self.spec.preprocessing.label, self.names, split.counts)
+        knots = sample_knots(split, self._features, self.in_model, self.spec.config.training.seed)
+        train = TrainStatistics(self.names, split.counts, factors, knots)
+        return build_training(self.spec, train, self.in_model, updates=_UPDATES, strategy=tf.distribute.get_strategy())
+
+    @cached_property
+    def update(self) -> Loop:
+        """The training's update of its model."""
+        return self.built.steps.training()
+
+    def order(self, batch_size: int, shuffle: int) -> Order:
+        """Returns the order of batches as in the training."""
+        seed = self.spec.config.training.seed
+        return Order(batch_size=batch_size, shuffle=shuffle, seed=seed, fixed=self.built.fixed_shapes)
+
+    def _check(self) -> None:
+        known = set(self.spec.tft_output.transformed_feature_spec())
+        unknown = sorted({*self.placement.read, *self.placement.in_model} - known)
+        if unknown:
+            raise UserError(
+                f"the newest run knows no transformed feature {unknown[0]!r}: the YAML has changed since. Write the "
+                "examples again: `fullpass run FILE --to Transform`."
+            )
+
+    def _decoder(self, placement: FeaturePlacement) -> Decoder:
+        return decoder(self.spec.tft_output, placement, placement.read, len(self.names))
+
+    def _load(self, source: Source, kept: str) -> Split:
+        complete = self.in_model.complete if self.in_model else None
+        rows = RowSpec(source.decode, complete, self.spec.preprocessing.label.task, len(self.names))
+        plan = ReadingPlan()
+        if kept == "disk":
+            cache = CachePlan(self._folder / "cache", "train", {"files": list(source.sample)})
+            plan = ReadingPlan(memory_limit=0, cache=cache)
+        return load_split("train", source.sample, rows, plan)
+
+    def _repeated(self, split: Split) -> Split:
+        """Repeats the sample in memory to the size of its split, so that epochs begin as often as in training."""
+        if split.in_memory is None:
+            return split
+        times = max(1, min(self.training.rows, MOST_SAMPLED) // split.counts.rows)
+        return replace(split, in_memory=join([split.in_memory] * times))
+
+    def _write_sample(self, block_rows: int, seconds: float) -> tuple[int, tuple[str, ...]]:
+        """Copies the first records, uncompressed, into as many files as all of them would be written in."""
+        count = max(1, min(_MOST_FILES, self.bytes // _FILE_BYTES))
+        paths = [str(self._folder / f"sample-{i:02d}.tfrecord") for i in range(count)]
+        writers = [tf.io.TFRecordWriter(path) for path in paths]
+        files = tf.data.Dataset.from_tensor_slices(list(self.training.files))
+        rows, deadline = 0, time.perf_counter() + seconds
+        # At most a thousand records at a time, so that the deadline is checked often on a slow disk too.
+        for i, block in enumerate(read_records(files, len(paths), min(1000, block_rows))):
+            for record in block.numpy():
+                writers[i % count].write(record)
+            rows += len(block)
+            if rows >= MOST_SAMPLED or time.perf_counter() > deadline:
+                break
+        for writer in writers:
+            writer.close()
+        if not rows:
+            raise UserError("the train split is empty: there is nothing to measure.")
+        return rows, tuple(path for path in paths if tf.io.gfile.stat(path).length)
+
+    @property
+    def _times(self) -> int:
+        """How often the sample is repeated to match the size of the train split."""
+        return max(1, min(_MOST_REPEATS, self.training.rows // self.sampled))
+
+    def _write_transformed(self, placement: FeaturePlacement) -> tuple[str, ...]:
+        """Writes the sample with all features in it, as Transform does."""
+        names = [*placement.stored, ROW_ID]
+        every = decoder(self.spec.tft_output, self.placement, names)
+        wanted = {*names, LABEL, EXAMPLE_WEIGHT}
+        schema = self.spec.tft_output.transformed_metadata.schema
+        coder = tft.coders.ExampleProtoCoder(schema)
+        path = str(self._folder / "transformed.tfrecord")
+        records = read_records(tf.data.Dataset.from_tensor_slices(list(self.source.sample)), 1, self.source.block_rows)
+        with tf.io.TFRecordWriter(path) as writer:
+            for serialized in records:
+                block = every.transform(every.parse(serialized))
+                columns = {name: _cells(value) for name, value in block.items() if name in wanted}
+                for row in range(len(serialized)):
+                    writer.write(coder.encode({name: cells[row] for name, cells in columns.items()}))
+        return (path,)
+
+
+def all_at(config: PreprocessingConfig, compute_at: ComputeAt) -> PreprocessingConfig:
+    """Returns the config with every feature computed at `compute_at`."""
+    features = {name: feature.model_copy(update={"compute_at": None}) for name, feature in config.features.items()}
+    return config.model_copy(update={"features": features, "compute_at": compute_at})
+
+
+def _cells(value: tf.Tensor | tf.RaggedTensor) -> Sequence[object]:
+    if isinstance(value, tf.RaggedTensor):
+        values, splits = value.values.numpy(), value.row_splits.numpy()
+        return [values[splits[i] : splits[i + 1]] for i in range(len(splits) - 1)]
+    return value.numpy()
+
+
+def _traced(decode: Decoder) -> Callable[[tf.Tensor], Block]:
+    return tf.function(decode, autograph=False, input_signature=[tf.TensorSpec([None], tf.string)])
+
+
+def _rows_in(seconds: float, call: Callable[[tf.Tensor], Block], files: Sequence[str]) -> int:
+    """Returns how many records are read and decoded in so many seconds: a power of two, BLOCK_ROWS at most.
+
+    Larger and larger blocks are tried, because every call has a fixed cost: in a graph with many transforms it may be
+    milliseconds, and extrapolating from a few rows would overestimate the cost of many.
+    """
+    blocks = iter(read_records(tf.data.Dataset.from_tensor_slices(list(files)), 1, _PILOT_ROWS))
+    # The first block also opens files and fills buffers, a cost that does not grow with the rows.
+    first = next(blocks, None)
+    if first is None:
+        return BLOCK_ROWS
+    call(first)
+    records, reading = first, 0.0
+    while True:
+        # The minimum of several calls: other load on the machine only adds to it.
+        decoding = min(_timed(call, records) for _ in range(_PILOT_CALLS))
+        rows, spent = len(records), reading + decoding
+        if spent > seconds or rows >= BLOCK_ROWS:
+            break
+        with Meter() as meter:
+            more = [block for block, _ in zip(blocks, range(rows // _PILOT_ROWS), strict=False)]
+        reading += meter.seconds
+        if not more:
+            break
+        records = tf.concat([records, *more], 0)
+    return min(BLOCK_ROWS, 1 << (max(_LEAST_BLOCK, int(rows * seconds / spent)).bit_length() - 1))
+
+
+def _timed(call: Callable[[tf.Tensor], object], argument: tf.Tensor) -> float:
+    with Meter() as meter:
+        call(argument)
+    return meter.seconds

@@ -1,0 +1,1 @@
+"""The exported model: signatures, sample requests and what it says of itself."""

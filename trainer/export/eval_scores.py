@@ -1,0 +1,59 @@
+"""Stores the scores of the trained model for eval rows, so that Parity can compare the export with them.
+
+The export answers raw rows through its own graph; these scores come from the Keras model in memory, on what the input
+function gave it. Parity compares the two, row by row.
+"""
+
+import io
+from collections.abc import Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from fullpass.preprocessing.features.label import Task
+from fullpass.preprocessing.features.outputs import ROW_ID
+from fullpass.trainer.input.input_fn import BLOCK_ROWS, Decode, read_blocks, to_batch
+from fullpass.trainer.models.model_inputs import apply_model
+from fullpass.trainer.models.tasks import probabilities_of
+
+SCORES_FILE = "eval_scores.npz"
+"""In the model run: `row_id` int64 [rows] and `scores` as the export's, of the first rows of the eval split."""
+SCORED_ROWS = 10_000
+
+
+def write_scores(path: str, model: keras.Model, files: Sequence[str], decode: Decode, task: Task) -> None:
+    """Scores the first rows of the eval split and writes the file atomically.
+
+    Args:
+        path: The path of the file.
+        model: Computes logits.
+        files: TFRecord files of the eval split.
+        decode: Parses the features that the model reads, and ROW_ID.
+        task: The task of the label.
+    """
+    row_ids, scores = [], []
+    for block in read_blocks(files, decode, 1).take(-(-SCORED_ROWS // BLOCK_ROWS)):
+        features, _, _ = to_batch({name: value for name, value in block.items() if name != ROW_ID})
+        row_ids.append(block[ROW_ID].numpy())
+        scores.append(scores_of(task, apply_model(model, features, training=False)).numpy())
+    archive = io.BytesIO()  # remote files cannot be written out of order, as archives are
+    np.savez(archive, row_id=np.concatenate(row_ids), scores=np.concatenate(scores))
+    pending = f"{path}.tmp"
+    with tf.io.gfile.GFile(pending, "wb") as file:
+        file.write(archive.getvalue())
+    tf.io.gfile.rename(pending, path, overwrite=True)
+
+
+def read_scores(path: str) -> dict[str, np.ndarray]:
+    """Returns `row_id` and `scores` as written."""
+    with tf.io.gfile.GFile(path, "rb") as file, np.load(io.BytesIO(file.read())) as arrays:
+        return dict(arrays)
+
+
+def scores_of(task: Task, logits: tf.Tensor) -> tf.Tensor:
+    """Returns the `scores` of the export's signatures."""
+    if task == "regression":
+        return logits[:, 0]
+    probabilities = probabilities_of(task, logits)
+    return probabilities[:, 1] if task == "binary" else probabilities

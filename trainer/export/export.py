@@ -1,0 +1,100 @@
+"""Writes a model for serving: a SavedModel that TensorFlow alone loads, and beside it what people need to call it.
+
+saved_model.pb, variables/, assets/           the signatures of `signatures.py`, with vocabularies
+assets.extra/fullpass.json                    task, classes, raw columns and keys, how data is read, versions, lineage
+assets.extra/weights.json                     the meaning of the rows of its weights, for a warm start from it
+assets.extra/stable_ids/                      since when tokens of vocabularies with stable ids are not selected
+assets.extra/requests.jsonl                   a few rows of raw columns, one JSON object each
+assets.extra/request.json                     the same rows as the body of a POST to TF Serving's `:predict`
+assets.extra/tf_serving_warmup_requests       the same rows as calls that TF Serving makes before it serves
+"""
+
+import importlib.metadata
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import tensorflow as tf
+
+from fullpass.preprocessing import state_file
+from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.trainer.export.run_provenance import read_run_facts
+from fullpass.trainer.export.sample_requests import rest_body, to_columns, to_json, to_row, warmup_log
+from fullpass.trainer.export.signatures import SERVING_DEFAULT, SERVING_RAW, Served, column_keys, signatures_of
+from fullpass.trainer.input.raw_tensors import DTYPES
+
+EXTRA = "assets.extra"
+DESCRIPTION = "fullpass.json"
+_VERSIONS_OF = ("fullpass", "tensorflow", "keras", "tensorflow-transform")
+
+
+def export_model(
+    served: Served,
+    directory: str,
+    *,
+    name: str,
+    source: Mapping[str, Any],
+    samples: Sequence[bytes],
+    facts: Mapping[str, Any] = MappingProxyType({}),
+    extras: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Writes the export under a temporary name and renames it, so that `directory` is never incomplete.
+
+    Args:
+        served: The model and its graph.
+        directory: The path of the export, which must not exist.
+        name: The name of the pipeline.
+        source: How `fullpass predict` reads raw data, without paths, addresses and secrets.
+        samples: Serialized raw examples.
+        facts: Further entries of `fullpass.json`.
+        extras: The contents of further files of `assets.extra`, by path.
+    """
+    pending = f"{directory.rstrip('/')}.tmp"
+    if tf.io.gfile.exists(pending):
+        tf.io.gfile.rmtree(pending)
+    module, signatures = signatures_of(served)
+    tf.saved_model.save(module, pending, signatures=signatures)
+    tf.io.gfile.makedirs(f"{pending}/{EXTRA}")
+    described = state_file.encode(describe(served, name, source) | dict(facts), indent=2)
+    _write(f"{pending}/{EXTRA}/{DESCRIPTION}", described.decode())
+    for path, content in extras.items():
+        tf.io.gfile.makedirs(f"{pending}/{EXTRA}/{path}".rpartition("/")[0])
+        _write(f"{pending}/{EXTRA}/{path}", content)
+    _write_requests(f"{pending}/{EXTRA}", served.columns, samples)
+    tf.io.gfile.rename(pending, directory)
+
+
+def describe(served: Served, name: str, source: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the content of `fullpass.json`: the inputs and outputs of the model, and its run."""
+    keys = column_keys(tuple(served.columns))
+    columns = [
+        {"name": c.name, "key": keys[c.name], "type": c.type, **({"width": c.width} if c.type == "vector" else {})}
+        for c in served.columns.values()
+    ]
+    return {
+        "name": name,
+        "task": served.label.task,
+        "label": served.label.name,
+        "classes": list(served.names),
+        "columns": columns,
+        "source": dict(source),
+        "versions": {package: importlib.metadata.version(package) for package in _VERSIONS_OF},
+        "lineage": read_run_facts(),
+    }
+
+
+def _write_requests(folder: str, columns: Mapping[str, RawColumn], samples: Sequence[bytes]) -> None:
+    keys = column_keys(tuple(columns))
+    rows = [to_row(example, columns) for example in samples]
+    _write(f"{folder}/requests.jsonl", "".join(to_json(row) + "\n" for row in rows))
+    _write(f"{folder}/request.json", rest_body(rows, columns, keys, SERVING_RAW))
+    values = to_columns(rows, columns)
+    raw = {keys[name]: tf.constant(values[name], DTYPES[column.type]) for name, column in columns.items()}
+    with tf.io.TFRecordWriter(f"{folder}/tf_serving_warmup_requests") as writer:
+        writer.write(warmup_log(SERVING_DEFAULT, {"examples": tf.constant(list(samples))}))
+        writer.write(warmup_log(SERVING_RAW, raw))
+
+
+def _write(path: str, text: str) -> None:
+    with tf.io.gfile.GFile(path, "w") as file:
+        file.write(text)

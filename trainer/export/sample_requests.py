@@ -1,0 +1,118 @@
+"""A few raw examples that travel with the model, so that people and servers have requests to try.
+
+The Transform component keeps some rows of the eval split beside the transform graph (`write_samples`), because the
+Trainer sees transformed examples only; the export holds them as requests.
+"""
+
+import base64
+import json
+import math
+from collections.abc import Mapping, Sequence
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
+
+from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.values.byte_batches import gather
+from fullpass.trainer.input.record_batches import record_batches
+
+SAMPLE_FILE = "sample_examples.tfrecord"
+"""In the folder of a transform graph: serialized raw examples of the eval split."""
+SAMPLE_ROWS = 10
+
+Row = dict[str, Any]
+"""Raw column -> number, text, bytes that are not UTF-8, list of numbers, or None where missing."""
+_SAMPLE_BYTES = 4 << 20
+_LINE_BREAKS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)}
+
+
+def write_samples(transform_output: str, files: Sequence[str]) -> None:
+    """Stores the first rows of raw TFRecord `files` in the folder of a transform graph; of large ones, one or a few."""
+    batches = chain.from_iterable(record_batches(file, rows=SAMPLE_ROWS, most_bytes=_SAMPLE_BYTES) for file in files)
+    first = next(gather(chain.from_iterable(batches), len, rows=SAMPLE_ROWS, most_bytes=_SAMPLE_BYTES), [])
+    pending = f"{transform_output}/{SAMPLE_FILE}.tmp"
+    with tf.io.TFRecordWriter(pending) as writer:
+        for record in first:
+            writer.write(record)
+    tf.io.gfile.rename(pending, f"{transform_output}/{SAMPLE_FILE}", overwrite=True)
+
+
+def read_samples(transform_output: str) -> list[bytes]:
+    """Returns the rows that `write_samples` stored; without any, one empty example, which lacks every value."""
+    path = f"{transform_output}/{SAMPLE_FILE}"
+    if not tf.io.gfile.exists(path):
+        return [tf.train.Example().SerializeToString()]
+    return list(islice(tf.data.TFRecordDataset(path).as_numpy_iterator(), SAMPLE_ROWS))
+
+
+def to_row(example: bytes, columns: Mapping[str, RawColumn]) -> Row:
+    """Returns the serving columns of a serialized raw example."""
+    features = tf.train.Example.FromString(example).features.feature
+    return {name: _cell(features[name], column) if name in features else None for name, column in columns.items()}
+
+
+def to_columns(rows: Sequence[Row], columns: Mapping[str, RawColumn]) -> dict[str, list[Any]]:
+    """Returns the inputs of `serving_raw` by column: NaN for a missing number, "" for missing text."""
+    absent = {name: _absent(column) for name, column in columns.items()}
+    return {name: [absent[name] if row[name] is None else row[name] for row in rows] for name in columns}
+
+
+def to_json(value: Any) -> str:
+    """Returns a row or a request as one line of JSON.
+
+    Bytes that are not UTF-8 are `{"b64": ...}`, as TF Serving reads them. What Unicode calls a line break is escaped.
+    """
+    text = json.dumps(value, ensure_ascii=False, default=lambda data: {"b64": base64.b64encode(data).decode("ascii")})
+    return text.translate(_LINE_BREAKS)
+
+
+def rest_body(rows: Sequence[Row], columns: Mapping[str, RawColumn], keys: Mapping[str, str], signature: str) -> str:
+    """Returns the body of a POST to TF Serving's `:predict`, in its columnar form.
+
+    A column without any value is an empty list, unless all are: the first then says how many rows there are. NaN is
+    written bare, which TF Serving reads though JSON has it not.
+    """
+    values = to_columns(rows, columns)
+    empty = [name for name in columns if all(row[name] is None for row in rows)]
+    left_out = empty[1:] if len(empty) == len(columns) else empty
+    given = {keys[name]: [] if name in left_out else values[name] for name in columns}
+    return to_json({"signature_name": signature, "inputs": given})
+
+
+def warmup_log(signature: str, inputs: Mapping[str, tf.Tensor]) -> bytes:
+    """Returns one record of `tf_serving_warmup_requests`: a call that TF Serving makes before it serves the model."""
+    request = predict_pb2.PredictRequest()
+    request.model_spec.signature_name = signature
+    for key, value in inputs.items():
+        request.inputs[key].CopyFrom(tf.make_tensor_proto(value))
+    log = prediction_log_pb2.PredictionLog(predict_log=prediction_log_pb2.PredictLog(request=request))
+    return log.SerializeToString()
+
+
+def _cell(feature: tf.train.Feature, column: RawColumn) -> Any:
+    if column.type == "string":
+        values = feature.bytes_list.value
+        return _text_or_bytes(values[0]) if values else None
+    numbers = [_shortest(number) for number in feature.float_list.value]
+    if column.type == "vector":
+        return numbers or None
+    return numbers[0] if numbers else None
+
+
+def _text_or_bytes(value: bytes) -> str | bytes:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value
+
+
+def _shortest(number: float) -> float | None:
+    """Returns a float32 as the number with the fewest digits that reads back as the same float32."""
+    return float(str(np.float32(number))) if math.isfinite(number) else None
+
+
+def _absent(column: RawColumn) -> Any:
+    return {"number": math.nan, "string": "", "vector": [math.nan] * column.width}[column.type]

@@ -1,0 +1,224 @@
+"""The signatures of the export, as TensorFlow functions over the transform graph and the model.
+
+`serving_default(examples)`: string [batch] of serialized tf.Examples; label and training-only columns may be absent.
+`serving_raw(**columns)`: one tensor per raw column that features read, by its key in `column_keys`:
+    number float32 [batch], NaN for missing; string [batch], "" for missing; vector float32 [batch, width], a row of
+    NaN for missing. A column of length 0, which is the default of all of them, is missing in every row. So columns
+    may be left out of `loaded.serving_raw(...)` in Python and of TF Serving's gRPC Predict (SignatureDef.defaults);
+    over its REST API a column that is not there is an empty list in the columnar form `{"inputs": {"fare": []}}`.
+    `loaded.signatures["serving_raw"]` takes all of them.
+`transform_features(examples)`: the transformed features, label, weight, row number and span of raw examples.
+
+Both serving signatures give:
+    scores: what metrics need. binary: float32 [batch], the probability of class 1. multiclass, multilabel: float32
+        [batch, classes]. regression: float32 [batch], the predicted value.
+    prediction: string [batch], the likeliest class, or of a multilabel task all of 0.5 and above, joined by the label's
+        separator; regression: float32 [batch].
+    probabilities, classes: float32 and string [batch, classes], per class; not for regression.
+"""
+
+import inspect
+import keyword
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import keras
+import tensorflow as tf
+import tensorflow_transform as tft
+
+from fullpass.preprocessing.features.label import Label
+from fullpass.preprocessing.features.outputs import ROW_ID, SPAN
+from fullpass.preprocessing.features.raw_columns import ROW_BITS, SPAN_FILE_BITS, RawColumn, serving_columns
+from fullpass.trainer.export.eval_scores import scores_of
+from fullpass.trainer.input.input_fn import with_dense_label, without_gaps
+from fullpass.trainer.input.raw_tensors import DTYPES, dense_shape, to_sparse
+from fullpass.trainer.models.model_inputs import apply_model, feature_names, input_name, transformed_outputs
+from fullpass.trainer.models.tasks import probabilities_of
+from fullpass.trainer.models.weight_semantics import Network
+from fullpass.trainer.training_spec import TrainingSpec
+
+SERVING_DEFAULT = "serving_default"
+SERVING_RAW = "serving_raw"
+TRANSFORM_FEATURES = "transform_features"
+
+
+@dataclass(frozen=True)
+class Served:
+    """The model, graph and names that an export is made of.
+
+    Attributes:
+        model: Computes logits.
+        tft_output: The transform graph, with the specs of its inputs and outputs.
+        columns: The raw columns that features read, by name.
+        features: The transformed features that the model reads.
+        label: The declaration of the label.
+        names: The class names in id order; empty for regression.
+    """
+
+    model: keras.Model
+    tft_output: tft.TFTransformOutput
+    columns: Mapping[str, RawColumn]
+    features: Sequence[str]
+    label: Label
+    names: tuple[str, ...]
+
+
+def served_model(spec: TrainingSpec, network: Network, names: tuple[str, ...]) -> Served:
+    """Returns the parts of an export of a trained network.
+
+    Args:
+        spec: The configuration of the training.
+        network: The trained network.
+        names: The class names in id order; empty for regression.
+    """
+    return Served(
+        model=network.model,
+        tft_output=spec.tft_output,
+        columns=serving_columns(spec.preprocessing),
+        features=feature_names(transformed_outputs(spec.preprocessing, spec.tft_output)),
+        label=spec.preprocessing.label,
+        names=names,
+    )
+
+
+def column_keys(columns: Sequence[str]) -> dict[str, str]:
+    """Returns, per raw column, the name of its input in `serving_raw`.
+
+    TensorFlow takes letters, digits and underscores after a first letter, and no two names that differ in case only.
+    A name that fits is its own key. In others each odd character becomes an underscore, `column_` is put before a
+    bad beginning, and a number after what is taken.
+
+    Example: ["fare", "trip miles", "1st", "Fare"] become fare, trip_miles, column_1st, Fare_2.
+    """
+    fitting = [name for name in columns if _plain(name) == name]
+    keys: dict[str, str] = {}
+    for name in [*fitting, *(name for name in columns if name not in fitting)]:
+        keys[name] = _free(_plain(name), {key.lower() for key in keys.values()})
+    return {name: keys[name] for name in columns}
+
+
+def signatures_of(served: Served) -> tuple[tf.Module, dict[str, Callable[..., dict[str, tf.Tensor]]]]:
+    """Returns a module that holds everything the signatures use, and the signatures by name."""
+    spec = served.tft_output.raw_feature_spec()
+    saved = tf.saved_model.load(served.tft_output.transform_savedmodel_dir)
+    sparse = {name: tf.SparseTensorSpec([None, None], feature.dtype) for name, feature in spec.items()}
+
+    @tf.function(autograph=False, input_signature=[sparse])
+    def predict(raw: dict[str, tf.SparseTensor]) -> dict[str, tf.Tensor]:
+        transformed = saved.transform_fn(raw)
+        inputs = {input_name(name): _dense(transformed[name]) for name in served.features}
+        return _outputs(served, apply_model(served.model, inputs, training=False))
+
+    module = tf.Module()
+    # The transform graph's tables and files, and the weights; not the Keras objects, which TensorFlow cannot revive.
+    module.transform = saved
+    module.weights = [variable.value for variable in served.model.variables]
+    module.serving_default = _serving_default(served, spec, predict)
+    module.serving_raw = _serving_raw(served, spec, predict)
+    module.transform_features = _transform_features(served, spec, saved)
+    names = (SERVING_DEFAULT, SERVING_RAW, TRANSFORM_FEATURES)
+    return module, {name: getattr(module, name) for name in names}
+
+
+def _serving_default(served: Served, spec: Mapping[str, tf.io.VarLenFeature], predict: Callable) -> Callable:
+    known = {name: spec[name] for name in served.columns}
+
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+    def serving_default(examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        raw = tf.io.parse_example(examples, known)
+        return predict(_completed(raw, spec, tf.size(examples, tf.int64)))
+
+    return serving_default
+
+
+def _serving_raw(served: Served, spec: Mapping[str, tf.io.VarLenFeature], predict: Callable) -> Callable:
+    keys = column_keys(tuple(served.columns))
+    absent = {name: tf.zeros([0, *dense_shape(c)[1:]], DTYPES[c.type]) for name, c in served.columns.items()}
+
+    def serving_raw(*values: tf.Tensor) -> dict[str, tf.Tensor]:
+        given = dict(zip(served.columns, values, strict=True))
+        batch = _common_length(given)
+        raw = {name: to_sparse(value, batch) for name, value in given.items()}
+        return predict(_completed(raw, spec, batch))
+
+    # The defaults end up in SignatureDef.defaults, which TF Serving fills in for inputs that a gRPC request lacks.
+    parameters = [
+        inspect.Parameter(key, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=absent[name])
+        for name, key in keys.items()
+    ]
+    serving_raw.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    specs = [tf.TensorSpec(dense_shape(c), DTYPES[c.type], name=keys[name]) for name, c in served.columns.items()]
+    return tf.function(serving_raw, autograph=False, input_signature=specs)
+
+
+def _transform_features(served: Served, spec: Mapping[str, tf.io.VarLenFeature], saved: tf.Module) -> Callable:
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+    def transform_features(examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        transformed = saved.transform_fn(tf.io.parse_example(examples, spec))
+        block = with_dense_label({name: without_gaps(v) for name, v in transformed.items()}, len(served.names))
+        span = tf.bitwise.right_shift(block[ROW_ID], tf.constant(ROW_BITS + SPAN_FILE_BITS, tf.int64))
+        return {name: _dense(value) for name, value in block.items()} | {SPAN: span}
+
+    return transform_features
+
+
+def _outputs(served: Served, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+    task = served.label.task
+    if task == "regression":
+        scores = scores_of(task, logits)
+        return {"scores": scores, "prediction": scores}
+    probabilities = probabilities_of(task, logits)
+    names = tf.constant(served.names)
+    if task == "multilabel":
+        chosen = tf.ragged.boolean_mask(tf.broadcast_to(names, tf.shape(probabilities)), probabilities >= 0.5)
+        prediction = tf.strings.reduce_join(chosen, axis=-1, separator=served.label.separator)
+    else:
+        prediction = tf.gather(names, tf.argmax(probabilities, axis=1))
+    return {
+        "scores": scores_of(task, logits),
+        "prediction": prediction,
+        "probabilities": probabilities,
+        "classes": tf.broadcast_to(names, tf.shape(probabilities)),
+    }
+
+
+def _dense(value: tf.Tensor | tf.SparseTensor | tf.RaggedTensor) -> tf.Tensor:
+    value = without_gaps(value)
+    return value.to_tensor() if isinstance(value, tf.RaggedTensor) else value
+
+
+def _completed(
+    raw: Mapping[str, tf.SparseTensor], spec: Mapping[str, tf.io.VarLenFeature], batch: tf.Tensor
+) -> dict[str, tf.SparseTensor]:
+    """Returns `raw` with every column that the transform graph knows: those that are not there, missing throughout."""
+    shape = tf.stack([batch, tf.constant(0, tf.int64)])
+    none = tf.zeros([0, 2], tf.int64)
+    return {
+        name: raw[name] if name in raw else tf.SparseTensor(none, tf.zeros([0], feature.dtype), shape)
+        for name, feature in spec.items()
+    }
+
+
+def _common_length(values: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    """Returns the rows of the longest column, int64 []; others must have as many, or none."""
+    lengths = tf.stack([tf.shape(value, tf.int64)[0] for value in values.values()])
+    longest = tf.reduce_max(lengths)
+    message = f"columns differ in length; give all the same number of rows, or none. Rows of {', '.join(values)}:"
+    fits = tf.debugging.Assert(tf.reduce_all((lengths == longest) | (lengths == 0)), [message, lengths], summarize=-1)
+    with tf.control_dependencies([fits]):
+        return tf.identity(longest)
+
+
+def _plain(name: str) -> str:
+    key = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    bad = not key[0].isalpha() or keyword.iskeyword(key) or key == "self"
+    return f"column_{key}" if bad else key
+
+
+def _free(key: str, taken: set[str]) -> str:
+    number, free = 2, key
+    while free.lower() in taken:
+        free = f"{key}_{number}"
+        number += 1
+    return free

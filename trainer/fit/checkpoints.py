@@ -1,0 +1,103 @@
+"""Checkpoints of a training, from which an interrupted one resumes."""
+
+import hashlib
+import json
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from fullpass.trainer.config import CheckpointConfig
+
+_LEAST_SECONDS = 10.0
+_SHARE_OF_TIME = 0.01
+_OLD_SECONDS = 14 * 24 * 3600.0
+
+
+def folder_for(work: str, files: Sequence[str], *what: Any) -> str:
+    """Returns the folder of the checkpoints of a training: the same for the same data and configuration, and no other.
+
+    Args:
+        work: The folder of unfinished work.
+        files: The data files; their names, sizes and modification times are part of the key.
+        what: Everything else that determines the training, as plain data.
+    """
+    stats = [(file, stat.length, stat.mtime_nsec) for file in files for stat in [tf.io.gfile.stat(file)]]
+    text = json.dumps([stats, what], sort_keys=True)
+    return os.path.join(work, hashlib.sha256(text.encode()).hexdigest()[:20])
+
+
+class Checkpoints:
+    """The newest checkpoints of one training, in one folder.
+
+    Variables are saved in the order they are given in, as values, so that a training on other devices can take over.
+    """
+
+    def __init__(
+        self, folder: str, config: CheckpointConfig, variables: Mapping[str, Sequence[tf.Variable]], *, chief: bool
+    ):
+        """Finds the checkpoints in `folder`.
+
+        Args:
+            folder: The folder of this training alone.
+            config: When to save.
+            variables: The variables to save, by group.
+            chief: Whether the files of this worker are kept. All workers must save at the same time.
+        """
+        self._config = config
+        self._text = tf.Variable("", dtype=tf.string, trainable=False)
+        groups = {name: list(group) for name, group in variables.items()}
+        self._checkpoint = tf.train.Checkpoint(text=self._text, **groups)
+        self._manager = tf.train.CheckpointManager(self._checkpoint, folder, max_to_keep=config.keep)
+        self._writer = self._manager
+        if not chief:
+            self._writer = tf.train.CheckpointManager(self._checkpoint, tempfile.mkdtemp(), max_to_keep=1)
+        self._saved_at, self._saved_step, self.saves, self.seconds, self._last = time.monotonic(), 0, 0, 0.0, 0.0
+
+    def restore(self) -> str | None:
+        """Restores the variables from the newest usable checkpoint; returns its text, or None if there is none."""
+        for path in reversed(self._manager.checkpoints):
+            try:
+                self._checkpoint.restore(path).assert_consumed()
+            except (tf.errors.OpError, ValueError, AssertionError) as error:
+                logging.warning("Checkpoint %s cannot be used: %s", path, error)
+            else:
+                return str(self._text.numpy().decode())
+        return None
+
+    def due(self, step: int) -> bool:
+        """Whether a checkpoint is due after `step` updates."""
+        steps, seconds = self._config.every_steps, self._config.every_seconds
+        if steps is not None and step // steps > self._saved_step // steps:
+            return True
+        if seconds == "auto":
+            seconds = max(_LEAST_SECONDS, self._last / _SHARE_OF_TIME)
+        return seconds is not None and time.monotonic() - self._saved_at >= seconds
+
+    def save(self, text: str, step: int) -> None:
+        """Writes a checkpoint; the folder holds complete checkpoints only, at every moment."""
+        started = time.monotonic()
+        self._text.assign(text)
+        self._writer.save(checkpoint_number=step)
+        self._saved_at, self._saved_step = time.monotonic(), step
+        self._last = self._saved_at - started
+        self.saves, self.seconds = self.saves + 1, self.seconds + self._last
+
+
+def remove(folder: str) -> None:
+    """Removes the checkpoints of a training."""
+    if tf.io.gfile.exists(folder):
+        tf.io.gfile.rmtree(folder)
+
+
+def prune(folder: str) -> None:
+    """Removes checkpoints of other trainings beside `folder` that are older than two weeks."""
+    work = os.path.dirname(folder)
+    for name in tf.io.gfile.listdir(work) if tf.io.gfile.exists(work) else ():
+        other = os.path.join(work, name.rstrip("/"))
+        if time.time() - tf.io.gfile.stat(other).mtime_nsec / 1e9 > _OLD_SECONDS:
+            tf.io.gfile.rmtree(other)

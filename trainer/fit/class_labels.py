@@ -1,0 +1,85 @@
+"""The classes of a label: their names, their weights in training, and whether there is enough to learn from."""
+
+import logging
+
+import numpy as np
+import tensorflow_transform as tft
+
+from fullpass.preprocessing.errors import UserError, did_you_mean
+from fullpass.preprocessing.features.label import Label
+from fullpass.preprocessing.features.outputs import LABEL_VOCABULARY
+from fullpass.trainer.input.split_counts import SplitCounts
+
+_LOG = logging.getLogger(__name__)
+
+
+def class_names(label: Label, tft_output: tft.TFTransformOutput) -> tuple[str, ...]:
+    """Returns the class names in id order, as `Label.class_names` has them or as they were learned.
+
+    Raises:
+        UserError: The label's classes were learned, and train has none.
+    """
+    if label.class_names is not None:
+        return label.class_names
+    names = [token.decode("utf-8", "backslashreplace") for token in tft_output.vocabulary_by_name(LABEL_VOCABULARY)]
+    present = tuple(name for name in names if name)
+    if not present:
+        raise UserError(f"label.name: no row of train has a value in {label.name!r}.")
+    return present
+
+
+def check_label(label: Label, names: tuple[str, ...], counts: SplitCounts) -> None:
+    """Raises UserError if train has too few usable labels, or only one class."""
+    # With a weight column, a weight of 0 is more likely meant so than a missing label.
+    missing = counts.weightless / counts.rows
+    if label.weight is None and missing > label.max_missing:
+        raise UserError(
+            f"{counts.weightless:,} of {counts.rows:,} train rows ({missing:.1%}) have no usable label in "
+            f"{label.name!r}; label.max_missing allows {label.max_missing:.1%}. Repair the column, see "
+            f"{_hint(label)}, or raise label.max_missing if these rows may be left out."
+        )
+    present = [name for name, rows in zip(names, counts.class_rows, strict=True) if rows]
+    if label.task in ("binary", "multiclass") and len(present) < 2:
+        raise UserError(
+            f"all {counts.used:,} labelled train rows are of one class, {present[0]!r}: there is nothing to learn. "
+            f"See {_hint(label)}, and whether data.split puts every class into train."
+        )
+    if label.task == "multilabel" and not present:
+        raise UserError(f"no train row has any class: there is nothing to learn. See {_hint(label)}.")
+    absent = [name for name in names if name not in present]
+    if absent:
+        _LOG.warning("train has no example of class %s; the model can hardly predict it", ", ".join(absent))
+
+
+def class_factors(label: Label, names: tuple[str, ...], counts: SplitCounts) -> np.ndarray:
+    """Returns the factor of the training weight per class, float64 [classes]; empty if there is none.
+
+    balanced: n / (classes * rows of the class), so that all classes weigh the same in total. A class given no weight
+    keeps 1.
+
+    Example: 90 rows of class 0 and 10 of class 1 give 100 / (2 * 90) = 0.556 and 100 / (2 * 10) = 5.
+
+    Raises:
+        UserError: A weight is given for a class that does not exist.
+    """
+    if label.class_weights is None:
+        return np.zeros(0)
+    if label.class_weights == "balanced":
+        rows = np.maximum(counts.class_rows, 1)
+        return np.where(counts.class_rows > 0, counts.class_rows.sum() / (len(names) * rows), 1.0)
+    unknown = [name for name in label.class_weights if name not in names]
+    if unknown:
+        raise UserError(
+            f"label.class_weights: no class {unknown[0]!r}.{did_you_mean(unknown[0], names)} "
+            f"Classes: {', '.join(names)}."
+        )
+    return np.array([label.class_weights.get(name, 1.0) for name in names])
+
+
+def _hint(label: Label) -> str:
+    return {
+        "binary": "label.positive (the value that counts as 1)",
+        "multiclass": "label.classes (the values that are known)",
+        "multilabel": "label.classes and label.separator",
+        "regression": "the column's numbers",
+    }[label.task]

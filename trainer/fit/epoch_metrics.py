@@ -1,0 +1,99 @@
+"""Metrics of an epoch: sums over batches and devices first, then numbers.
+
+Every statistic is a sum over examples, so that batches and replicas simply add up, whatever their sizes and weights.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from fullpass.preprocessing.features.label import Task
+from fullpass.trainer.models.tasks import Loss, loss_of
+
+MONITOR: Mapping[Task, str] = {
+    "binary": "log_loss",
+    "multiclass": "log_loss",
+    "multilabel": "log_loss",
+    "regression": "rmse",
+}
+"""The metric whose smallest value marks the best epoch: without penalties, smoothing and class weights."""
+
+Sums = dict[str, tf.Tensor]
+"""Statistic -> its sum over examples, float32."""
+
+_BINS = 4096
+
+
+def shapes_of(task: Task) -> dict[str, tuple[int, ...]]:
+    """Returns the statistics of a task: name -> shape."""
+    if task == "regression":
+        return dict.fromkeys(("weight", "loss", "square", "absolute"), ())
+    scalars: dict[str, tuple[int, ...]] = dict.fromkeys(("weight", "loss", "log_loss", "right"), ())
+    return scalars | ({"positive": (_BINS,), "negative": (_BINS,)} if task == "binary" else {})
+
+
+def sums_of(task: Task, loss: Loss, label: tf.Tensor, logits: tf.Tensor, weight: tf.Tensor) -> Sums:
+    """Returns the statistics of a batch, by the names of `shapes_of`.
+
+    Args:
+        task: The task of the label.
+        loss: The training loss.
+        label: The output of the transform graph; for multilabel a matrix.
+        logits: The logits, float32 [batch, columns].
+        weight: The weights of the rows, float32 [batch].
+    """
+    sums = {"weight": tf.reduce_sum(weight), "loss": tf.reduce_sum(weight * loss(label, logits))}
+    if task == "regression":
+        error = label - logits[:, 0]
+        sums |= {"square": tf.reduce_sum(weight * error**2), "absolute": tf.reduce_sum(weight * tf.abs(error))}
+        return sums
+    sums["log_loss"] = tf.reduce_sum(weight * loss_of(task)(label, logits))
+    sums["right"] = tf.reduce_sum(weight * _share_right(task, label, logits))
+    if task == "binary":
+        sums["positive"] = _histogram(logits[:, 0], weight * label)
+        sums["negative"] = _histogram(logits[:, 0], weight * (1.0 - label))
+    return sums
+
+
+def metrics_of(task: Task, sums: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """Returns the metrics: loss; log_loss, accuracy and, if binary, auc; or rmse and mae."""
+    weight = float(sums["weight"])
+    found = {"loss": float(sums["loss"]) / weight}
+    if task == "regression":
+        return found | {
+            "rmse": float(np.sqrt(sums["square"] / weight)),
+            "mae": float(sums["absolute"]) / weight,
+        }
+    found |= {"log_loss": float(sums["log_loss"]) / weight, "accuracy": float(sums["right"]) / weight}
+    if task == "binary":
+        found["auc"] = area_under_curve(np.asarray(sums["positive"]), np.asarray(sums["negative"]))
+    return found
+
+
+def area_under_curve(positive: np.ndarray, negative: np.ndarray) -> float:
+    """Returns the share of (positive, negative) pairs in which the positive scores higher; half of equal ones.
+
+    0.5 if there are no such pairs.
+
+    Args:
+        positive: The weight of the positive examples per bin of rising score, float [bins].
+        negative: The weight of the negative examples per bin, float [bins].
+    """
+    positive, negative = positive.astype(np.float64), negative.astype(np.float64)
+    pairs = positive.sum() * negative.sum()
+    below = np.cumsum(negative) - negative
+    return float(positive @ (below + negative / 2) / pairs) if pairs else 0.5
+
+
+def _share_right(task: Task, label: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    if task == "multiclass":
+        return tf.cast(tf.argmax(logits, axis=1) == tf.cast(label, tf.int64), tf.float32)
+    label = tf.reshape(label, tf.shape(logits))
+    return tf.reduce_mean(tf.cast((logits > 0) == (label > 0), tf.float32), axis=1)
+
+
+def _histogram(score: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
+    """Returns the weight per bin of rising score; bins are narrow around 0 and cover all numbers."""
+    index = tf.cast(tf.sigmoid(score / 4.0) * (_BINS - 1), tf.int32)
+    return tf.math.unsorted_segment_sum(weight, index, _BINS)

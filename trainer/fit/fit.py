@@ -1,0 +1,317 @@
+"""Fits a model: runs the epochs on the devices of a strategy, keeps the best one, and can be cut short anywhere.
+
+A loop of its own rather than `keras.Model.fit`, which in Keras 3 does not run on several workers, averages losses over
+replicas and batches without regard to weights, traces every step twice, and begins an epoch again after a crash.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from fullpass.preprocessing.errors import UserError
+from fullpass.trainer.config import CheckpointConfig, EarlyStopping
+from fullpass.trainer.fit.checkpoints import Checkpoints
+from fullpass.trainer.fit.epoch_metrics import MONITOR, metrics_of
+from fullpass.trainer.fit.profiling import Profile
+from fullpass.trainer.fit.steps import Loop, LoopResult, Steps
+from fullpass.trainer.fit.stop_requests import stop_requests
+from fullpass.trainer.fit.training_errors import explain_memory, explain_not_finite
+from fullpass.trainer.fit.training_state import TrainingState
+from fullpass.trainer.fit.worker_channel import Workers
+
+Report = Callable[[int, int, str, str], None]
+"""Is called with (done, total, unit, note) while training runs."""
+
+OnEpoch = Callable[[int, dict[str, float]], None]
+"""Is called with the number of an epoch, from 1, and its metrics; those of the eval split begin with `val_`."""
+
+# With `steps_per_execution: auto` a call on the device takes about so long before Python looks at the clock again.
+_SECONDS_PER_CALL = 0.5
+_FIRST_CALL = 20
+_LONGEST_CALL = 2000
+
+
+class StoppedError(UserError):
+    """Training was asked to stop, and has been saved."""
+
+
+@dataclass(frozen=True)
+class Batches:
+    """An endless dataset that may begin at any batch.
+
+    Attributes:
+        begin: Takes an epoch and the steps of it to skip; returns this worker's batches from there on, one per replica.
+        steps: The steps of one pass.
+    """
+
+    begin: Callable[[int, int], tf.data.Dataset]
+    steps: int
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The history of a training.
+
+    Attributes:
+        history: One value per epoch, by metric; the names of eval metrics begin with `val_`.
+        best_epoch: The epoch whose weights the model now has, counted from 1.
+        seconds: The seconds of all epochs, tracing included, summed over interrupted runs.
+        resumed_at: The updates made by earlier, interrupted runs; 0 without any.
+        saves: The checkpoints written in this run.
+        save_seconds: The seconds spent on writing them.
+        ended_by: What ended it: epochs, early_stopping or max_minutes.
+    """
+
+    history: dict[str, list[float]]
+    best_epoch: int
+    seconds: float
+    resumed_at: int = 0
+    saves: int = 0
+    save_seconds: float = 0.0
+    ended_by: str = "epochs"
+
+    @property
+    def epochs(self) -> int:
+        """The number of epochs that were run."""
+        return len(self.history["loss"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """A training about to run.
+
+    Attributes:
+        steps: The updates and the evaluation of the model.
+        epochs: The epochs to run, at most.
+        early_stopping: When to stop before; None never does.
+        max_minutes: The minutes after which to stop; None is without limit.
+        report: Is told the progress while epochs run.
+        on_epoch: Is given the number of an epoch, from 1, and its metrics.
+        steps_per_call: The updates on the device between two looks at the clock; None takes half a second's worth.
+        checkpoints: The folder, and when to save; None saves nothing.
+        save_at_end: Whether to save after the last epoch too, so that a training of more epochs goes on from there.
+        profile: The updates to trace.
+    """
+
+    steps: Steps
+    epochs: int
+    early_stopping: EarlyStopping | None
+    report: Report
+    on_epoch: OnEpoch
+    max_minutes: float | None = None
+    steps_per_call: int | None = None
+    checkpoints: tuple[str, CheckpointConfig] | None = None
+    save_at_end: bool = False
+    profile: Profile = field(default_factory=Profile)
+
+    def run(self, train: Batches, evaluation: Batches) -> Fitted:
+        """Trains; afterwards the model has the weights of the best epoch.
+
+        Raises:
+            UserError: The loss is NaN or infinite, a batch does not fit into memory, or workers do not agree.
+            StoppedError: This process or another worker was told to stop; SIGTERM and SIGINT then have their usual
+                effect here.
+        """
+        with stop_requests() as stops:
+            return _Run(self, train, evaluation, stops).run()
+
+
+class _Run:
+    """One run of a Fit."""
+
+    def __init__(self, fit: Fit, train: Batches, evaluation: Batches, stops: list[int]):
+        self._fit, self._train, self._evaluation, self._stops = fit, train, evaluation, stops
+        self._steps, self._model = fit.steps, fit.steps.model
+        self._workers = Workers(fit.steps.strategy)
+        self._state = TrainingState()
+        with tf.device("CPU"):
+            self._best = [tf.Variable(weight, trainable=False) for weight in self._model.get_weights()]
+        self._checkpoints = self._make_checkpoints()
+        self._call = fit.steps_per_call or _FIRST_CALL
+        self._traced = False
+        self._began = 0.0
+        self._time_over = False
+
+    def run(self) -> Fitted:
+        """Trains to the end."""
+        resumed = self._restore()
+        self._began = time.monotonic() - self._state.seconds
+        fit, state = self._fit, self._state
+        run_train, run_evaluation = self._steps.training(), self._steps.evaluation()
+        batches = self._iterate(self._train, state.epoch, state.step)
+        evaluation_batches = None
+        while state.epoch < fit.epochs and not self._time_over and not self._stopped_early():
+            self._train_epoch(run_train, batches)
+            evaluation_batches = evaluation_batches or self._iterate(self._evaluation, 0, 0)
+            sums = self._evaluate(run_evaluation, evaluation_batches)
+            self._end_epoch(sums)
+        fit.profile.close()
+        if fit.save_at_end:
+            self._save()
+        self._model.set_weights([weight.numpy() for weight in self._best])
+        seconds = time.monotonic() - self._began
+        saves, save_seconds = (self._checkpoints.saves, self._checkpoints.seconds) if self._checkpoints else (0, 0.0)
+        ended_by = "max_minutes" if self._time_over else "early_stopping" if self._stopped_early() else "epochs"
+        return Fitted(state.history, state.best_epoch, seconds, resumed, saves, save_seconds, ended_by)
+
+    @property
+    def _done(self) -> int:
+        return self._state.epoch * self._train.steps + self._state.step
+
+    def _iterate(self, batches: Batches, epoch: int, step: int) -> Any:
+        dataset = batches.begin(epoch, step)
+        # Text stays on the host: no other device holds it.
+        text = any(spec.dtype == tf.string for spec in tf.nest.flatten(dataset.element_spec))
+        options = tf.distribute.InputOptions(experimental_fetch_to_device=not text)
+        return iter(self._steps.strategy.distribute_datasets_from_function(lambda _: dataset, options))
+
+    def _train_epoch(self, run: Loop, batches: Any) -> None:
+        """Makes the updates of the epoch that are still to be made."""
+        state, steps = self._state, self._train.steps
+        while state.step < steps and not (self._time_over and state.step):
+            count = self._fit.profile.until_boundary(self._done, min(self._call, steps - state.step))
+            started = time.monotonic()
+            ran = self._call_of(run, batches, count)
+            spent = time.monotonic() - started
+            if not math.isfinite(ran.sums["loss"]):
+                raise explain_not_finite(self._train.begin, state.epoch, state.step, count * self._workers.replicas)
+            state.add(ran.sums, steps=count, waited=ran.waited, spent=spent)
+            self._fit.profile.at(self._done)
+            most = "at most " if self._fit.early_stopping else ""
+            note = f"epoch {state.epoch + 1} of {most}{self._fit.epochs}"
+            self._fit.report(self._done, self._fit.epochs * steps, "updates", note)
+            self._after_call(count, spent)
+
+    def _call_of(self, run: Loop, batches: Any, count: int) -> LoopResult:
+        try:
+            return run(batches, count)
+        except tf.errors.ResourceExhaustedError as error:
+            dataset = self._train.begin(self._state.epoch, self._state.step)
+            raise explain_memory(self._steps, dataset, error) from error
+        except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.DeadlineExceededError) as error:
+            if self._workers.count == 1:
+                raise
+            raise UserError(
+                f"another worker of the {self._workers.count} went away after {self._done:,} updates: "
+                f"{str(error.message).splitlines()[0][:200]}. Its log says why. Run all workers again: they go on "
+                "from the last checkpoint."
+            ) from error
+
+    def _evaluate(self, run: Loop, batches: Any) -> dict[str, np.ndarray]:
+        totals: dict[str, np.ndarray] = {}
+        done, steps = 0, self._evaluation.steps
+        while done < steps:
+            count = min(self._call, steps - done)
+            started = time.monotonic()
+            for name, value in run(batches, count).sums.items():
+                totals[name] = totals.get(name, 0.0) + value
+            done += count
+            self._after_call(count, time.monotonic() - started)
+        return totals
+
+    def _end_epoch(self, sums: dict[str, np.ndarray]) -> None:
+        fit, state = self._fit, self._state
+        found = {"loss": state.sums["loss"] / state.sums["weight"]}
+        found |= {f"val_{name}": value for name, value in metrics_of(fit.steps.task, sums).items()}
+        for name, value in found.items():
+            if not math.isfinite(value):
+                raise UserError(
+                    f"{name} is {value} after epoch {state.epoch + 1}. All features and labels are finite, so training "
+                    "diverged: lower training.learning_rate, or set training.clip_norm (1.0, say)."
+                )
+        monitored = found[f"val_{MONITOR[fit.steps.task]}"]
+        if monitored < state.best - (fit.early_stopping.min_delta if fit.early_stopping else 0.0):
+            state.best, state.best_epoch, state.stale = monitored, state.epoch + 1, 0
+            for kept, weight in zip(self._best, self._model.get_weights(), strict=True):
+                kept.assign(weight)
+        else:
+            state.stale += 1
+            self._fall_on_plateau()
+        found["input_wait"] = state.waited / state.spent if state.spent else 0.0
+        found["step_ms"] = 1000 * state.spent / state.step
+        state.end_epoch(found)
+        fit.on_epoch(state.epoch, found)
+
+    def _fall_on_plateau(self) -> None:
+        """Goes back to the best weights and lets the learning rate fall, if its schedule and the patience say so."""
+        rate, state = self._steps.rate, self._state
+        if rate is not None and state.falls < rate.most_falls and self._stopped_early():
+            state.falls, state.stale = state.falls + 1, 0
+            rate.fall(state.falls)
+            self._model.set_weights([weight.numpy() for weight in self._best])
+
+    def _stopped_early(self) -> bool:
+        stopping, state = self._fit.early_stopping, self._state
+        return stopping is not None and state.best_epoch > 0 and state.stale >= stopping.patience
+
+    def _out_of_time(self) -> bool:
+        most = self._fit.max_minutes
+        return most is not None and time.monotonic() - self._began >= 60 * most
+
+    def _after_call(self, count: int, spent: float) -> None:
+        """Saves if a checkpoint is due, stops if any worker was told to, and sizes the next call."""
+        due = self._checkpoints is not None and self._checkpoints.due(self._done)
+        told = self._workers.table([due, bool(self._stops), self._next_call(count, spent), self._out_of_time()])
+        self._call, self._time_over = int(told[0, 2]), self._time_over or bool(told[:, 3].any())
+        stop = bool(told[:, 1].any())
+        if stop or told[0, 0]:
+            self._save()
+        if stop:
+            raise StoppedError(self._stop_message(np.flatnonzero(told[:, 1]).tolist()))
+
+    def _next_call(self, count: int, spent: float) -> int:
+        if self._fit.steps_per_call is not None:
+            return self._fit.steps_per_call
+        if not self._traced:
+            # The first call traced the graph; its time does not predict that of the next.
+            self._traced = True
+            return self._call
+        wanted = round(_SECONDS_PER_CALL * count / max(spent, 1e-6))
+        return min(max(wanted, self._call // 2, 1), 4 * self._call, _LONGEST_CALL)
+
+    def _stop_message(self, who: list[int]) -> str:
+        saved = "It was saved, and the next run goes on from there." if self._checkpoints else "Nothing was saved."
+        others = f" (worker {', '.join(map(str, who))})" if self._workers.count > 1 else ""
+        return f"Training was told to stop{others} after {self._done:,} updates. {saved}"
+
+    def _make_checkpoints(self) -> Checkpoints | None:
+        if self._fit.checkpoints is None:
+            return None
+        folder, config = self._fit.checkpoints
+        variables = {
+            "model": [variable.value for variable in self._model.variables],
+            "optimizer": [variable.value for variable in self._steps.optimizer.variables],
+            "best": self._best,
+        }
+        return Checkpoints(folder, config, variables, chief=self._workers.index == 0)
+
+    def _restore(self) -> int:
+        """Restores the state of an interrupted run; returns the number of updates it made."""
+        text = self._checkpoints.restore() if self._checkpoints else None
+        if text is not None:
+            self._state = TrainingState.from_json(text)
+            if self._steps.rate is not None:
+                self._steps.rate.fall(self._state.falls)
+        positions = self._workers.table([self._done])[:, 0]
+        if len(set(positions)) > 1:
+            raise UserError(
+                f"workers found checkpoints of different updates: {', '.join(f'{p:.0f}' for p in positions)}. All must "
+                "see the same folder of artifacts: put `root` on storage that every worker mounts."
+            )
+        for epoch in range(self._state.epoch):
+            self._fit.on_epoch(epoch + 1, {name: values[epoch] for name, values in self._state.history.items()})
+        return self._done
+
+    def _save(self) -> None:
+        """Saves, unless an update has just made a weight NaN: then the checkpoint before is the last good one."""
+        if self._checkpoints is None:
+            return
+        weights = [value for value in self._model.get_weights() if np.issubdtype(value.dtype, np.floating)]
+        if all(np.isfinite(value).all() for value in weights):
+            self._state.seconds = time.monotonic() - self._began
+            self._checkpoints.save(self._state.to_json(), self._done)

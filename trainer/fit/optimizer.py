@@ -1,0 +1,104 @@
+"""Optimizers and the learning rate over time."""
+
+import math
+from typing import Any
+
+import keras
+
+from fullpass.trainer.config import TrainingConfig
+
+_FALLS = 2
+_FALL_TO = 0.2
+
+
+class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
+    """Rises linearly from 0 to `peak`, then stays (constant, plateau) or falls to 0 (cosine, linear) at `steps`.
+
+    With plateau the training loop lets it fall, to a fifth each time.
+
+    Example: peak 1.0, 10 steps, 2 of warmup, linear: 0.5, 1.0, 0.875, 0.75 ... for steps 0, 1, 2, 3.
+    """
+
+    def __init__(self, peak: float, *, steps: int, warmup: int, decay: str):
+        self.peak, self.steps, self.warmup, self.decay = peak, steps, warmup, decay
+        self._level = keras.Variable(1.0, trainable=False, dtype="float32", name="learning_rate_level")
+
+    @property
+    def most_falls(self) -> int:
+        """How often the training loop may let it fall."""
+        return _FALLS if self.decay == "plateau" else 0
+
+    def fall(self, falls: int) -> None:
+        """Sets the learning rate to what is left of it after so many falls in all."""
+        self._level.assign(_FALL_TO**falls)
+
+    def __call__(self, step):
+        """Returns the learning rate of update number `step`, counted from 0."""
+        done = keras.ops.cast(step, "float32") + 1.0
+        rising = done / max(1, self.warmup)
+        after = keras.ops.clip((done - self.warmup) / max(1, self.steps - self.warmup), 0.0, 1.0)
+        falling = {
+            "constant": keras.ops.ones_like(after),
+            "plateau": keras.ops.ones_like(after) * self._level,
+            "linear": 1.0 - after,
+            "cosine": 0.5 * (1.0 + keras.ops.cos(math.pi * after)),
+        }[self.decay]
+        return self.peak * keras.ops.minimum(rising, falling) if self.warmup else self.peak * falling
+
+    def get_config(self):
+        """See base class."""
+        return {"peak": self.peak, "steps": self.steps, "warmup": self.warmup, "decay": self.decay}
+
+
+def learning_rate_of(config: TrainingConfig, steps: int) -> WarmupDecay:
+    """Returns the learning rate of a training of `steps` updates in all, warmup included."""
+    warmup = round(config.warmup * steps)
+    if config.decay == "plateau":
+        warmup = min(warmup, steps // config.most_epochs)
+    return WarmupDecay(config.learning_rate, steps=steps, warmup=warmup, decay=config.decay)
+
+
+def make_optimizer(config: TrainingConfig, rate: WarmupDecay, policy: str = "float32") -> keras.optimizers.Optimizer:
+    """Returns the optimizer of a training.
+
+    Args:
+        config: The section `training:`.
+        rate: The learning rate.
+        policy: The Keras dtype policy; mixed_float16 scales the loss, so that small gradients do not become 0.
+    """
+    choices: dict[str, tuple[Any, dict[str, Any]]] = {
+        "adam": (keras.optimizers.Adam, {}),
+        "adamw": (keras.optimizers.AdamW, {"weight_decay": config.weight_decay}),
+        "sgd": (keras.optimizers.SGD, {"momentum": 0.9, "nesterov": True}),
+        "adagrad": (keras.optimizers.Adagrad, {}),
+        "ftrl": (keras.optimizers.Ftrl, {}),
+    }
+    make, own = choices[config.optimizer]
+    optimizer = make(learning_rate=rate, global_clipnorm=config.clip_norm, **own)
+    return keras.optimizers.LossScaleOptimizer(optimizer) if policy == "mixed_float16" else optimizer
+
+
+def batch_size_for(rows: int) -> int:
+    """Returns the power of two nearest to a fiftieth of `rows`, from 32 to 1,024: about 50 updates per epoch or more.
+
+    Example: 10,000 rows give 256, 1,000,000 give 1,024.
+    """
+    return min(1024, max(32, 2 ** round(math.log2(max(1.0, rows / 50)))))
+
+
+def replica_batch_size(config: TrainingConfig, rows: int, replicas: int) -> int:
+    """Returns the examples that each replica takes in an update.
+
+    Args:
+        config: The section `training:`.
+        rows: The rows of the train split, for `batch_size: auto`.
+        replicas: The number of replicas over all workers.
+    """
+    size = batch_size_for(rows) if config.batch_size == "auto" else config.batch_size
+    return -(-size // replicas) if config.scaling == "none" else size
+
+
+def scaled_learning_rate(config: TrainingConfig, replicas: int) -> TrainingConfig:
+    """Returns the section with the learning rate scaled for `replicas`."""
+    factor = {"none": 1.0, "linear": float(replicas), "sqrt": math.sqrt(replicas)}[config.scaling]
+    return config.model_copy(update={"learning_rate": config.learning_rate * factor})

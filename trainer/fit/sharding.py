@@ -1,0 +1,139 @@
+"""Shards files over workers and aggregates the counts of all of them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import tensorflow as tf
+
+from fullpass.preprocessing.errors import UserError
+from fullpass.trainer.fit.fit import Batches
+from fullpass.trainer.fit.worker_channel import Workers
+from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.input.load_split import Split
+from fullpass.trainer.input.split_counts import SplitCounts
+
+# The largest shard may hold this many times the bytes of the mean shard; beyond it all workers read all files.
+_UNEVEN = 1.1
+
+
+@dataclass(frozen=True)
+class SplitShard:
+    """One worker's part of a split.
+
+    Attributes:
+        split: The rows of this worker's files.
+        counts: The counts of the whole split, over all workers.
+        by_file: Whether no other worker reads these files; otherwise all read all and take turns batch by batch.
+        used: The rows of a weight above 0 that each worker has read.
+        workers: All workers.
+    """
+
+    split: Split
+    counts: SplitCounts
+    by_file: bool
+    used: tuple[int, ...]
+    workers: Workers
+
+    def steps(self, batch_size: int) -> int:
+        """Returns the steps of an epoch with `batch_size` rows per replica, enough for the largest shard."""
+        batches = -(-max(self.used) // batch_size)
+        if not self.by_file:
+            batches = -(-batches // self.workers.count)
+        return -(-batches // self.workers.replicas)
+
+    def batches(self, order: Order, class_weights: Sequence[float] = ()) -> Batches:
+        """Returns the batches of this worker, one per replica and step; with several replicas all have equally many.
+
+        Args:
+            order: The order of the rows; its start and shard are filled in here.
+            class_weights: The factor of the weight per class id.
+        """
+        steps, replicas = self.steps(order.batch_size), self.workers.replicas
+        if self.workers.count * replicas > 1:
+            order = replace(order, batches=steps * replicas)
+        if not self.by_file:
+            order = replace(order, shard=self.workers.index, shards=self.workers.count)
+
+        def begin(epoch: int, step: int) -> tf.data.Dataset:
+            here = replace(order, epoch=epoch, start=step * replicas)
+            return self.split.batches(here, class_weights)
+
+        return Batches(begin, steps)
+
+
+def load_shard(
+    files: Sequence[str], workers: Workers, load: Callable[[tuple[str, ...]], Split], classes: int
+) -> SplitShard:
+    """Loads this worker's shard of a split.
+
+    Files go to workers so that each has about as many bytes. Where there are too few files for that, every worker
+    reads all of them.
+
+    Args:
+        files: The files of the split, in the same order on every worker.
+        workers: All workers.
+        load: Reads files.
+        classes: The number of classes, 0 for regression.
+
+    Raises:
+        UserError: This worker, or another one, could not read its shard.
+    """
+    own = _own_files(files, workers)
+    error, split = None, None
+    try:
+        split = load(own or tuple(files))
+    except UserError as found:
+        error = found
+    failed = np.flatnonzero(workers.table([error is not None])[:, 0])
+    if error is not None:
+        raise error
+    if split is None or len(failed):
+        raise UserError(f"worker {', '.join(map(str, failed))} could not read its shard of the data; its log says why.")
+    counts = _aggregated(split.counts, workers, classes) if own and workers.count > 1 else split.counts
+    used = workers.table([split.counts.used])[:, 0]
+    return SplitShard(split, counts, own is not None, tuple(int(rows) for rows in used), workers)
+
+
+def divide(sizes: Sequence[int], parts: int) -> list[list[int]]:
+    """Returns the indices of the files of each part: the largest first, each to the part with the fewest bytes so far.
+
+    Args:
+        sizes: The sizes of the files in bytes.
+        parts: The number of parts.
+    """
+    totals: list[int] = [0] * parts
+    chosen: list[list[int]] = [[] for _ in range(parts)]
+    for number in sorted(range(len(sizes)), key=lambda i: (-sizes[i], i)):
+        least = min(range(parts), key=lambda part: (totals[part], part))
+        chosen[least].append(number)
+        totals[least] += sizes[number]
+    return [sorted(numbers) for numbers in chosen]
+
+
+def _own_files(files: Sequence[str], workers: Workers) -> tuple[str, ...] | None:
+    """Returns the files of this worker, or None where files cannot be divided evenly."""
+    if workers.count == 1:
+        return tuple(files)
+    sizes = [tf.io.gfile.stat(file).length for file in files]
+    parts = divide(sizes, workers.count)
+    totals = [sum(sizes[number] for number in part) for part in parts]
+    if not all(parts) or max(totals) > _UNEVEN * np.mean(totals):
+        return None
+    return tuple(files[number] for number in parts[workers.index])
+
+
+def _aggregated(own: SplitCounts, workers: Workers, classes: int) -> SplitCounts:
+    scalars = [own.rows, own.weightless, own.weight, own.label_sum, own.label_squares]
+    table = workers.table([*scalars, *own.class_rows, *own.class_weight]).sum(axis=0)
+    rows, weightless, weight, label_sum, label_squares = table[:5].tolist()
+    return SplitCounts(
+        rows=int(rows),
+        weightless=int(weightless),
+        class_rows=table[5 : 5 + classes].round().astype(np.int64),
+        class_weight=table[5 + classes :],
+        weight=weight,
+        label_sum=label_sum,
+        label_squares=label_squares,
+        not_finite={},
+    )

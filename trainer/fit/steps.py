@@ -1,0 +1,159 @@
+"""Computes updates and evaluation steps on all devices, with the loop over batches around them.
+
+An update is exactly the gradient of the weighted mean over the whole batch, however it is spread over devices or cut
+into pieces. The loop over batches is in the graph: Python takes no part in an update.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from fullpass.preprocessing.features.label import Task
+from fullpass.trainer.fit.epoch_metrics import Sums, shapes_of, sums_of
+from fullpass.trainer.fit.optimizer import WarmupDecay
+from fullpass.trainer.models.model_inputs import apply_model
+from fullpass.trainer.models.tasks import Loss
+
+Step = Callable[..., Sums]
+"""(features, label, weight) on one replica -> statistics, to be added up over replicas and batches."""
+
+
+@dataclass(frozen=True)
+class LoopResult:
+    """The result of one call of a loop over batches.
+
+    Attributes:
+        sums: The sum of each statistic over the batches, float64.
+        waited: The seconds between the end of a step and the arrival of its next batch, summed.
+    """
+
+    sums: dict[str, np.ndarray]
+    waited: float
+
+
+Loop = Callable[[Any, int], LoopResult]
+"""Runs a number of batches from an iterator: (iterator, number of batches) -> LoopResult."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The computations of a training.
+
+    Attributes:
+        model: Computes logits.
+        optimizer: The optimizer, built for the model's weights in the scope of the strategy.
+        loss: Returns the loss of each example, given (label, logits).
+        task: The task of the label.
+        strategy: The devices.
+        accumulate: The pieces in which each device computes the gradient of its part of a batch, one after the other.
+        xla: Whether to compile the gradient with XLA.
+        rate: The learning rate of the optimizer, where the training loop lets it fall.
+    """
+
+    model: keras.Model
+    optimizer: keras.optimizers.Optimizer
+    loss: Loss
+    task: Task
+    strategy: tf.distribute.Strategy
+    accumulate: int = 1
+    xla: bool = False
+    rate: WarmupDecay | None = None
+
+    def training(self) -> Loop:
+        """Returns the loop that makes one update per batch; statistics: loss, weight."""
+        gradients = tf.function(self.gradients, jit_compile=True, autograph=False) if self.xla else self.gradients
+
+        def update(features: dict[str, tf.Tensor], label: tf.Tensor, weight: tf.Tensor) -> Sums:
+            devices = tf.distribute.get_replica_context()
+            mass = devices.all_reduce(tf.distribute.ReduceOp.SUM, tf.reduce_sum(weight))
+            data, found = gradients(features, label, weight, mass)
+            # The optimizer adds up the gradients of all replicas.
+            self.optimizer.apply(found, self.model.trainable_variables)
+            # The loss is there before the gradient; a step has ended when its weights are.
+            with tf.control_dependencies([tf.convert_to_tensor(v.value) for v in self.model.trainable_variables]):
+                return {"loss": tf.identity(data), "weight": tf.reduce_sum(weight)}
+
+        return self._loop(update, {"loss": (), "weight": ()})
+
+    def evaluation(self) -> Loop:
+        """Returns the loop that measures batches; statistics: those of the task."""
+
+        def measure(features: dict[str, tf.Tensor], label: tf.Tensor, weight: tf.Tensor) -> Sums:
+            logits = apply_model(self.model, features, training=False)
+            return sums_of(self.task, self.loss, label, logits, weight)
+
+        return self._loop(measure, shapes_of(self.task))
+
+    def gradients(
+        self, features: dict[str, tf.Tensor], label: tf.Tensor, weight: tf.Tensor, mass: tf.Tensor
+    ) -> tuple[tf.Tensor, list[Any]]:
+        """Returns the weighted loss of one device's part of a batch, and its share of the gradient.
+
+        Args:
+            features: The features of the rows.
+            label: The labels of the rows.
+            weight: The weights of the rows, float32 [rows].
+            mass: The total weight of the batch on all devices, by which the loss is divided.
+        """
+        if self.accumulate == 1:
+            return self._gradients_of(features, label, weight, mass, tf.constant(1.0))
+        rows = tf.shape(weight)[0]
+        piece = -(-rows // self.accumulate)
+        pieces = tf.cast(-(-rows // piece), tf.float32)
+
+        def add(first: tf.Tensor, data: tf.Tensor, totals: list[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor, list[Any]]:
+            part: Any = tf.nest.map_structure(lambda value: value[first : first + piece], (features, label, weight))
+            here, found = self._gradients_of(part[0], part[1], part[2], mass, pieces)
+            return first + piece, data + here, [t + tf.convert_to_tensor(f) for t, f in zip(totals, found, strict=True)]
+
+        nothing = [tf.zeros(variable.shape, variable.dtype) for variable in self.model.trainable_variables]
+        start = (tf.constant(0), tf.constant(0.0), nothing)
+        _, data, totals = tf.while_loop(lambda first, *_: first < rows, add, start, parallel_iterations=1)
+        return data, totals
+
+    def _gradients_of(
+        self, features: Any, label: tf.Tensor, weight: tf.Tensor, mass: tf.Tensor, pieces: tf.Tensor
+    ) -> tuple[tf.Tensor, list[Any]]:
+        with tf.GradientTape() as tape:
+            losses = self.loss(label, apply_model(self.model, features, training=True))
+            data = tf.reduce_sum(weight * losses)
+            penalty = tf.add_n([tf.constant(0.0), *self.model.losses])
+            target = tf.math.divide_no_nan(data, mass) + penalty / (pieces * self.strategy.num_replicas_in_sync)
+            target = self.optimizer.scale_loss(target)
+        variables = [variable.value for variable in self.model.trainable_variables]
+        return data, tape.gradient(target, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+
+    def _loop(self, step: Step, shapes: Mapping[str, tuple[int, ...]]) -> Loop:
+        def on_replica(*batch: Any) -> Sums:
+            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, step(*batch))
+
+        @tf.function(autograph=False, reduce_retracing=True)
+        def run(batches: Any, count: tf.Tensor) -> tuple[Sums, tf.Tensor]:
+            def one(done: tf.Tensor, ended: tf.Tensor, waited: tf.Tensor, sums: Sums) -> tuple[Any, ...]:
+                batch = batches.get_next()
+                arrived = _time_after(batch)
+                found = self.strategy.run(on_replica, args=batch)
+                here = {name: self.strategy.experimental_local_results(value)[0] for name, value in found.items()}
+                sums = {name: value + tf.cast(here[name], tf.float64) for name, value in sums.items()}
+                return done + 1, _time_after(here), waited + tf.maximum(arrived - ended, 0.0), sums
+
+            nothing = {name: tf.zeros(shape, tf.float64) for name, shape in shapes.items()}
+            start = (tf.constant(0), tf.timestamp(), tf.constant(0.0, tf.float64), nothing)
+            _, _, waited, sums = tf.while_loop(lambda done, *_: done < count, one, start)
+            return sums, waited
+
+        def loop(batches: Any, count: int) -> LoopResult:
+            sums, waited = run(batches, tf.constant(count))
+            return LoopResult({name: value.numpy() for name, value in sums.items()}, float(waited))
+
+        return loop
+
+
+def _time_after(values: Any) -> tf.Tensor:
+    """Returns the time in seconds at which all of `values` are there, float64 []."""
+    with tf.control_dependencies(tf.nest.flatten(values, expand_composites=True)):
+        return tf.timestamp()

@@ -1,0 +1,74 @@
+"""Explains why an update failed: a loss that is not finite, or too little memory."""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from fullpass.preprocessing.errors import UserError
+from fullpass.trainer.fit.steps import Steps
+from fullpass.trainer.input.split_counts import rows_not_finite
+
+_MOST_NAMES = 10
+
+
+def explain_not_finite(begin: Callable[[int, int], tf.data.Dataset], epoch: int, step: int, batches: int) -> UserError:
+    """Returns the error for a loss that is NaN or infinite, naming what is not finite in the batches it came from.
+
+    Args:
+        begin: Returns the batches again, from an epoch and step on.
+        epoch: The epoch of these updates, from 0.
+        step: The updates of the epoch before them.
+        batches: The number of batches to check.
+    """
+    for number, (features, label, weight) in enumerate(begin(epoch, step).take(batches)):
+        bad = rows_not_finite({**features, "the label": label, "the weight": weight})
+        if bad:
+            named = ", ".join(f"{name} in {rows:,} rows" for name, rows in list(bad.items())[:_MOST_NAMES])
+            return UserError(
+                f"the loss is no finite number in epoch {epoch + 1}, update {step + number + 1}: its batch of "
+                f"{len(weight):,} rows holds NaN or infinity: {named}. See what the function or transform that makes "
+                "them does with missing and extreme values. The last checkpoint is from before."
+            )
+    return UserError(
+        f"the loss is no finite number in epoch {epoch + 1}, after update {step + 1}. All features and labels of its "
+        "batches are finite, so training diverged: lower training.learning_rate, or set training.clip_norm (1.0, "
+        "say). The last checkpoint is from before."
+    )
+
+
+def explain_memory(steps: Steps, dataset: tf.data.Dataset, error: tf.errors.ResourceExhaustedError) -> UserError:
+    """Returns the error for a batch that does not fit, with the largest part of it that does, found by trying halves.
+
+    Args:
+        steps: The computations of the training.
+        dataset: The batches of one replica.
+        error: The error that TensorFlow raised.
+    """
+    lines = str(error.message).splitlines()
+    said = next((line for line in lines if "OOM" in line), lines[0])[:200]
+    batch = next(iter(dataset))
+    rows = int(tf.shape(batch[2])[0])
+    parts = 2
+    while rows // parts and not _fits(steps, batch, -(-rows // parts)):
+        parts *= 2
+    if rows // parts == 0:
+        return UserError(f"out of memory, even with a batch of one row: {said}. The model is too large for the device.")
+    fits = -(-rows // parts)
+    return UserError(
+        f"out of memory with {rows:,} rows of a batch on one device; {fits:,} fit (tried on one of its batches). Set "
+        f"training.accumulate to {parts * steps.accumulate}, which computes the same updates in pieces, or divide "
+        f"training.batch_size by {parts}. TensorFlow said: {said}"
+    )
+
+
+def _fits(steps: Steps, batch: Any, rows: int) -> bool:
+    def try_gradient() -> tf.Tensor:
+        part: Any = tf.nest.map_structure(lambda value: value[:rows], batch)
+        return steps.gradients(part[0], part[1], part[2], tf.constant(1.0))[0]
+
+    try:
+        steps.strategy.run(tf.function(try_gradient, autograph=False))
+    except tf.errors.ResourceExhaustedError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Transformed examples from files to batches."""

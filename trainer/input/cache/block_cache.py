@@ -1,0 +1,164 @@
+"""Packed rows in blocks on disk, for data larger than memory: read again without parsing.
+
+A cache is a folder `<split>-<digest>` with an `index.json`, written last, and `block-000000.bin`, `block-000001.bin`
+..., in the format of trainer/input/cache/block_bytes.py. The digest covers everything that the rows depend on, so
+that an outdated cache is never used.
+
+It is written under a hidden name and renamed (trainer/input/cache/cache_writer.py). The first rows of the files do
+not stay together: as many rows as fit in `pool_bytes` are shuffled before they are cut into blocks, blocks come in a
+new order in every epoch, and several of them are shuffled together as they are read.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+import tensorflow as tf
+
+from fullpass.preprocessing import state_file
+from fullpass.trainer.input.cache.block_bytes import unpack_bytes
+from fullpass.trainer.input.cache.blocks import Column, Layout, Packed, join_and_free
+from fullpass.trainer.input.cache.cache_folders import caches, remove, take_lock
+
+FORMAT = 4
+INDEX = "index.json"
+
+
+@dataclass(frozen=True)
+class CachePlan:
+    """The location and the key of the cache of a split.
+
+    Attributes:
+        root: The local folder of caches.
+        split: The name of the split.
+        key: Everything that the rows depend on, by name, so that a cache miss can report what changed.
+        pool_bytes: The bytes of rows that are shuffled together before they are cut into blocks.
+        scatter: Whether rows may leave the order of the files.
+    """
+
+    root: Path
+    split: str
+    key: Mapping[str, Any]
+    pool_bytes: int = 64 << 20
+    scatter: bool = True
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the complete cache."""
+        content = json.dumps({"format": FORMAT, "scatter": self.scatter, **self.key}, sort_keys=True)
+        return self.root / f"{self.split}-{hashlib.sha256(content.encode()).hexdigest()[:20]}"
+
+
+@dataclass(frozen=True)
+class BlockFile:
+    """The name, rows, size and checksum of a block file."""
+
+    file: str
+    rows: int
+    bytes: int
+    crc32c: int
+
+
+@dataclass(frozen=True)
+class BlockCache:
+    """A complete cache, locked against removal while this object lives.
+
+    Attributes:
+        folder: The folder of its files.
+        layout: The layout of its rows.
+        blocks: The blocks in the order of the rows.
+        about: The metadata stored with it.
+        lock: The open lock file.
+    """
+
+    folder: Path
+    layout: Layout
+    blocks: tuple[BlockFile, ...]
+    about: Mapping[str, Any]
+    lock: object
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return sum(block.rows for block in self.blocks)
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all blocks."""
+        return sum(block.bytes for block in self.blocks)
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of all blocks."""
+        return [str(self.folder / block.file) for block in self.blocks]
+
+    def read(self) -> Packed:
+        """Reads all rows into memory."""
+        return join_and_free([unpack_bytes(self.layout, tf.io.read_file(path)[tf.newaxis]) for path in self.paths])
+
+
+def find_cache(plan: CachePlan) -> tuple[BlockCache | None, str]:
+    """Returns the cache of a plan, or None, and a message: what was found, or why there is none.
+
+    All checksums are verified: reading a cache once costs little beside parsing the examples. A damaged one is removed.
+    """
+    if not plan.folder.is_dir():
+        return None, _why_missing(plan)
+    lock = take_lock(plan.folder, fcntl.LOCK_SH)
+    if lock is None:
+        return None, "the cache is being removed by another process"
+    try:
+        cache = _read_index(plan, lock)
+        _verify(cache)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        lock.close()
+        remove(plan.folder)
+        return None, f"the cache was damaged and has been removed ({error})"
+    os.utime(plan.folder / INDEX)
+    return cache, f"{cache.rows:,} rows found in {plan.folder}"
+
+
+def _read_index(plan: CachePlan, lock: object) -> BlockCache:
+    index = state_file.read(plan.folder / INDEX, "It is written anew.")
+    if index["format"] != FORMAT or index["key"] != json.loads(json.dumps(dict(plan.key))):
+        raise ValueError(f"{INDEX} is of another cache")
+    columns = tuple(Column(**{**column, "shape": tuple(column["shape"])}) for column in index["columns"])
+    blocks = tuple(BlockFile(**block) for block in index["blocks"])
+    return BlockCache(plan.folder, Layout(columns), blocks, index["about"], lock)
+
+
+def _verify(cache: BlockCache) -> None:
+    for path, block in zip(cache.paths, cache.blocks, strict=True):
+        content = Path(path).read_bytes()
+        if len(content) != block.bytes:
+            raise ValueError(f"{block.file} has {len(content):,} of {block.bytes:,} bytes")
+        if google_crc32c.value(content) != block.crc32c:
+            raise ValueError(f"{block.file} does not match its checksum")
+
+
+def _why_missing(plan: CachePlan) -> str:
+    others = sorted(caches(plan.root, plan.split), key=lambda folder: folder.stat().st_mtime)
+    for folder in reversed(others):
+        try:
+            key = state_file.read(folder / INDEX, "")["key"]
+        except (OSError, ValueError, KeyError):
+            continue
+        wanted = json.loads(json.dumps(dict(plan.key)))
+        changed = sorted(name for name in {*key, *wanted} if key.get(name) != wanted.get(name))
+        return f"the cache there is of other {', '.join(changed) or 'settings'}"
+    return f"no cache of split {plan.split!r} in {plan.root}"
+
+
+def fingerprint_of(files: Sequence[str]) -> list[list[Any]]:
+    """Returns path, size and modification time of files, local or remote."""
+    found = []
+    for file in files:
+        stat = tf.io.gfile.stat(file)
+        found.append([file, int(stat.length), int(stat.mtime_nsec)])
+    return found

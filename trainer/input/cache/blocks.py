@@ -1,0 +1,229 @@
+"""Rows as a few large tensors: all dense features of one dtype side by side in a matrix, ragged ones as values and
+lengths. So the rows of a batch are gathered with one operation per dtype instead of one per feature, and a block on
+disk is decoded without parsing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+import tensorflow as tf
+
+Block = dict[str, tf.Tensor | tf.RaggedTensor]
+"""Rows of transformed features by name: dense [rows, ...] or ragged [rows, (ids)]."""
+
+Packed = dict[str, tf.Tensor]
+"""Rows as a `Layout` packs them: `dense/<dtype>` is [rows, width]; a ragged feature is `lengths/<feature>`, int64
+[rows], and `values/<feature>`, [ids]."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One transformed feature in a layout.
+
+    Attributes:
+        name: The name of the feature.
+        dtype: The name of its dtype.
+        shape: The shape of one row; () for a number, and for a ragged feature.
+        ragged: Whether rows have any number of values.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...] = ()
+    ragged: bool = False
+
+    @property
+    def width(self) -> int:
+        """The numbers per row of a dense feature."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the features of a block are packed."""
+
+    columns: tuple[Column, ...]
+
+    def pack(self, block: Block) -> Packed:
+        """Packs the rows of a block."""
+        packed = {}
+        for dtype, columns in self._dense().items():
+            parts = [_side_by_side(block, run) for run in _runs(columns)]
+            packed[_matrix(dtype)] = parts[0] if len(parts) == 1 else tf.concat(parts, axis=1)
+        for column in self._ragged():
+            value = block[column.name]
+            packed[_lengths(column)] = tf.cast(value.row_lengths(), tf.int64)
+            packed[_values(column)] = value.values
+        return packed
+
+    def unpack(self, packed: Packed) -> Block:
+        """Returns packed rows by feature, in the order of the columns."""
+        block: Block = {}
+        for dtype, columns in self._dense().items():
+            runs = _runs(columns)
+            widths = [sum(column.width for column in run) for run in runs]
+            for run, part in zip(runs, tf.split(packed[_matrix(dtype)], widths, axis=1), strict=True):
+                block |= _apart(part, run)
+        for column in self._ragged():
+            values, lengths = packed[_values(column)], packed[_lengths(column)]
+            block[column.name] = tf.RaggedTensor.from_row_lengths(values, lengths, validate=False)
+        return {column.name: block[column.name] for column in self.columns}
+
+    def column(self, packed: Packed, name: str) -> np.ndarray:
+        """Returns one dense feature of packed rows, which are eager: a view, for an operation costs more."""
+        (wanted,) = (column for column in self.columns if column.name == name)
+        together = self._dense()[wanted.dtype]
+        first = sum(column.width for column in together[: together.index(wanted)])
+        matrix = np.asarray(packed[_matrix(wanted.dtype)])
+        return matrix[:, first : first + wanted.width].reshape(-1, *wanted.shape)
+
+    def widths(self, packed: Packed) -> dict[str, int]:
+        """Returns the most values of any row, by ragged feature; `packed` is eager."""
+        return {column.name: int(np.max(packed[_lengths(column)], initial=0)) for column in self._ragged()}
+
+    def zeros(self, rows: int) -> Packed:
+        """Returns rows of zeros, without a value where they are ragged."""
+        sizes = {key: 0 if key.startswith("values/") else rows for key in self.parts()}
+        return {key: tf.zeros([sizes[key], *shape], dtype) for key, (dtype, shape) in self.parts().items()}
+
+    def parts(self) -> dict[str, tuple[tf.DType, tuple[int, ...]]]:
+        """Returns the dtype of each packed tensor and its shape without the first dimension."""
+        dense = {
+            _matrix(dtype): (tf.as_dtype(dtype), (sum(column.width for column in columns),))
+            for dtype, columns in self._dense().items()
+        }
+        lengths = {_lengths(column): (tf.int64, ()) for column in self._ragged()}
+        values = {_values(column): (tf.as_dtype(column.dtype), ()) for column in self._ragged()}
+        return {**dense, **lengths, **values}
+
+    def _dense(self) -> dict[str, list[Column]]:
+        dtypes = sorted({column.dtype for column in self.columns if not column.ragged})
+        return {d: [column for column in self.columns if column.dtype == d and not column.ragged] for d in dtypes}
+
+    def _ragged(self) -> list[Column]:
+        return [column for column in self.columns if column.ragged]
+
+
+def layout_of(block: Block) -> Layout:
+    """Returns the layout of an eager block."""
+    return Layout(tuple(_column(name, value) for name, value in block.items()))
+
+
+def row_count(packed: Packed) -> tf.Tensor:
+    """Returns the number of packed rows, int64 []."""
+    key = next(key for key in packed if not key.startswith("values/"))
+    return tf.shape(packed[key], out_type=tf.int64)[0]
+
+
+class Rows:
+    """Packed rows that are sliced or gathered many times: the starts of ragged rows are computed once."""
+
+    def __init__(self, packed: Packed):
+        """`packed` may be eager or symbolic."""
+        self._packed = packed
+        self._ragged = {
+            key: tf.RaggedTensor.from_row_lengths(
+                value, packed["lengths/" + key.removeprefix("values/")], validate=False
+            )
+            for key, value in packed.items()
+            if key.startswith("values/")
+        }
+
+    def take(self, start: tf.Tensor | int, stop: tf.Tensor | int) -> Packed:
+        """Returns the rows from `start` up to `stop`, or to the last."""
+        taken = {key: value[start:stop] for key, value in self._packed.items()}
+        for key, ragged in self._ragged.items():
+            splits = ragged.row_splits
+            last = tf.minimum(tf.cast(stop, tf.int64), tf.size(splits, tf.int64) - 1)
+            taken[key] = ragged.values[splits[start] : splits[last]]
+        return taken
+
+    def gather(self, chosen: tf.Tensor) -> Packed:
+        """Returns the rows of the numbers `chosen`, int64 [n], in that order."""
+        dense = {key: tf.gather(value, chosen) for key, value in self._packed.items() if key not in self._ragged}
+        return dense | {key: tf.gather(ragged, chosen).values for key, ragged in self._ragged.items()}
+
+
+def join(pieces: Sequence[Packed]) -> Packed:
+    """Returns the rows of all pieces."""
+    return {key: tf.concat([piece[key] for piece in pieces], axis=0) for key in pieces[0]}
+
+
+def join_and_free(pieces: list[Packed]) -> Packed:
+    """Returns the rows of all pieces and empties the pieces, so that no tensor is in memory twice for long."""
+    joined = {}
+    for key in list(pieces[0]):
+        joined[key] = tf.concat([piece.pop(key) for piece in pieces], axis=0)
+    pieces.clear()
+    return joined
+
+
+def shuffle(packed: Packed, seed: tf.Tensor) -> Packed:
+    """Returns all rows in an order that depends on `seed` alone, int64 [2]."""
+    order = tf.random.experimental.stateless_shuffle(tf.range(row_count(packed), dtype=tf.int64), seed=seed)
+    return Rows(packed).gather(order)
+
+
+def memory_bytes(packed: Packed) -> int:
+    """Returns the bytes of eager rows in memory."""
+    return sum(
+        _text_bytes(value) if value.dtype == tf.string else value.shape.num_elements() * value.dtype.size
+        for value in packed.values()
+    )
+
+
+def _text_bytes(text: tf.Tensor) -> int:
+    """Returns what text takes: 24 bytes each, beside which lie those of more than 22 bytes."""
+    lengths = tf.strings.length(text)
+    return 24 * text.shape.num_elements() + int(tf.reduce_sum(tf.where(lengths > 22, lengths, 0)))
+
+
+def _column(name: str, value: tf.Tensor | tf.RaggedTensor) -> Column:
+    if isinstance(value, tf.RaggedTensor):
+        return Column(name, value.dtype.name, ragged=True)
+    return Column(name, value.dtype.name, tuple(value.shape[1:].as_list()))
+
+
+def _runs(columns: Sequence[Column]) -> list[list[Column]]:
+    """Returns the columns of a matrix in runs: adjacent scalar columns, which most are, form one run.
+
+    One operation serves a whole run, and a graph of few operations takes half the time to trace and start.
+    """
+    runs: list[list[Column]] = []
+    for plain, group in groupby(columns, key=lambda column: column.shape == ()):
+        run = list(group)
+        runs += [run] if plain else [[column] for column in run]
+    return runs
+
+
+def _side_by_side(block: Block, run: Sequence[Column]) -> tf.Tensor:
+    """Returns the features of a run as [rows, width]."""
+    values = [_shaped(block[column.name], column) for column in run]
+    if run[0].shape == ():
+        return tf.stack(values, axis=1)
+    return values[0] if len(run[0].shape) == 1 else tf.reshape(values[0], [-1, run[0].width])
+
+
+def _shaped(value: tf.Tensor, column: Column) -> tf.Tensor:
+    return tf.ensure_shape(value, [None, *column.shape]) if value.shape.rank is None else value
+
+
+def _apart(matrix: tf.Tensor, run: Sequence[Column]) -> Block:
+    """Returns the features of a run, from [rows, width]."""
+    if run[0].shape == ():
+        return dict(zip((column.name for column in run), tf.unstack(matrix, len(run), axis=1), strict=True))
+    return {run[0].name: matrix if len(run[0].shape) == 1 else tf.reshape(matrix, [-1, *run[0].shape])}
+
+
+def _matrix(dtype: str) -> str:
+    return f"dense/{dtype}"
+
+
+def _lengths(column: Column) -> str:
+    return f"lengths/{column.name}"
+
+
+def _values(column: Column) -> str:
+    return f"values/{column.name}"

@@ -1,0 +1,142 @@
+"""Damaged TFRecord files: names the record, its byte and the cause.
+
+Files are read by TensorFlow; only when that fails are they looked at here, record by record.
+"""
+
+import gzip
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import IO, BinaryIO, cast
+
+import tensorflow as tf
+import tensorflow_transform as tft
+
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.compute_at import raw_name
+from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
+from fullpass.trainer.input.input_fn import BLOCK_ROWS, Decode, read_records
+from fullpass.trainer.input.placement import FeaturePlacement
+from fullpass.trainer.input.record_frames import FrameError, read_frames
+
+DAMAGE_ERRORS = (tf.errors.DataLossError, tf.errors.InvalidArgumentError)
+"""The errors that TensorFlow raises when it reads or parses a damaged record."""
+
+
+@dataclass(frozen=True)
+class Damage:
+    """One record that cannot be read.
+
+    Attributes:
+        file: The file that it is in.
+        record: Its number in the file, from 1.
+        offset: The byte at which it begins; in a gzip file, of the uncompressed content.
+        cause: What is wrong with it, in words.
+    """
+
+    file: str
+    record: int
+    offset: int
+    cause: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: record {self.record} cannot be read, at byte {self.offset:,}: {self.cause}"
+
+
+def refuse_damage(files: Sequence[str], decode: Decode) -> None:
+    """Raises UserError if a record cannot be read or parsed, and names the first one.
+
+    Args:
+        files: TFRecord files, plain or gzip.
+        decode: Parses their records.
+    """
+    for file in files:
+        damage = _first_damage(file, decode) if _fails(file, decode) else None
+        if damage is not None:
+            raise UserError(
+                f"{damage}. The file is damaged, cut short or was written by something else. Delete the run that wrote "
+                "it and run the pipeline again."
+            )
+
+
+def check_features(files: Sequence[str], placement: FeaturePlacement, tft_output: tft.TFTransformOutput) -> None:
+    """Raises UserError if the first record does not match the transform graph.
+
+    Raw examples are not checked: a column that they lack is a missing value.
+
+    Args:
+        files: TFRecord files.
+        placement: Which features the records should hold.
+        tft_output: The output of Transform.
+    """
+    if not placement.materialized:
+        return
+    try:
+        first = next(iter(read_records(tf.data.Dataset.from_tensor_slices(list(files)), 1, 1)), None)
+        held = set(tf.train.Example.FromString(first.numpy()[0]).features.feature) if first is not None else None
+    except (*DAMAGE_ERRORS, ValueError):  # damage is for those who read on
+        return
+    if held is None:
+        return
+    transformed, columns = tft_output.transformed_feature_spec(), tft_output.raw_feature_spec()
+    wanted = (*placement.stored, LABEL, EXAMPLE_WEIGHT)
+    needed = {name for name in wanted if isinstance(transformed[name], tf.io.FixedLenFeature)}
+    known = {*transformed, *map(raw_name, columns), LABEL, EXAMPLE_WEIGHT, ROW_ID}
+    lacks, unknown = sorted(needed - held), sorted(held - known)
+    told = [f"lack {', '.join(lacks)}, which the transform graph makes"] if lacks else []
+    told += [f"hold {', '.join(unknown)}, which the transform graph does not know"] if unknown else []
+    if told:
+        raise UserError(
+            f"{files[0]}: these examples {', and '.join(told)}. Examples and graph come from different runs of "
+            "Transform. Run Transform again: fullpass run FILE --from Transform --fresh."
+        )
+
+
+def _fails(file: str, decode: Decode) -> bool:
+    try:
+        for batch in read_records(tf.data.Dataset.from_tensors(file), 1, BLOCK_ROWS):
+            decode(batch)
+    except DAMAGE_ERRORS:
+        return True
+    return False
+
+
+def _first_damage(file: str, decode: Decode) -> Damage | None:
+    """Returns the first record of a file that cannot be read or parsed."""
+    with tf.io.gfile.GFile(file, "rb") as stored:
+        frames = enumerate(_frames(stored, gzipped=file.endswith(".gz")), start=1)
+        while block := list(islice(frames, BLOCK_ROWS)):
+            sound = [found for _, (_, found) in block if isinstance(found, bytes)]
+            unparsable = _first_unparsable(sound, decode)
+            if unparsable is not None:
+                number, (offset, _) = block[unparsable[0]]
+                return Damage(file, number, offset, unparsable[1])
+            # Nothing follows a frame that cannot be read.
+            number, (offset, found) = block[-1]
+            if isinstance(found, str):
+                return Damage(file, number, offset, found)
+    return None
+
+
+def _frames(stored: BinaryIO, *, gzipped: bool) -> Iterator[tuple[int, bytes | str]]:
+    """Yields the offset of each record and the record itself; at the first that cannot be read, the cause, and ends."""
+    opened: IO[bytes] = cast(IO[bytes], gzip.GzipFile(fileobj=stored)) if gzipped else stored
+    try:
+        yield from read_frames(opened)
+    except FrameError as error:
+        yield error.offset, error.cause
+
+
+def _first_unparsable(records: Sequence[bytes], decode: Decode, first: int = 0) -> tuple[int, str] | None:
+    """Returns the index and the cause of the first record that cannot be parsed, found by halving."""
+    if not records:
+        return None
+    try:
+        decode(tf.constant(records))
+    except tf.errors.InvalidArgumentError as error:
+        if len(records) == 1:
+            return first, f"it is no example of the expected features ({error.message.splitlines()[0]})"
+        half = len(records) // 2
+        halves = ((records[:half], first), (records[half:], first + half))
+        return next(filter(None, (_first_unparsable(part, decode, at) for part, at in halves)), None)
+    return None

@@ -1,0 +1,32 @@
+"""The tf.data options of every pipeline of the trainer, set explicitly and explained here once."""
+
+import tensorflow as tf
+
+
+def data_options(
+    *, deterministic: bool = True, memory_budget: int | None = None, tuned: bool = True
+) -> tf.data.Options:
+    """Returns the options.
+
+    Args:
+        deterministic: Whether elements keep their order where parallel calls finish out of turn.
+        memory_budget: The bytes that autotuned prefetching may take; None leaves the default of tf.data.
+        tuned: Whether tf.data autotunes; then parallel calls and buffers are given as AUTOTUNE.
+    """
+    options = tf.data.Options()
+    # The order of rows is part of what a seed promises, and evaluation is joined with row ids.
+    options.deterministic = deterministic
+    # How many calls run in parallel and how far ahead is measured while training runs ... What is read once is over
+    # before that helps, and the thread that tunes keeps its end waiting for up to a second.
+    options.autotune.enabled = tuned
+    if memory_budget is not None:
+        # ... within this: the default, half of the machine's memory, ignores what a container may take.
+        options.autotune.ram_budget = memory_budget
+    # Nothing here is left to be fused, made parallel or prefetched by rewriting the graph, and looking for it takes a
+    # tenth of a second at the beginning of every pipeline.
+    options.experimental_optimization.apply_default_optimizations = False
+    # The first batch is prepared while the model is still being traced; what is read once is read at once.
+    options.experimental_warm_start = tuned
+    # Each worker takes its share of every batch; sharding by file would leave workers with unequal numbers of rows.
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+    return options

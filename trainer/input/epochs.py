@@ -1,0 +1,178 @@
+"""Epochs of batches, from rows in memory or from a stream of windows.
+
+A window is as many rows as are shuffled together; windows are cut into batches, and what is left of one begins the
+next. Rows are shuffled before epochs are repeated: every row comes once before any comes twice. Its cost is that an
+epoch's pipeline is built up anew, which the prefetched batches cover.
+"""
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT
+from fullpass.trainer.input.batch_order import Order, ordered, seed_of
+from fullpass.trainer.input.cache.block_bytes import unpack_bytes
+from fullpass.trainer.input.cache.block_cache import BlockCache
+from fullpass.trainer.input.cache.blocks import Block, Layout, Packed, Rows, join, memory_bytes, row_count, shuffle
+from fullpass.trainer.input.data_options import data_options
+
+Batch = tuple[dict[str, tf.Tensor], tf.Tensor, tf.Tensor]
+"""(features by name, label, weight float32 [batch]); ragged ids are padded with 0, their weights with 0.0."""
+
+Windows = Callable[[tf.Tensor, tf.Tensor], tf.data.Dataset]
+"""(number of an epoch, batches of this shard left out), int64 [] both -> windows of Packed rows of this shard, whole
+batches in each but the last."""
+
+_CHUNK_BYTES = 16 << 20
+_CHUNK_ROWS = 65_536
+
+
+@tf.autograph.experimental.do_not_convert
+def batches_of(
+    windows: Windows, layout: Layout, finish: Callable[[Block], Batch], order: Order, memory_budget: int | None = None
+) -> tf.data.Dataset:
+    """Returns the endless sequence of batches cut from windows, prefetched.
+
+    Args:
+        windows: Returns the windows of one epoch.
+        layout: The layout of their rows.
+        finish: Makes a batch of a block of rows.
+        order: The order of the batches.
+        memory_budget: The bytes that prefetching may take; None leaves it to tf.data.
+    """
+
+    def cut(window: Packed) -> tf.data.Dataset:
+        rows = Rows(window)
+        starts = tf.data.Dataset.range(0, row_count(window), order.batch_size)
+        return starts.map(lambda start: rows.take(start, start + order.batch_size))
+
+    def epoch(number: tf.Tensor) -> tf.data.Dataset:
+        left_out = tf.where(number == order.epoch, tf.constant(order.start, tf.int64), 0)
+        found = windows(number, left_out).prefetch(1).flat_map(cut)
+        if order.batches is None:
+            return found
+        # Zeros are a row like any other, of weight 0.
+        filler = tf.data.Dataset.from_tensors(layout.zeros(1)).repeat()
+        return found.concatenate(filler).take(order.batches - left_out)
+
+    def to_batch(rows: Packed) -> Batch:
+        if not order.fixed:
+            return finish(layout.unpack(rows))
+        return tf.nest.map_structure(
+            lambda value: tf.ensure_shape(value, [order.batch_size, *value.shape[1:]]),
+            finish(_filled(layout, rows, order.batch_size)),
+        )
+
+    packed = tf.data.Dataset.counter(order.epoch).flat_map(epoch)
+    finished = packed.map(to_batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    return finished.prefetch(tf.data.AUTOTUNE).with_options(data_options(memory_budget=memory_budget))
+
+
+@tf.autograph.experimental.do_not_convert
+def windows_in_memory(packed: Packed, order: Order) -> Windows:
+    """Returns windows of rows in memory; all of them are shuffled together, whatever the size of a window."""
+    count, rows = int(row_count(packed)), Rows(packed)
+    size = _chunk_rows(count, memory_bytes(packed), order.batch_size)
+
+    def windows(number: tf.Tensor, left_out: tf.Tensor) -> tf.data.Dataset:
+        numbers = ordered(order, count, number)
+        if order.shards > 1:
+            batch = tf.range(count, dtype=tf.int64) // order.batch_size
+            numbers = tf.boolean_mask(numbers, batch % order.shards == order.shard)
+        starts = tf.data.Dataset.range(left_out * order.batch_size, tf.size(numbers, tf.int64), size)
+        return starts.map(
+            lambda first: rows.gather(numbers[first : first + size]),
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=True,
+        )
+
+    return windows
+
+
+@tf.autograph.experimental.do_not_convert
+def windows_from_cache(cache: BlockCache, window_rows: int, order: Order) -> Windows:
+    """Returns windows of about `window_rows` rows, each from blocks of all parts of a cache.
+
+    Blocks come in a new order in every epoch. An epoch that is resumed in the middle does not read the blocks before.
+    """
+    paths = tf.constant(cache.paths)
+    rows_of = tf.constant([block.rows for block in cache.blocks], tf.int64)
+    together = max(1, round(window_rows * len(cache.blocks) / cache.rows))
+
+    def windows(number: tf.Tensor, left_out: tf.Tensor) -> tf.data.Dataset:
+        chosen = ordered(order, len(cache.blocks), number)
+        first_row = tf.cumsum(tf.gather(rows_of, chosen), exclusive=True)[::together]
+        wanted = left_out * order.batch_size * order.shards
+        skipped = tf.reduce_sum(tf.cast(first_row <= wanted, tf.int64)) - 1
+        files = tf.data.Dataset.from_tensor_slices(tf.gather(paths, chosen[skipped * together :]))
+        contents = files.map(tf.io.read_file, num_parallel_calls=tf.data.AUTOTUNE)
+        packed = contents.batch(together).map(
+            lambda blocks: unpack_bytes(cache.layout, blocks), num_parallel_calls=tf.data.AUTOTUNE
+        )
+        return windows_in_turn(packed, cache.layout, order, number, skipped, drop=wanted - first_row[skipped])
+
+    return windows
+
+
+@tf.autograph.experimental.do_not_convert
+def windows_in_turn(
+    windows: tf.data.Dataset, layout: Layout, order: Order, number: tf.Tensor, skipped: tf.Tensor, drop: tf.Tensor
+) -> tf.data.Dataset:
+    """Returns windows of rows, each shuffled in itself, re-cut to whole batches of this shard.
+
+    Args:
+        windows: The windows, of any number of Packed rows each.
+        layout: The layout of the rows.
+        order: The order of the batches.
+        number: The number of the epoch.
+        skipped: The number of earlier windows of the epoch, int64 []; the index of a window seeds its shuffle.
+        drop: The rows to skip at the beginning, int64 [].
+    """
+    if order.shuffle:
+        placed = windows.enumerate(skipped + 1)
+        windows = placed.map(
+            lambda index, window: shuffle(window, seed_of(order, number, index)), num_parallel_calls=tf.data.AUTOTUNE
+        )
+    whole = _whole_batches(windows, layout, order.batch_size, drop)
+    return whole if order.shards == 1 else _own_shard(whole, order)
+
+
+def _whole_batches(windows: tf.data.Dataset, layout: Layout, batch_size: int, drop: tf.Tensor) -> tf.data.Dataset:
+    def step(state: tuple[Packed, tf.Tensor], element: tuple[Packed, tf.Tensor]) -> tuple[tuple, Packed]:
+        (rest, dropping), (window, last) = state, element
+        count = row_count(window)
+        dropped = tf.minimum(dropping, count)
+        joined = join([rest, Rows(window).take(dropped, count)])
+        count, rows = row_count(joined), Rows(joined)
+        whole = tf.where(last, count, count // batch_size * batch_size)
+        return (rows.take(whole, count), dropping - dropped), rows.take(0, whole)
+
+    end = tf.data.Dataset.from_tensors((layout.zeros(0), True))
+    marked = windows.map(lambda window: (window, False)).concatenate(end)
+    return marked.scan((layout.zeros(0), drop), step)
+
+
+def _own_shard(windows: tf.data.Dataset, order: Order) -> tf.data.Dataset:
+    """Returns the rows of every `shards`-th batch, counted over all windows of whole batches."""
+
+    def step(before: tf.Tensor, window: Packed) -> tuple[tf.Tensor, Packed]:
+        numbers = tf.range(row_count(window), dtype=tf.int64)
+        batch = before + numbers // order.batch_size
+        own = tf.boolean_mask(numbers, batch % order.shards == order.shard)
+        return before + tf.size(numbers, tf.int64) // order.batch_size, Rows(window).gather(own)
+
+    return windows.scan(tf.constant(0, tf.int64), step)
+
+
+def _filled(layout: Layout, rows: Packed, size: int) -> Block:
+    """Returns `size` rows: those given, then repetitions with weight 0, which do not change batch statistics."""
+    count = tf.cast(row_count(rows), tf.int32)
+    block = layout.unpack(Rows(rows).gather(tf.range(size, dtype=tf.int32) % count))
+    weight = tf.where(tf.range(size) < count, block[EXAMPLE_WEIGHT], 0.0)
+    return {**block, EXAMPLE_WEIGHT: weight}
+
+
+def _chunk_rows(rows: int, size_bytes: int, batch_size: int) -> int:
+    """Returns how many rows to gather in one call: many batches, to make few calls, within a limit of memory."""
+    fitting = min(_CHUNK_ROWS, _CHUNK_BYTES * rows // max(size_bytes, 1))
+    return max(1, fitting // batch_size) * batch_size

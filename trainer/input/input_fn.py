@@ -1,0 +1,296 @@
+"""Examples from TFRecord files to batches for Keras. One function per step:
+
+    list_files -> read_records -> decoder -> blocks of rows -> epochs of batches
+
+Choices, and what was measured for them (320,000 examples of 16 features, 2 cores, batches of 1,024):
+
+* Records are batched before they are parsed, so that one vectorised parse serves thousands of them.
+* Parsed rows are held packed (trainer/input/cache/blocks.py): all dense features of a dtype in one matrix, so that
+  the rows of a batch are one gather per dtype. They are kept in memory where they fit, and streamed otherwise.
+* An epoch's order follows from the seed and its number (trainer/input/epochs.py): the same model comes out on one
+  CPU, and training can go on from any batch of any epoch.
+* Rows of weight 0 are left out of batches: they must not touch gradients, batch statistics or metrics. No other row
+  is; the last, smaller batch is kept.
+"""
+
+import glob
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import tensorflow as tf
+import tensorflow_transform as tft
+
+from fullpass.preprocessing.apply.transform_graph import TransformGraph
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.compute_at import raw_name
+from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
+from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.trainer.input.batch_order import Order, ordered
+from fullpass.trainer.input.cache.blocks import Block, Layout, Packed, Rows
+from fullpass.trainer.input.epochs import Batch, Windows, windows_in_turn
+from fullpass.trainer.input.placement import FeaturePlacement
+from fullpass.trainer.input.raw_tensors import to_dense
+from fullpass.trainer.models.model_inputs import input_name
+
+Decode = Callable[[tf.Tensor], Block]
+"""string [rows] of serialized examples -> the transformed features of these rows."""
+
+BLOCK_ROWS = 8192
+STREAM_SHUFFLE_ROWS = 100_000
+_READ_BUFFER_BYTES = 1 << 20
+_REMOTE_BUFFER_BYTES = 8 << 20  # a request to a store costs as much as some MiB
+_READ_RUN = 1024
+_EMPTY_GZIP = 20  # bytes: header, no data, and the trailer
+_SHARD = re.compile(r"(?P<before>.*)-(?P<number>\d{5,})-of-(?P<of>\d{5,})(?P<after>[^/]*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """How TFRecord files are read in every epoch.
+
+    Attributes:
+        readers: The files that are open at the same time.
+        window_rows: The records that are parsed and shuffled together.
+        all_used: Whether every row has a weight above 0, so that positions in an epoch can be counted in records.
+    """
+
+    readers: int
+    window_rows: int
+    all_used: bool
+
+
+def list_files(patterns: Sequence[str], split: str) -> tuple[str, ...]:
+    """Returns the files that match any of `patterns`, sorted.
+
+    Raises:
+        UserError: There is none; a shard of those that the names count is not there, or is empty beside others.
+    """
+    files = sorted(file for pattern in patterns for file in tf.io.gfile.glob(_below_folder(pattern)))
+    if not files:
+        raise UserError(f"split {split!r} has no files. Looked for: {', '.join(patterns) or 'nothing'}.")
+    _check_shards(files, split)
+    return tuple(files)
+
+
+def _below_folder(pattern: str) -> str:
+    """Returns a pattern in which brackets in the name of its folder are no glob: TFX gives `FOLDER/*`."""
+    folder, slash, name = pattern.rpartition("/")
+    return f"{glob.escape(folder)}/{name}" if slash and tf.io.gfile.isdir(folder) else pattern
+
+
+def _check_shards(files: Sequence[str], split: str) -> None:
+    counted: dict[tuple[str, str], dict[int, str]] = {}
+    for file in files:
+        if name := _SHARD.fullmatch(file):
+            counted.setdefault((name["before"], name["of"]), {})[int(name["number"])] = name["after"]
+    gone = [
+        f"{before}-{number:0{len(of)}d}-of-{of}{there[min(there)]}"
+        for (before, of), there in counted.items()
+        for number in sorted(set(range(int(of))) - set(there))
+    ]
+    # Those who write shards here give every one of them rows. A split without any is told of once it is read.
+    empty = [file for file in files if tf.io.gfile.stat(file).length <= (_EMPTY_GZIP if file.endswith(".gz") else 0)]
+    empty = [] if len(empty) == len(files) else empty
+    for what, bad in (("are not there", gone), ("are empty", empty)):
+        if bad:
+            named = ", ".join(bad[:5]) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
+            raise UserError(
+                f"split {split!r}: of its files, {len(bad)} {what}: {named}. They were removed, or not copied whole. "
+                "Restore them, or delete the run that wrote them and run the pipeline again."
+            )
+
+
+def open_records(file: tf.Tensor) -> tf.data.Dataset:
+    """Returns the serialized records of one TFRecord file; a name that ends in .gz is read as gzip."""
+    compression = tf.where(tf.strings.regex_full_match(file, r".*\.gz"), "GZIP", "")
+    remote = tf.strings.regex_full_match(file, r"\w+://.*")
+    buffer = tf.where(remote, tf.constant(_REMOTE_BUFFER_BYTES, tf.int64), _READ_BUFFER_BYTES)
+    return tf.data.TFRecordDataset(file, compression_type=compression, buffer_size=buffer)
+
+
+@tf.autograph.experimental.do_not_convert
+def read_records(files: tf.data.Dataset, readers: int, rows: int) -> tf.data.Dataset:
+    """Returns the serialized records of TFRecord files, string [rows], in an order that is always the same.
+
+    Records are batched within each file, so that what is interleaved are runs of records: a record at a time costs more
+    than reading it.
+
+    Args:
+        files: The files, string [] elements as in `open_records`.
+        readers: The files that are open at the same time; their records alternate in runs.
+        rows: The rows of each batch but the last.
+    """
+    runs = files.interleave(
+        lambda file: open_records(file).batch(min(rows, _READ_RUN)), cycle_length=readers, num_parallel_calls=readers
+    )
+    return runs.rebatch(rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Decoder:
+    """Decodes serialized examples to rows: parses stored features and computes the others with the transform graph.
+
+    Attributes:
+        stored: The parse specs of the transformed features that the records hold.
+        keys: The names in the records of the raw columns that are parsed.
+        raw: The parse specs of the raw columns.
+        part: The part of the transform graph that computes features that are not stored; None where all are.
+        in_model: The raw columns that the model computes features from.
+        classes: The number of classes of a multilabel label that is stored as ids; 0 for any other.
+    """
+
+    stored: Mapping[str, object]
+    keys: Mapping[str, str]
+    raw: Mapping[str, object]
+    part: Callable[[Mapping[str, object]], Mapping[str, object]] | None
+    in_model: Mapping[str, RawColumn]
+    classes: int
+
+    def __call__(self, serialized: tf.Tensor) -> Block:
+        """Returns the rows of serialized examples, string [rows]."""
+        return self.make(self.parse(serialized))
+
+    def parse(self, serialized: tf.Tensor) -> Mapping[str, object]:
+        """Returns the parsed features and raw columns, by their names in the records."""
+        spec = {**self.stored, **{key: self.raw[name] for name, key in self.keys.items()}}
+        return tf.io.parse_example(serialized, spec)
+
+    def make(self, parsed: Mapping[str, object]) -> Block:
+        """Returns the rows of parsed records."""
+        return with_dense_label(self.transform(parsed), self.classes)
+
+    def transform(self, parsed: Mapping[str, object]) -> Block:
+        """Returns the rows of parsed records, with the label as it is written to transformed examples."""
+        columns = {name: parsed[key] for name, key in self.keys.items()}
+        block = {name: parsed[name] for name in self.stored}
+        if self.part is not None:
+            block |= {name: without_gaps(value) for name, value in self.part(columns).items()}
+        for name, column in self.in_model.items():
+            block[raw_name(name)] = to_dense(columns[name], column)
+        return block
+
+
+def decoder(
+    tft_output: tft.TFTransformOutput, placement: FeaturePlacement, names: Sequence[str], classes: int = 0
+) -> Decoder:
+    """Returns the decoder of records, which loads the transform graph once.
+
+    Args:
+        tft_output: The transform graph's output.
+        placement: Where features are computed, and so what the records hold.
+        names: The transformed features to return besides label and weight, and besides the raw columns the model reads.
+        classes: The number of classes of a multilabel label that is stored as ids; 0 for any other.
+    """
+    wanted = (*names, LABEL, EXAMPLE_WEIGHT)
+    held = {*placement.stored, LABEL, EXAMPLE_WEIGHT, ROW_ID} if placement.materialized else set()
+    made = [name for name in wanted if name not in held]
+    transformed = tft_output.transformed_feature_spec()
+    raw = tft_output.raw_feature_spec()
+    stored = {name: transformed[name] for name in wanted if name in held}
+    for name, feature in stored.items():
+        if isinstance(feature, tf.io.VarLenFeature):
+            stored[name] = tf.io.RaggedFeature(feature.dtype, row_splits_dtype=tf.int64)
+    return Decoder(
+        stored=stored,
+        keys={name: raw_name(name) if placement.materialized else name for name in _columns(placement, raw, made)},
+        raw=raw,
+        part=TransformGraph(tft_output.transform_savedmodel_dir).part(made) if made else None,
+        in_model=placement.columns_in_model,
+        classes=classes,
+    )
+
+
+def _columns(placement: FeaturePlacement, raw: Mapping[str, object], made: Sequence[str]) -> list[str]:
+    """Returns the raw columns to parse: of raw examples all, if only for the label."""
+    if not placement.materialized:
+        return list(raw)
+    return sorted({*(placement.columns_at_input if made else ()), *placement.columns_in_model})
+
+
+def without_gaps(value: tf.Tensor | tf.SparseTensor | tf.RaggedTensor) -> tf.Tensor | tf.RaggedTensor:
+    """Returns a transformed feature with a sparse one as ragged rows, which is how it is written to examples."""
+    if not isinstance(value, tf.SparseTensor):
+        return value
+    return tf.RaggedTensor.from_value_rowids(value.values, value.indices[:, 0], value.dense_shape[0], validate=False)
+
+
+def with_dense_label(block: Block, classes: int) -> Block:
+    """Returns `block` with a label of ragged class ids as float32 [rows, classes], 0 or 1."""
+    label = block[LABEL]
+    if not isinstance(label, tf.RaggedTensor):
+        return block
+    hot = tf.reduce_max(tf.one_hot(label.to_tensor(-1), classes), axis=1)
+    return {**block, LABEL: tf.maximum(hot, 0.0)}
+
+
+@tf.autograph.experimental.do_not_convert
+def read_blocks(files: Sequence[str], decode: Decode, readers: int, rows: int = BLOCK_ROWS) -> tf.data.Dataset:
+    """Returns all rows in the order of the files, decoded in large blocks of `rows`, in parallel."""
+    records = read_records(tf.data.Dataset.from_tensor_slices(list(files)), readers, rows)
+    blocks = records.map(decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    return blocks.prefetch(tf.data.AUTOTUNE)
+
+
+def pack_used(layout: Layout, block: Block) -> Packed:
+    """Returns the rows of a block whose weight is not 0, packed."""
+    packed, used = layout.pack(block), block[EXAMPLE_WEIGHT] > 0
+    return tf.cond(
+        tf.reduce_all(used),
+        lambda: {key: tf.identity(value) for key, value in packed.items()},
+        lambda: Rows(packed).gather(tf.where(used)[:, 0]),
+    )
+
+
+@tf.autograph.experimental.do_not_convert
+def windows_from_files(files: Sequence[str], decode: Decode, layout: Layout, source: Streamed, order: Order) -> Windows:
+    """Returns windows read, parsed and shuffled anew in every epoch, without the rows of weight 0.
+
+    Files come in a new order in every epoch, `readers` at a time; a window is parsed in one call. An epoch that is
+    resumed in the middle reads the records before; it parses them only if there are rows of weight 0.
+
+    Args:
+        files: TFRecord files.
+        decode: Decodes their records.
+        layout: The layout of the rows.
+        source: How they are read.
+        order: The order of the batches.
+    """
+
+    def pack(serialized: tf.Tensor) -> Packed:
+        return pack_used(layout, decode(serialized))
+
+    def windows(number: tf.Tensor, left_out: tf.Tensor) -> tf.data.Dataset:
+        names = tf.gather(tf.constant(list(files)), ordered(order, len(files), number))
+        records = read_records(tf.data.Dataset.from_tensor_slices(names), source.readers, source.window_rows)
+        rows = left_out * order.batch_size * order.shards
+        # Rows of weight 0 can only be told from others by parsing them.
+        skipped = rows // source.window_rows if source.all_used else tf.constant(0, tf.int64)
+        packed = records.skip(skipped).map(pack, num_parallel_calls=tf.data.AUTOTUNE)
+        drop = rows - skipped * source.window_rows
+        return windows_in_turn(packed, layout, order, number, skipped, drop)
+
+    return windows
+
+
+def to_batch(block: Block, class_weights: Sequence[float] = (), widths: Mapping[str, int] | None = None) -> Batch:
+    """Returns a batch for Keras: features by input name with ragged rows padded, the label, and the weight per row.
+
+    Args:
+        block: The rows with label and weight.
+        class_weights: The factor of the weight per class id; empty for none.
+        widths: The width to pad a ragged feature to, so that every batch has one shape; others take their longest row.
+    """
+    label, weight = block[LABEL], block[EXAMPLE_WEIGHT]
+    features = {
+        input_name(name): _padded(value, (widths or {}).get(name))
+        for name, value in block.items()
+        if name not in (LABEL, EXAMPLE_WEIGHT)
+    }
+    if class_weights:
+        weight *= tf.gather(tf.constant(class_weights, tf.float32), tf.cast(label, tf.int64))
+    return features, label, weight
+
+
+def _padded(value: tf.Tensor | tf.RaggedTensor, width: int | None) -> tf.Tensor:
+    return value.to_tensor(shape=[None, width]) if isinstance(value, tf.RaggedTensor) else value

@@ -1,0 +1,80 @@
+"""Plans how a split is read, by the section `input:` and by the memory and cores of the machine."""
+
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_transform as tft
+
+from fullpass.preprocessing.cores import usable_cores
+from fullpass.trainer.config import InputConfig
+from fullpass.trainer.input.cache.block_cache import CachePlan, fingerprint_of
+from fullpass.trainer.input.memory import available_memory
+from fullpass.trainer.input.service.input_service import DataService, find_service
+
+MOST_READERS = 16
+_SMALLEST_WINDOW, _LARGEST_WINDOW = 1 << 20, 256 << 20
+_LARGEST_POOL = 64 << 20
+
+
+@dataclass(frozen=True)
+class ReadingPlan:
+    """How a split is read.
+
+    Attributes:
+        readers: The files that are read at the same time.
+        memory_limit: The bytes that its rows may take in memory.
+        cache: Where rows beyond that are kept on disk, and may be found; None streams them from the files.
+        window_bytes: The bytes of the rows that are shuffled together while they stream, at most.
+        service: The tf.data service that parses the records; None parses them here.
+    """
+
+    readers: int = 1
+    memory_limit: int = sys.maxsize
+    cache: CachePlan | None = None
+    window_bytes: int = _LARGEST_WINDOW
+    service: DataService | None = None
+
+
+def plan_reading(config: InputConfig, split: str, files: Sequence[str], key: Mapping[str, Any]) -> ReadingPlan:
+    """Returns how a split is read under the section `input:`.
+
+    Args:
+        config: The section.
+        split: The name of the split; rows may change their order in train only.
+        files: The files of the split.
+        key: What the rows depend on besides the files, by name.
+    """
+    allowed = int(available_memory() * config.memory_fraction)
+    limits = {"none": 0, "disk": 0, "memory": sys.maxsize, "auto": allowed}
+    window = max(_SMALLEST_WINDOW, min(_LARGEST_WINDOW, allowed // 8))
+    service = find_service(config.service)
+    cache = None
+    if config.cache in ("auto", "disk"):
+        root = config.cache_dir or os.path.join(tempfile.gettempdir(), "fullpass-input-cache")
+        content = {"files": fingerprint_of(files), **key}
+        if service is not None:
+            content["order"] = "by file"
+        cache = CachePlan(Path(root), split, content, min(_LARGEST_POOL, window), scatter=split == "train")
+    readers = min(len(files), MOST_READERS, usable_cores()) if config.readers == "auto" else config.readers
+    return ReadingPlan(readers, limits[config.cache], cache, window, service)
+
+
+def graph_digest(tft_output: tft.TFTransformOutput) -> str:
+    """Returns a digest of a transform graph, its vocabularies included."""
+    digest = hashlib.sha256()
+    top = tft_output.transform_savedmodel_dir
+    for folder, _, files in sorted(tf.io.gfile.walk(top)):
+        for file in sorted(files):
+            path = os.path.join(folder, file)
+            digest.update(os.path.relpath(path, top).encode())
+            with tf.io.gfile.GFile(path, "rb") as opened:
+                while chunk := opened.read(8 << 20):
+                    digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,174 @@
+"""Loads a split of examples: reads it once, counts it, and keeps it in memory where it fits."""
+
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import tensorflow as tf
+
+from fullpass.preprocessing.features.label import Task
+from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL
+from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.input.cache.block_cache import BlockCache, find_cache
+from fullpass.trainer.input.cache.blocks import Layout, Packed
+from fullpass.trainer.input.cache.row_store import RowStore
+from fullpass.trainer.input.corrupt_records import DAMAGE_ERRORS, refuse_damage
+from fullpass.trainer.input.epochs import Windows, batches_of, windows_from_cache, windows_in_memory
+from fullpass.trainer.input.input_fn import BLOCK_ROWS, Decode, Streamed, to_batch, windows_from_files
+from fullpass.trainer.input.input_plan import ReadingPlan
+from fullpass.trainer.input.parsed_chunks import Chunk, ChunkParser, Complete, read_chunks
+from fullpass.trainer.input.service.input_service import DataService
+from fullpass.trainer.input.service.served_chunks import chunks_in_file_order
+from fullpass.trainer.input.split_counts import (
+    SplitCounts,
+    add_counts,
+    check_rows,
+    count_rows,
+    no_rows,
+    rows_not_finite,
+)
+
+_WINDOWS = 8
+"""The most windows in memory at once: being read, shuffled, cut into batches, and prefetched."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """A split that can be iterated any number of times.
+
+    Attributes:
+        name: The name of the split.
+        files: Its TFRecord files.
+        decode: Parses their records.
+        readers: The files that are read at the same time.
+        layout: The layout of its packed rows.
+        in_memory: Its rows of a weight above 0, or None.
+        on_disk: The same rows in a cache on disk, or None. Without either they are streamed from the files.
+        counts: The counts of rows, labels and weights.
+        kept: A message that says where its rows are, and why.
+        row_bytes: The bytes of a row, on average.
+        window_bytes: The bytes of the rows that are shuffled together while they stream, at most.
+    """
+
+    name: str
+    files: tuple[str, ...]
+    decode: Decode
+    readers: int
+    layout: Layout
+    in_memory: Packed | None
+    on_disk: BlockCache | None
+    counts: SplitCounts
+    kept: str
+    row_bytes: int
+    window_bytes: int
+
+    def batches(self, order: Order, class_weights: Sequence[float] = ()) -> tf.data.Dataset:
+        """Returns an endless sequence of batches, (features, label, weight).
+
+        Args:
+            order: The order of the batches.
+            class_weights: The factor of the weight per class id.
+        """
+        widths = self.counts.widths if order.fixed else {}
+        finish = partial(to_batch, class_weights=tuple(class_weights), widths=widths)
+        return batches_of(self._windows(order), self.layout, finish, order, _WINDOWS * self.window_bytes)
+
+    def _windows(self, order: Order) -> Windows:
+        if self.in_memory is not None:
+            return windows_in_memory(self.in_memory, order)
+        rows = self.window_rows(order.shuffle)
+        if self.on_disk is not None:
+            return windows_from_cache(self.on_disk, rows, order)
+        source = Streamed(self.readers, rows, all_used=self.counts.weightless == 0)
+        return windows_from_files(self.files, self.decode, self.layout, source, order)
+
+    def window_rows(self, shuffle: int) -> int:
+        """Returns the rows that are shuffled together where not all are in memory; with the seed they decide the order.
+
+        Args:
+            shuffle: The rows to shuffle among, 0 for none.
+        """
+        return max(1, min(shuffle or BLOCK_ROWS, self.window_bytes // max(1, self.row_bytes)))
+
+
+@dataclass(frozen=True)
+class RowSpec:
+    """How records become rows.
+
+    Attributes:
+        decode: Parses records.
+        complete: Gives rows the features that the model computes itself, to be checked; None where it computes none.
+        task: The task of the label.
+        classes: The number of classes; 0 for regression.
+    """
+
+    decode: Decode
+    complete: Complete | None
+    task: Task
+    classes: int
+
+
+def load_split(name: str, files: tuple[str, ...], rows: RowSpec, plan: ReadingPlan) -> Split:
+    """Reads a split once: counts it, and keeps its rows in memory while they fit, else on disk where there is a plan.
+
+    Args:
+        name: The name of the split.
+        files: TFRecord files.
+        rows: How records become rows.
+        plan: How the files are read.
+
+    Raises:
+        UserError: The service does not do its part; a record is damaged; the split has no rows, or none with a weight
+            above 0; a feature or label holds NaN or infinity.
+    """
+    found, why = find_cache(plan.cache) if plan.cache else (None, "")
+    if found is not None:
+        return _cached(name, files, rows, plan, found, why)
+    parse = ChunkParser(rows.decode, rows.complete, files)
+
+    def read(service: DataService | None) -> Split:
+        counts = no_rows(rows.classes)
+        chunks = _chunks(files, parse, plan, service)
+        with RowStore(parse.layout, plan.memory_limit, plan.cache, why) as store:
+            for chunk in chunks:
+                counts = add_counts(counts, _count(chunk, parse, rows))
+                store.add(chunk["packed"])
+            check_rows(name, counts)
+            kept = store.finish(counts)
+        reading = (files, rows.decode, plan.readers, parse.layout, *kept, counts, store.said)
+        return Split(name, *reading, store.taken // counts.used, plan.window_bytes)
+
+    try:
+        return read(plan.service)
+    except DAMAGE_ERRORS:
+        refuse_damage(files, rows.decode)
+        # The files are whole after all: what was damaged came from the service, or from a read that failed once.
+        return read(None)
+
+
+def _cached(name: str, files: tuple[str, ...], rows: RowSpec, plan: ReadingPlan, cache: BlockCache, why: str) -> Split:
+    """Returns a split whose rows an earlier training left in blocks on disk."""
+    packed = cache.read() if cache.bytes <= plan.memory_limit else None
+    kept = f"{'in memory, read from' if packed else 'on'} disk: {why}"
+    reading = (files, rows.decode, plan.readers, cache.layout, packed, None if packed else cache)
+    return Split(name, *reading, SplitCounts.from_json(cache.about), kept, cache.bytes // cache.rows, plan.window_bytes)
+
+
+def _chunks(
+    files: tuple[str, ...], parse: ChunkParser, plan: ReadingPlan, service: DataService | None
+) -> Iterable[Chunk]:
+    """Returns the parsed rows in chunks; with a service they come in the order of the files, wherever they are read."""
+    if plan.service is None:
+        return read_chunks(files, parse, plan.readers)
+    waiting = plan.cache.root if plan.cache else Path(tempfile.gettempdir())
+    return chunks_in_file_order(files, parse, service, waiting)
+
+
+def _count(chunk: Chunk, parse: ChunkParser, rows: RowSpec) -> SplitCounts:
+    packed, layout = chunk["packed"], parse.layout
+    label, weight = (layout.column(packed, name) for name in (LABEL, EXAMPLE_WEIGHT))
+    counts = count_rows(int(chunk["rows"]), label, weight, rows.task, rows.classes)
+    bad = {} if chunk["finite"] else rows_not_finite(parse.completed(packed))
+    return replace(counts, not_finite=bad, widths=layout.widths(packed))

@@ -1,0 +1,49 @@
+"""Measures how much memory this process may still allocate."""
+
+from pathlib import Path
+
+import psutil
+
+# (limit, used, the line of memory.stat that counts files read from disk, which are given up when memory is needed)
+_CGROUPS = (
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "total_inactive_file"),
+)
+
+
+def available_memory(root: Path = Path("/"), machine: int | None = None) -> int:
+    """Returns the bytes that can still be allocated: the machine's, or the container's where that is less.
+
+    Args:
+        root: The folder that holds proc and sys.
+        machine: The bytes available on the machine; by default as the system reports.
+    """
+    free = psutil.virtual_memory().available if machine is None else machine
+    return min([free, *(free for folder in _cgroups(root) for free in _free_in(folder))])
+
+
+def _cgroups(root: Path) -> list[Path]:
+    """Returns the folders of this process's control group and of its parents, each of which may have a limit."""
+    top = root / "sys/fs/cgroup"
+    own = root / "proc/self/cgroup"
+    lines = own.read_text().splitlines() if own.exists() else []
+    inner = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), "")
+    folder = top / inner
+    return [path for path in (folder, *folder.parents) if path == top or top in path.parents]
+
+
+def _free_in(folder: Path) -> list[int]:
+    found = []
+    for limit, used, reclaimable in _CGROUPS:
+        limit_file, used_file = folder / limit, folder / used
+        if limit_file.exists() and used_file.exists():
+            text = limit_file.read_text().strip()
+            if text.isdigit():
+                taken = int(used_file.read_text()) - _statistic(used_file.with_name("memory.stat"), reclaimable)
+                found.append(max(0, int(text) - taken))
+    return found
+
+
+def _statistic(file: Path, name: str) -> int:
+    lines = file.read_text().splitlines() if file.exists() else []
+    return next((int(line.split()[1]) for line in lines if line.startswith(f"{name} ")), 0)

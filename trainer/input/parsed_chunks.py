@@ -1,0 +1,91 @@
+"""Parses records thousands at a time, and packs and counts the rows in the same graph, in parallel.
+
+Python only stores each chunk and adds up its counts.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypedDict
+
+import tensorflow as tf
+
+from fullpass.preprocessing.cores import usable_cores
+from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT
+from fullpass.trainer.input.cache.blocks import Block, Layout, Packed, layout_of
+from fullpass.trainer.input.data_options import data_options
+from fullpass.trainer.input.input_fn import BLOCK_ROWS, Decode, pack_used, read_records
+
+Complete = Callable[[Block], Block]
+"""Adds to rows the features that the model computes itself."""
+
+_SAMPLE_ROWS = 16
+_MOST_CALLS = 16  # readers bring no more
+
+
+class Chunk(TypedDict):
+    """The rows of one parse call.
+
+    Keys:
+        packed: The rows of a weight above 0.
+        rows: The number of all rows, int64 [].
+        finite: Whether all numbers that the model reads are finite, bool [].
+    """
+
+    packed: Packed
+    rows: tf.Tensor
+    finite: tf.Tensor
+
+
+class ChunkParser:
+    """Parses serialized examples, string [rows], to a Chunk.
+
+    Attributes:
+        layout: The layout of the packed rows; known after the first call or trace.
+    """
+
+    def __init__(self, decode: Decode, complete: Complete | None, files: Sequence[str]):
+        """Args: decode: parses. complete: see `load_split`. files: of the records."""
+        self._decode, self._complete, self._files = decode, complete, files
+        self.layout = Layout(())
+
+    def __call__(self, serialized: tf.Tensor) -> Chunk:
+        """Returns the rows, eager or symbolic."""
+        block = self._decode(serialized)
+        self.layout = self._layout_of(block)
+        packed = pack_used(self.layout, block)
+        numbers = [*packed.values()] if self._complete is None else [*self.completed(packed).values()]
+        flat = [value.flat_values if isinstance(value, tf.RaggedTensor) else value for value in numbers]
+        finite = [tf.reduce_all(tf.math.is_finite(value)) for value in flat if value.dtype.is_floating]
+        return {
+            "packed": packed,
+            "rows": tf.size(block[EXAMPLE_WEIGHT], tf.int64),
+            "finite": tf.reduce_all(tf.stack(finite)),
+        }
+
+    def completed(self, packed: Packed) -> Block:
+        """Returns rows by feature, with the features that the model computes itself."""
+        rows = self.layout.unpack(packed)
+        return rows if self._complete is None else self._complete(rows)
+
+    def _layout_of(self, block: Block) -> Layout:
+        if all(isinstance(value, tf.RaggedTensor) or value.shape[1:].is_fully_defined() for value in block.values()):
+            return layout_of(block)
+        # A transform graph may leave the width or rank of a feature open; a few decoded rows determine it.
+        with tf.init_scope():
+            records = read_records(tf.data.Dataset.from_tensor_slices(list(self._files)), 1, _SAMPLE_ROWS)
+            return layout_of(self._decode(next(iter(records))))
+
+
+@tf.autograph.experimental.do_not_convert
+def read_chunks(files: Sequence[str], parse: ChunkParser, readers: int, rows: int = BLOCK_ROWS) -> tf.data.Dataset:
+    """Returns all rows in the order of the files, parsed and packed in parallel.
+
+    Args:
+        files: TFRecord files.
+        parse: Makes chunks of their records.
+        readers: The files that are read at the same time.
+        rows: The records that are parsed together.
+    """
+    records = read_records(tf.data.Dataset.from_tensor_slices(list(files)), readers, rows)
+    # Few chunks ahead, because wide rows take much memory.
+    chunks = records.map(parse, num_parallel_calls=min(usable_cores(), _MOST_CALLS), deterministic=True)
+    return chunks.prefetch(1).with_options(data_options(tuned=False))

@@ -1,0 +1,182 @@
+"""Where each transformed feature is computed: by Transform, which stores it, by the input function, or by the
+model. All three apply parts of one transform graph, to the same raw columns.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import keras
+import tensorflow as tf
+import tensorflow_transform as tft
+
+from fullpass.preprocessing.apply.transform_graph import TransformGraph
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.compute_at import (
+    columns_for,
+    compute_at_by_feature,
+    materializes,
+    raw_name,
+    works_on_text,
+)
+from fullpass.preprocessing.features.outputs import Output
+from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.trainer.input.raw_tensors import DTYPES, dense_shape, to_sparse
+from fullpass.trainer.models.model_inputs import feature_names, input_name
+
+
+@dataclass(frozen=True)
+class FeaturePlacement:
+    """What the records hold, and where the other features are computed.
+
+    Attributes:
+        materialized: Whether the records are transformed examples; else they are raw ones.
+        stored: The transformed features that the records hold.
+        at_input: The transformed features that the input function computes.
+        in_model: The transformed features that the model computes, those that process text first.
+        text: How many of `in_model` process text.
+        columns_at_input: The raw columns that `at_input` is computed from.
+        columns_in_model: The raw columns that `in_model` is computed from.
+    """
+
+    materialized: bool
+    stored: tuple[str, ...]
+    at_input: tuple[str, ...]
+    in_model: tuple[str, ...]
+    text: int
+    columns_at_input: Mapping[str, RawColumn]
+    columns_in_model: Mapping[str, RawColumn]
+
+    @property
+    def text_in_model(self) -> tuple[str, ...]:
+        """The transformed features in the model that process text, which only a CPU can do."""
+        return self.in_model[: self.text]
+
+    @property
+    def read(self) -> list[str]:
+        """The transformed features that batches hold."""
+        return [*self.stored, *self.at_input]
+
+
+def placement_of(config: PreprocessingConfig, features: Sequence[Output]) -> FeaturePlacement:
+    """Returns the placement of the transformed features that a model reads, from `inputs.transformed_outputs`."""
+    by_feature = compute_at_by_feature(config)
+    at = {
+        where: [o for o in features if by_feature.get(o.feature, config.compute_at) == where]
+        for where in ("transform", "input", "model")
+    }
+    with_text = [output for output in at["model"] if works_on_text(config, output.feature)]
+    without = [output for output in at["model"] if output not in with_text]
+    return FeaturePlacement(
+        materialized=materializes(config),
+        stored=tuple(feature_names(at["transform"])),
+        at_input=tuple(feature_names(at["input"])),
+        in_model=tuple(feature_names([*with_text, *without])),
+        text=len(feature_names(with_text)),
+        columns_at_input=columns_for(config, "input"),
+        columns_in_model=columns_for(config, "model"),
+    )
+
+
+class InModel:
+    """Computes the transformed features of the model from dense raw columns.
+
+    The host processes text, whatever device the model is on; that device processes numbers.
+
+    Args:
+        placement: Names the features and raw columns.
+        tft_output: The transform graph's output.
+    """
+
+    def __init__(self, placement: FeaturePlacement, tft_output: tft.TFTransformOutput):
+        self.names = placement.in_model
+        self.columns = placement.columns_in_model
+        graph = TransformGraph(tft_output.transform_savedmodel_dir)
+        text, numbers = self.names[: placement.text], self.names[placement.text :]
+        self._on_host = graph.part(text) if text else None
+        self._on_device = graph.part(numbers) if numbers else None
+
+    def __call__(self, columns: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Returns features by name, as batches hold them: ids of any number padded with 0.
+
+        Args:
+            columns: The dense raw columns by `raw_name`; others are ignored.
+        """
+        made: dict[str, tf.Tensor | tf.SparseTensor] = {}
+        with tf.device("/CPU:0"):
+            raw = self._sparse(columns)
+            if self._on_host is not None:
+                made |= self._on_host(raw)
+        if self._on_device is not None:
+            made |= self._on_device(raw)
+        return {name: _padded(made[name]) for name in self.names}
+
+    def complete(self, block: Mapping[str, tf.Tensor | tf.RaggedTensor]) -> dict[str, tf.Tensor | tf.RaggedTensor]:
+        """Returns rows with the features that the model computes in place of their raw columns."""
+        rest = {name: value for name, value in block.items() if name not in map(raw_name, self.columns)}
+        return {**rest, **self(block)}
+
+    def _sparse(self, columns: Mapping[str, tf.Tensor]) -> dict[str, tf.SparseTensor]:
+        given = {name: columns[raw_name(name)] for name in self.columns}
+        rows = tf.shape(next(iter(given.values())), tf.int64)[0]
+        return {name: to_sparse(value, rows) for name, value in given.items()}
+
+
+def with_preprocessing(network: keras.Model, in_model: InModel | None) -> keras.Model:
+    """Returns `network` behind the features that `in_model` computes: a model that reads their raw columns instead.
+
+    Its variables are those of `network`.
+    """
+    made = {input_name(name): name for name in in_model.names} if in_model else {}
+    inside = {made[tensor.name]: tensor for tensor in network.inputs if tensor.name in made}
+    if in_model is None or not inside:
+        return network
+    columns = {raw_name(name): _raw_input(column) for name, column in in_model.columns.items()}
+    features = {input_name(name): tensor for name, tensor in _Preprocess(in_model, inside)(columns).items()}
+    read = {
+        tensor.name: keras.Input(tensor.shape[1:], name=tensor.name, dtype=tensor.dtype)
+        for tensor in network.inputs
+        if tensor.name not in features
+    }
+    given = features | read
+    logits = network({tensor.name: given[tensor.name] for tensor in network.inputs})
+    return keras.Model([*read.values(), *columns.values()], logits)
+
+
+def _raw_input(column: RawColumn) -> keras.KerasTensor:
+    name = input_name(raw_name(column.name))
+    return keras.Input(dense_shape(column)[1:], name=name, dtype=DTYPES[column.type].name)
+
+
+def refuse_text(placement: FeaturePlacement, who: str) -> None:
+    """Raises UserError if the model works on text, which `who`, a TPU or a compiler, cannot."""
+    if placement.text_in_model:
+        raise UserError(
+            f"{who} cannot work on text, which {', '.join(placement.text_in_model)} is made with in the model. Give "
+            "these features compute_at: input, or compute_at: transform."
+        )
+
+
+class _Preprocess(keras.layers.Layer):
+    """Dense raw columns -> transformed features; in float32, in whatever precision the model is."""
+
+    def __init__(self, in_model: InModel, features: Mapping[str, keras.KerasTensor]):
+        super().__init__(dtype="float32", autocast=False, trainable=False, name="preprocessing")
+        self._in_model = in_model
+        self._specs = [(name, tuple(tensor.shape), tensor.dtype) for name, tensor in features.items()]
+
+    def call(self, columns):
+        """See base class."""
+        made = self._in_model(columns)
+        return {name: tf.ensure_shape(made[name], shape) for name, shape, _ in self._specs}
+
+    def compute_output_spec(self, columns):
+        """See base class."""
+        return {name: keras.KerasTensor(shape, dtype) for name, shape, dtype in self._specs}
+
+
+def _padded(value: tf.Tensor | tf.SparseTensor) -> tf.Tensor:
+    if not isinstance(value, tf.SparseTensor):
+        return value
+    rows = tf.RaggedTensor.from_value_rowids(value.values, value.indices[:, 0], value.dense_shape[0], validate=False)
+    return rows.to_tensor()

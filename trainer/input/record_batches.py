@@ -1,0 +1,25 @@
+"""Serialized records of TFRecord files, in batches bounded by rows and by bytes."""
+
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+from fullpass.preprocessing.values.byte_batches import BATCH_BYTES, gather
+
+
+def record_batches(path: str, *, rows: int, most_bytes: int = BATCH_BYTES) -> Iterator[list[bytes]]:
+    """Yields the records of a file in order, in lists that are as long as the bounds allow.
+
+    A batch of tf.data is bounded by rows alone, which of records of a megabyte are gigabytes. TensorFlow's plain
+    iterator reads small records twice as fast besides.
+
+    Args:
+        path: a TFRecord file; one that ends in .gz is decompressed.
+        rows: most records of a batch.
+        most_bytes: most bytes of a batch of more than one record.
+
+    Raises:
+        tf.errors.DataLossError: The file is damaged.
+    """
+    options = tf.io.TFRecordOptions(compression_type="GZIP" if path.endswith(".gz") else "")
+    yield from gather(tf.compat.v1.io.tf_record_iterator(path, options), len, rows=rows, most_bytes=most_bytes)

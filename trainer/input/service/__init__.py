@@ -1,0 +1,1 @@
+"""Rows from a tf.data service."""

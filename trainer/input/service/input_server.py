@@ -1,0 +1,106 @@
+"""The servers of a tf.data service: one dispatcher, and workers that parse and transform for trainers."""
+
+import ipaddress
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import tensorflow as tf
+
+from fullpass.preprocessing.errors import UserError
+
+Say = Callable[[str], None]
+
+
+def run_dispatcher(port: int, say: Say, work_dir: Path | None = None) -> None:
+    """Runs a dispatcher until SIGTERM or SIGINT, and ends the process.
+
+    Args:
+        port: The port to listen at; 0 takes a free one.
+        say: Is called with the address.
+        work_dir: The folder of its state, with which it resumes after a restart; None keeps no state.
+
+    Raises:
+        UserError: The port is taken, or the folder cannot be written.
+    """
+    config = tf.data.experimental.service.DispatcherConfig(
+        port=port, work_dir=str(work_dir) if work_dir else None, fault_tolerant_mode=work_dir is not None
+    )
+    with _Stop() as stop:
+        try:
+            server = tf.data.experimental.service.DispatchServer(config)
+        except (tf.errors.OpError, RuntimeError) as error:
+            raise UserError(f"the dispatcher cannot start at port {port}: {_first_line(error)}") from error
+        say(f"dispatcher listens at port {server.target.rpartition(':')[2]}")
+        stop.wait()
+        _leave()
+
+
+def run_worker(dispatcher: str, say: Say, host: str | None = None, port: int = 0) -> None:
+    """Runs a worker until SIGTERM or SIGINT, and ends the process; it waits for its dispatcher as long as that takes.
+
+    Args:
+        dispatcher: The host:port of the dispatcher.
+        say: Is called with the address.
+        host: The name of this machine for trainers; None takes localhost beside a local dispatcher, else its hostname.
+        port: The port to listen at; 0 takes a free one.
+
+    Raises:
+        UserError: The port is taken.
+    """
+    host = host or ("localhost" if _is_local(dispatcher) else socket.gethostname())
+    config = tf.data.experimental.service.WorkerConfig(
+        dispatcher_address=dispatcher, worker_address=f"{host}:%port%", port=port
+    )
+    with _Stop() as stop:
+        server = tf.data.experimental.service.WorkerServer(config, start=False)
+        say(f"worker of the dispatcher at {dispatcher}, for trainers at {host}")
+        try:
+            server.start()
+        except (tf.errors.OpError, RuntimeError) as error:
+            raise UserError(f"the worker cannot start at port {port}: {_first_line(error)}") from error
+        stop.wait()
+        _leave()
+
+
+def _leave() -> NoReturn:
+    """Ends the process with the server in it.
+
+    To stop a server is to wait until every trainer has let go of it, which may be never. A server that is cut off costs
+    its trainers time but no row: they ask another worker, or this one when it is back.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(os.EX_OK)
+
+
+class _Stop:
+    """Turns SIGTERM and SIGINT into an event, instead of ending the process."""
+
+    def __enter__(self) -> threading.Event:
+        asked = threading.Event()
+        self._before = {
+            number: signal.signal(number, lambda *_: asked.set()) for number in (signal.SIGTERM, signal.SIGINT)
+        }
+        return asked
+
+    def __exit__(self, *_: object) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+
+def _is_local(address: str) -> bool:
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]

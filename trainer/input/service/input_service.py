@@ -1,0 +1,166 @@
+"""tf.data service: machines beside the trainer that parse and transform for it.
+
+A dispatcher assigns the files of a split to its workers, one at a time to whoever is free; each returns decoded blocks
+of rows. The blocks arrive in any order: they are sorted here, and the trainer itself reads the files of a worker that
+died. So the rows and their order do not depend on the number of workers.
+"""
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import grpc
+import tensorflow as tf
+
+from fullpass.preprocessing.errors import UserError
+from fullpass.trainer.config import ADDRESS, ServiceConfig
+
+VARIABLE = "FULLPASS_INPUT_SERVICE"
+_WORKERS = "/tensorflow.data.DispatcherService/GetWorkers"
+_POLL_SECONDS = 0.2
+_AHEAD = 4
+_REMEDY = (
+    "Start it with `fullpass input-service dispatcher` and `fullpass input-service worker` (docs/input.md), or remove "
+    "input.service: the trainer then reads the files itself."
+)
+
+
+class ServiceSilent(UserError):
+    """The service is reachable but sends no rows."""
+
+
+@dataclass(frozen=True)
+class DataService:
+    """A tf.data service.
+
+    Attributes:
+        address: The host:port of its dispatcher.
+        seconds: The seconds without a row after which it counts as failed.
+    """
+
+    address: str
+    seconds: float
+
+
+def find_service(config: ServiceConfig | None) -> DataService | None:
+    """Returns the service of `input.service`, None without one.
+
+    Raises:
+        UserError: Neither the YAML nor the environment names an address.
+    """
+    if config is None:
+        return None
+    address = config.address or os.environ.get(VARIABLE, "").strip()
+    if not address:
+        raise UserError(f"input.service names no address, and the environment variable {VARIABLE} is not set.")
+    if not ADDRESS.fullmatch(address):
+        raise UserError(f"the environment variable {VARIABLE} must be host:port. Received: {address!r}.")
+    return DataService(address, config.wait_seconds)
+
+
+def wait_for_service(service: DataService) -> None:
+    """Returns once the dispatcher answers and has a worker.
+
+    Raises:
+        UserError: It does not within the seconds it has, or something else answers.
+    """
+    deadline = time.monotonic() + service.seconds
+    while (problem := _problem(service, deadline)) is not None:
+        if time.monotonic() >= deadline:
+            raise UserError(
+                f"the input service at {service.address} was not ready within {service.seconds:g} seconds: {problem}. "
+                f"{_REMEDY} input.service.wait_seconds sets how long to wait."
+            )
+        time.sleep(_POLL_SECONDS)
+
+
+def elements_of(dataset: tf.data.Dataset, service: DataService) -> Iterator[tuple]:
+    """Yields the elements of a dataset that the service's workers run, each once, in any order.
+
+    Args:
+        dataset: The dataset; the elements of its first source are divided among the workers.
+        service: The service that runs it.
+
+    Raises:
+        UserError: The service is not there; ServiceSilent if it sends nothing.
+        tf.errors.OpError: A worker fails at an element.
+    """
+    wait_for_service(service)
+    distributed = dataset.apply(
+        tf.data.experimental.service.distribute(
+            # Sources go to whoever is free: files differ in size, and workers in speed.
+            processing_mode=tf.data.experimental.service.ShardingPolicy.DYNAMIC,
+            service=f"grpc://{service.address}",
+            # Blocks are large; as many as keep a network busy.
+            max_outstanding_requests=16,
+            compression="AUTO",
+        )
+    )
+    yield from _within(distributed, service)
+
+
+def _within(dataset: tf.data.Dataset, service: DataService) -> Iterator[tuple]:
+    """Yields elements; raises ServiceSilent after the seconds of the service, where TensorFlow waits on."""
+    found: queue.Queue = queue.Queue(_AHEAD)
+    left = threading.Event()
+
+    def put(value: object) -> None:
+        while not left.is_set():
+            try:
+                return found.put(value, timeout=_POLL_SECONDS)
+            except queue.Full:
+                continue
+
+    def fetch() -> None:
+        try:
+            for element in dataset:
+                put(element)
+                if left.is_set():
+                    return
+            put(None)
+        except Exception as error:
+            put(error)
+
+    # Nothing ends a call that waits for workers; the thread then ends with the process.
+    threading.Thread(target=fetch, name="input service", daemon=True).start()
+    try:
+        while (element := _next(found, service)) is not None:
+            yield element
+    finally:
+        left.set()
+
+
+def _next(found: queue.Queue, service: DataService) -> tuple | None:
+    try:
+        element = found.get(timeout=service.seconds)
+    except queue.Empty:
+        raise ServiceSilent(
+            f"no rows came from the input service at {service.address} for {service.seconds:g} seconds, though it is "
+            "there. Do its workers run, and can they be reached from here under the addresses they registered (their "
+            "logs say which)? input.service.wait_seconds sets how long to wait."
+        ) from None
+    if isinstance(element, Exception):
+        raise element
+    return element
+
+
+def _problem(service: DataService, deadline: float) -> str | None:
+    """Returns the reason why the service is not ready; None if it is."""
+    with grpc.insecure_channel(service.address) as channel:
+        ask = channel.unary_unary(_WORKERS, request_serializer=bytes, response_deserializer=bytes)
+        try:
+            workers = ask(b"", timeout=max(deadline - time.monotonic(), _POLL_SECONDS))
+        except grpc.RpcError as error:
+            return _said(error.code(), error.details())
+    return None if workers else "its dispatcher knows no worker yet"
+
+
+def _said(code: grpc.StatusCode, details: str | None) -> str:
+    if code == grpc.StatusCode.UNIMPLEMENTED:
+        return "what answers there is no dispatcher (the address of a worker, or of another service?)"
+    if code == grpc.StatusCode.DEADLINE_EXCEEDED:
+        return "something listens there, but does not answer as a dispatcher does"
+    return f"nothing answers there ({(details or code.name).splitlines()[0][:200]})"

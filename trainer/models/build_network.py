@@ -1,0 +1,148 @@
+"""Builds the network of the section `model:`, and with it everything that an update of its weights needs.
+
+The Trainer, the Tuner and both diagnoses call `build_training`, so that what is measured is what trains.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from fullpass.preprocessing.features.label import Task
+from fullpass.trainer.config import Dcn, Linear, Mlp, ModelConfig, Module, WideDeep
+from fullpass.trainer.fit.optimizer import learning_rate_of, make_optimizer, scaled_learning_rate
+from fullpass.trainer.fit.steps import Steps
+from fullpass.trainer.fit.strategy import needs_fixed_shapes, precision, use_xla
+from fullpass.trainer.fit.warm_start import BaseExport, WeightOrigin, begin_from, keep_encodings
+from fullpass.trainer.input.placement import InModel, placement_of, refuse_text, with_preprocessing
+from fullpass.trainer.input.split_counts import SplitCounts
+from fullpass.trainer.models import dcn, linear, mlp, user_model, wide_deep
+from fullpass.trainer.models.model_inputs import ModelInput, model_inputs, same_shapes, transformed_outputs
+from fullpass.trainer.models.tasks import logit_columns, loss_of, with_head
+from fullpass.trainer.models.weight_semantics import Network
+from fullpass.trainer.training_spec import TrainingSpec
+
+
+@dataclass(frozen=True)
+class TrainStatistics:
+    """What the train split says about the label and the numbers.
+
+    Attributes:
+        names: The class names in id order; empty for regression.
+        counts: The counts of the train split.
+        factors: The factor of the training weight per class, float [classes]; empty for none.
+        knots: The knots of numbers, by transformed feature.
+    """
+
+    names: tuple[str, ...]
+    counts: SplitCounts
+    factors: np.ndarray
+    knots: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class BuiltTraining:
+    """A model with all that its updates need.
+
+    Attributes:
+        network: Reads transformed features only; its weights are those of the model.
+        steps: The updates and the evaluation of the model, compiled as the section `training:` says.
+        fixed_shapes: Whether every batch must have the same shape, since each other shape would be compiled anew.
+        precision: The name of the Keras dtype policy.
+        began: How each weight began, where there was a model to begin from.
+    """
+
+    network: Network
+    steps: Steps
+    fixed_shapes: bool
+    precision: str
+    began: tuple[WeightOrigin, ...] = ()
+
+    @property
+    def model(self) -> keras.Model:
+        """The model, which gives logits for what batches hold."""
+        return self.steps.model
+
+
+def build_training(
+    spec: TrainingSpec,
+    train: TrainStatistics,
+    in_model: InModel | None,
+    *,
+    updates: int,
+    strategy: tf.distribute.Strategy,
+    base: BaseExport | None = None,
+) -> BuiltTraining:
+    """Builds model, optimizer, loss and compile options of a training; the seed decides the weights.
+
+    Args:
+        spec: Decides all of them.
+        train: Decides where the logits start, in which unit they are, and the knots of numbers.
+        in_model: Makes the features that are computed in the model; None without any.
+        updates: All updates of the training, over which the learning rate falls.
+        strategy: The devices.
+        base: The model that the weights begin from.
+
+    Raises:
+        UserError: The model would work on text where XLA or a TPU computes.
+    """
+    training, task = spec.config.training, spec.preprocessing.label.task
+    features = transformed_outputs(spec.preprocessing, spec.tft_output)
+    if training.xla is True or needs_fixed_shapes(strategy):
+        refuse_text(placement_of(spec.preprocessing, features), "XLA" if training.xla is True else "a TPU")
+    keras.utils.set_random_seed(training.seed)
+    with strategy.scope(), precision(training) as policy:
+        inputs = model_inputs(keep_encodings(features, base), spec.tft_output, train.knots, training.mask_rate)
+        network = build_network(spec, train, inputs)
+        began = tuple(begin_from(base, network, spec.tft_output.transform_savedmodel_dir)) if base else ()
+        model = with_preprocessing(network.model, in_model)
+        scaled = scaled_learning_rate(training, strategy.num_replicas_in_sync)
+        rate = learning_rate_of(scaled, updates)
+        optimizer = make_optimizer(scaled, rate, policy)
+        optimizer.build(model.trainable_variables)
+    xla = use_xla(training, strategy, in_model is None and same_shapes(network.inputs))
+    deviation = train.counts.label_deviation if task == "regression" else 1.0
+    steps = Steps(
+        model=model,
+        optimizer=optimizer,
+        loss=loss_of(task, label_smoothing=training.label_smoothing, label_deviation=deviation),
+        task=task,
+        strategy=strategy,
+        accumulate=training.accumulate,
+        xla=xla,
+        rate=rate,
+    )
+    return BuiltTraining(network, steps, xla or needs_fixed_shapes(strategy), policy, began)
+
+
+def build_network(spec: TrainingSpec, train: TrainStatistics, inputs: Mapping[str, ModelInput]) -> Network:
+    """Returns the network of the section `model:` with its head, which starts at the labels of train."""
+    task = spec.preprocessing.label.task
+    columns = logit_columns(task, len(train.names))
+    model = build_model(inputs, task=task, classes=columns, config=spec.config.model)
+    model = with_head(model, task, train.counts, train.factors)
+    return Network(model, inputs, spec.preprocessing, train.names if columns > 1 else ())
+
+
+def build_model(inputs: Mapping[str, ModelInput], *, task: Task, classes: int, config: ModelConfig) -> keras.Model:
+    """Returns an uncompiled model of `inputs` to logits float32 [batch, classes].
+
+    Args:
+        inputs: The inputs by name of transformed feature.
+        task: The task of the label.
+        classes: The columns of the logits: 1 for binary and regression.
+        config: The section `model:`.
+    """
+    match config:
+        case Linear():
+            return linear.build(inputs, classes, config)
+        case Mlp():
+            return mlp.build(inputs, classes, config)
+        case WideDeep():
+            return wide_deep.build(inputs, classes, config)
+        case Dcn():
+            return dcn.build(inputs, classes, config)
+        case Module():
+            return user_model.build(inputs, classes, config, task)

@@ -1,0 +1,211 @@
+"""Keras layers that turn ids into what a network computes with. Id 0 of a multi-valued feature only pads."""
+
+from collections.abc import Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+
+class OneHot(keras.layers.Layer):
+    """ids int64 [batch] -> float [batch, size]."""
+
+    def __init__(self, size: int, **options):
+        super().__init__(**options)
+        self.size = size
+
+    def call(self, ids):
+        """See base class."""
+        return keras.ops.one_hot(ids, self.size, dtype=self.compute_dtype)
+
+    def compute_output_shape(self, shape):
+        """See base class."""
+        return (*shape, self.size)
+
+
+class MultiHot(keras.layers.Layer):
+    """ids int64 [batch, n] -> float [batch, size]: 1 for every id in the row, or the sum of its weights.
+
+    The column of id 0 stays 0.
+    """
+
+    def __init__(self, size: int, **options):
+        super().__init__(**options)
+        self.size = size
+
+    def call(self, ids, weights=None):
+        """See base class; weights: float32 [batch, n] or None."""
+        limits = {"minlength": self.size, "maxlength": self.size, "axis": -1}
+        present = np.arange(self.size) > 0
+        if weights is None:
+            counts = tf.math.bincount(ids, binary_output=True, dtype=tf.float32, **limits)
+        else:
+            counts = tf.math.bincount(ids, weights=tf.cast(weights, tf.float32), **limits)
+        return tf.cast(counts * present.astype(np.float32), self.compute_dtype)
+
+    def compute_output_shape(self, ids_shape, weights_shape=None):
+        """See base class."""
+        return (ids_shape[0], self.size)
+
+
+class MaskedIds(keras.layers.Layer):
+    """A list of ids int64 [batch] -> the same; in training a few are replaced by ids that stand for unseen values.
+
+    So the weights of missing and unknown categories are trained even where train has none.
+
+    Args:
+        unseen: The number of such ids of each feature: they are 0 .. n - 1, and any of them is as likely. 0 replaces
+            none.
+        rate: The share that is replaced.
+    """
+
+    def __init__(self, unseen: Sequence[int], rate: float, **options):
+        super().__init__(**options)
+        self.unseen, self.rate = np.asarray(unseen, np.float32), rate
+        self._seeds = keras.random.SeedGenerator()
+
+    def call(self, ids, training=False):
+        """See base class."""
+        if not training:
+            return list(ids)
+        together = keras.ops.stack(ids, axis=1)
+        drawn = keras.random.uniform(keras.ops.shape(together), dtype="float32", seed=self._seeds) / self.rate
+        other = keras.ops.cast(keras.ops.floor(drawn * self.unseen), together.dtype)
+        masked = (drawn < 1.0) & (self.unseen > 0)
+        return keras.ops.unstack(keras.ops.where(masked, other, together), num=len(ids), axis=1)
+
+    def compute_output_spec(self, ids, training=False):
+        """See base class."""
+        return [keras.KerasTensor(tensor.shape, tensor.dtype) for tensor in ids]
+
+
+class NumberEmbedding(keras.layers.Layer):
+    """A list of numbers float32 [batch] -> float [batch, numbers * width]: each piecewise linear between its knots.
+
+    A number becomes its progress through each interval, 0 before it and 1 after it, and these a vector by weights of
+    its own. Beyond the outer knots nothing changes any more, so that an extreme number gets a usual answer.
+    Source: Gorishniy et al. 2022, On Embeddings for Numerical Features in Tabular Deep Learning.
+
+    Args:
+        knots: float32 [numbers, intervals + 1], each row rising; an interval of width 0 stays 0.
+        width: Of the vector of a number.
+    """
+
+    def __init__(self, knots: np.ndarray, width: int, **options):
+        super().__init__(autocast=False, **options)
+        self._first_knots, self.width = knots, width
+
+    def build(self, shapes):
+        """See base class."""
+        numbers, intervals = self._first_knots.shape[0], self._first_knots.shape[1] - 1
+        self.knots = self.add_weight(shape=(numbers, intervals + 1), dtype="float32", trainable=False, name="knots")
+        self.knots.assign(self._first_knots)
+        start = keras.initializers.RandomUniform(-(intervals**-0.5), intervals**-0.5)
+        self.kernel = self.add_weight(shape=(numbers, intervals, self.width), initializer=start, name="kernel")
+        self.bias = self.add_weight(shape=(numbers, self.width), initializer="zeros", name="bias")
+
+    def call(self, numbers):
+        """See base class."""
+        x = keras.ops.stack(numbers, axis=1)[:, :, None]
+        start, wide = self.knots[:, :-1], self.knots[:, 1:] - self.knots[:, :-1]
+        progress = keras.ops.clip(tf.math.divide_no_nan(x - start, wide), 0.0, 1.0)
+        kernel, bias = (tf.cast(weight, self.compute_dtype) for weight in (self.kernel, self.bias))
+        vectors = keras.ops.einsum("bni,niw->bnw", tf.cast(progress, self.compute_dtype), kernel) + bias
+        return keras.ops.reshape(keras.ops.relu(vectors), (-1, len(numbers) * self.width))
+
+    def compute_output_shape(self, shapes):
+        """See base class."""
+        return (shapes[0][0], len(shapes) * self.width)
+
+
+class Pool(keras.layers.Layer):
+    """vectors float [batch, n, width] of ids int64 [batch, n] -> float [batch, width], over the ids that are not 0.
+
+    mean divides by their number, or by the sum of their weights; a row without ids becomes 0.
+    """
+
+    def __init__(self, how: str, **options):
+        super().__init__(**options)
+        self.how = how
+
+    def call(self, vectors, ids, weights=None):
+        """See base class; weights: float32 [batch, n] or None."""
+        share = keras.ops.cast(keras.ops.not_equal(ids, 0), vectors.dtype)
+        if weights is not None:
+            share *= keras.ops.cast(weights, vectors.dtype)
+        total = keras.ops.einsum("bnw,bn->bw", vectors, share)
+        if self.how == "sum":
+            return total
+        mass = keras.ops.sum(share, axis=1, keepdims=True)
+        return tf.math.divide_no_nan(total, mass)
+
+    def compute_output_shape(self, vectors_shape, ids_shape, weights_shape=None):
+        """See base class."""
+        return (vectors_shape[0], vectors_shape[2])
+
+
+class IdWeights(keras.layers.Layer):
+    """The linear part over single-valued ids: a list of int64 [batch] -> float [batch, units].
+
+    One weight per id and unit, summed over the features. All tables are one variable, so that a step has one gather
+    and one update, however many features there are.
+    """
+
+    def __init__(self, sizes: Sequence[int], units: int, regularizer=None, **options):
+        super().__init__(**options)
+        self.offsets = np.cumsum([0, *sizes[:-1]]).astype(np.int64)
+        self.total = sum(sizes)
+        self.units = units
+        self.regularizer = regularizer
+
+    def build(self, shapes):
+        """See base class."""
+        self.table = self.add_weight(
+            shape=(self.total, self.units), initializer="zeros", regularizer=self.regularizer, name="table"
+        )
+
+    def call(self, ids):
+        """See base class."""
+        rows = keras.ops.stack(ids, axis=1) + self.offsets
+        return keras.ops.sum(keras.ops.take(self.table, rows, axis=0), axis=1)
+
+    def compute_output_shape(self, shapes):
+        """See base class."""
+        return (shapes[0][0], self.units)
+
+
+class Bias(keras.layers.Layer):
+    """x float [batch, n] -> x + b, one trained number per column, 0 at first."""
+
+    def build(self, shape):
+        """See base class."""
+        self.bias = self.add_weight(shape=(shape[-1],), initializer="zeros", name="bias")
+
+    def call(self, x):
+        """See base class."""
+        return x + self.bias
+
+    def compute_output_shape(self, shape):
+        """See base class."""
+        return shape
+
+
+class Affine(keras.layers.Layer):
+    """x float [batch, n] -> x * scale + offset float32, with constants found in the data.
+
+    Lets a network start from, and work in the units of, the labels: a regression's mean and deviation, or the log
+    odds of the classes.
+    """
+
+    def __init__(self, scale: float, offset: Sequence[float] | np.ndarray, **options):
+        super().__init__(dtype="float32", **options)
+        self.scale = scale
+        self.offset = np.asarray(offset, np.float32)
+
+    def call(self, x):
+        """See base class."""
+        return x * self.scale + self.offset
+
+    def compute_output_shape(self, shape):
+        """See base class."""
+        return shape

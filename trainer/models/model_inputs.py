@@ -1,0 +1,266 @@
+"""The inputs of a model: one per transformed feature, with sizes read from the transform graph."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+import tensorflow_transform as tft
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.ids import Embedding
+from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, Output, outputs
+from fullpass.trainer.models.layers import MaskedIds, MultiHot, NumberEmbedding, OneHot, Pool
+from fullpass.trainer.models.weight_axes import AxisPart, stands_for
+
+ONE_HOT_UP_TO = 32
+NUMBER_WIDTH = 8
+"""Of the vector that a number with knots becomes."""
+_NOT_FEATURES = (LABEL, EXAMPLE_WEIGHT, ROW_ID)
+
+
+@dataclass(frozen=True)
+class ModelInput:
+    """One transformed feature as a Keras input, and as the layers after it take it.
+
+    Attributes:
+        keras_input: float32 [batch] or [batch, width] if dense; int64 [batch] if ids; int64 [batch, n] if multi ids.
+        output: what the transform graph says of it.
+        size: number of different ids; 0 if dense.
+        width: numbers per example; 0 if ids.
+        weights: float32 [batch, n], the weight of each of the multi ids, or None.
+        masked: the ids with a few replaced by those of unseen values while training; None where none are.
+        knots: of a number, float32 [intervals + 1]; None takes the number as it is.
+    """
+
+    keras_input: keras.KerasTensor
+    output: Output
+    size: int = 0
+    width: int = 0
+    weights: keras.KerasTensor | None = None
+    masked: keras.KerasTensor | None = None
+    knots: np.ndarray | None = None
+
+    @property
+    def ids(self) -> keras.KerasTensor:
+        """What layers look ids up by."""
+        return self.keras_input if self.masked is None else self.masked
+
+    @property
+    def name(self) -> str:
+        """Name of the transformed feature."""
+        return self.output.name
+
+
+def transformed_outputs(config: PreprocessingConfig, tft_output: tft.TFTransformOutput) -> tuple[Output, ...]:
+    """Returns the transformed features, by the config or, behind a function of the user's, by the transform graph.
+
+    Raises:
+        UserError: The function gives a feature that is neither a float nor an id with a known range.
+    """
+    declared = outputs(config)
+    if declared:
+        return declared
+    spec = tft_output.transformed_feature_spec()
+    return tuple(_derive(name, spec[name], tft_output) for name in sorted(spec) if name not in _NOT_FEATURES)
+
+
+def input_name(feature: str) -> str:
+    """Returns the name of the Keras input of a transformed feature: its own, without the `/` that Keras forbids."""
+    return feature.replace("/", "\N{DIVISION SLASH}")
+
+
+def feature_names(features: Sequence[Output]) -> list[str]:
+    """Returns every transformed feature that a model reads, weights of ids included."""
+    return [name for output in features for name in (output.name, output.weights) if name is not None]
+
+
+def model_inputs(
+    features: Sequence[Output],
+    tft_output: tft.TFTransformOutput,
+    knots: Mapping[str, np.ndarray] = MappingProxyType({}),
+    mask_rate: float = 0.0,
+) -> dict[str, ModelInput]:
+    """Returns the inputs of a model by name of transformed feature, in the order of `features`.
+
+    Args:
+        features: The transformed features.
+        tft_output: The transform graph's output.
+        knots: Those of numbers that are taken as piecewise linear.
+        mask_rate: The share of ids that training replaces by those of unseen values.
+    """
+    spec = tft_output.transformed_feature_spec()
+    found = {output.name: _model_input(output, spec, tft_output, knots.get(output.name)) for output in features}
+    single = [item for item in found.values() if item.output.kind == "ids" and not item.output.multi]
+    if not mask_rate or not any(item.output.unseen for item in single):
+        return found
+    layer = MaskedIds([item.output.unseen for item in single], mask_rate, name="masked_ids")
+    masked = layer([item.keras_input for item in single])
+    return found | {item.name: replace(item, masked=ids) for item, ids in zip(single, masked, strict=True)}
+
+
+def keras_inputs(inputs: Mapping[str, ModelInput]) -> dict[str, keras.KerasTensor]:
+    """Returns what a keras.Model takes as its inputs, by the names that Keras gives them."""
+    tensors = [t for item in inputs.values() for t in (item.keras_input, item.weights) if t is not None]
+    return {tensor.name: tensor for tensor in tensors}
+
+
+def same_shapes(inputs: Mapping[str, ModelInput]) -> bool:
+    """Returns whether a row of every input has the same shape in every batch: none is a list of ids of any length."""
+    return all(None not in tensor.shape[1:] for tensor in keras_inputs(inputs).values())
+
+
+def apply_model(model: keras.Model, features: Mapping[str, tf.Tensor], *, training: bool) -> tf.Tensor:
+    """Returns the logits of a model for features by input name, of which it may use some only.
+
+    Keras takes a dict that holds more than the inputs by position, and so mixes them up; here each is found by name.
+    """
+    return model({tensor.name: features[tensor.name] for tensor in model.inputs}, training=training)
+
+
+def encode(inputs: Mapping[str, ModelInput]) -> list[keras.KerasTensor]:
+    """Returns all inputs as float [batch, width]: numbers with knots first, together, then one by one the others.
+
+    Vectors and numbers without knots are taken as they are, ids by their encoding.
+
+    Raises:
+        UserError: Features that share an embedding differ in size or width.
+    """
+    tables = _tables(inputs)
+    numbers, others = _by_knots(inputs)
+    found = [_encode(item, tables.get(table_name(item))) for item in others]
+    return [_embed_numbers(numbers), *found] if numbers else found
+
+
+def encoded_axis(inputs: Mapping[str, ModelInput]) -> list[AxisPart]:
+    """Returns what the columns of `encode(inputs)` side by side stand for."""
+    numbers, others = _by_knots(inputs)
+    return [*(AxisPart("embedding", item.name, NUMBER_WIDTH) for item in numbers), *map(_encoded_part, others)]
+
+
+def ids_part(item: ModelInput, table: str | None = None) -> AxisPart:
+    """Returns rows of which each stands for one id of a feature, or of the embedding `table` that it shares."""
+    return AxisPart("ids", item.name, item.size, table)
+
+
+def numbers_part(item: ModelInput) -> AxisPart:
+    """Returns rows of which each stands for one number of a dense feature."""
+    return AxisPart("numbers", item.name, item.width)
+
+
+def encodes_one_hot(item: ModelInput) -> bool:
+    """Whether ids are given one-hot rather than embedded."""
+    encoding = item.output.encoding
+    return encoding == "one_hot" or (encoding == "auto" and item.size <= ONE_HOT_UP_TO)
+
+
+def embedding_width(item: ModelInput) -> int:
+    """Returns the width of a feature's embedding; `auto` is min(64, round(1.6 * size ** 0.56))."""
+    encoding = item.output.encoding
+    if isinstance(encoding, Embedding) and encoding.embedding != "auto":
+        return encoding.embedding
+    return min(64, round(1.6 * item.size**0.56))
+
+
+def dense_part(inputs: Mapping[str, ModelInput]) -> list[keras.KerasTensor]:
+    """Returns the dense inputs, each as float32 [batch, width]."""
+    return [_as_matrix(item) for item in inputs.values() if item.output.kind == "dense"]
+
+
+def _derive(name: str, feature: Any, tft_output: tft.TFTransformOutput) -> Output:
+    multi = not isinstance(feature, tf.io.FixedLenFeature)
+    if feature.dtype == tf.float32 and not multi:
+        return Output(name, name, "dense")
+    if feature.dtype == tf.int64 and isinstance(tft_output.transformed_domains().get(name), schema_pb2.IntDomain):
+        return Output(name, name, "ids", multi=multi or bool(feature.shape))
+    raise UserError(
+        f"transformed feature {name!r}, made by `preprocessing`, is {feature.dtype.name} "
+        f"{'of varying length' if multi else list(feature.shape)}, which no model takes. Return float32 of a fixed "
+        "length, or int64 ids with a range that the graph knows (tft.compute_and_apply_vocabulary, tft.bucketize, "
+        "tft.hash_strings and the like give one)."
+    )
+
+
+def _by_knots(inputs: Mapping[str, ModelInput]) -> tuple[list[ModelInput], list[ModelInput]]:
+    with_knots = [item for item in inputs.values() if item.knots is not None]
+    return with_knots, [item for item in inputs.values() if item.knots is None]
+
+
+def _embed_numbers(numbers: Sequence[ModelInput]) -> keras.KerasTensor:
+    knots = np.stack([item.knots for item in numbers if item.knots is not None])
+    layer = NumberEmbedding(knots, NUMBER_WIDTH, name="number_embedding")
+    rows = [numbers_part(item) for item in numbers]
+    stands_for(layer, known_as="numbers", knots=(rows, None), kernel=(rows, None, None), bias=(rows, None))
+    return layer([item.keras_input for item in numbers])
+
+
+def _model_input(
+    output: Output, spec: Mapping[str, Any], tft_output: tft.TFTransformOutput, knots: np.ndarray | None
+) -> ModelInput:
+    feature = spec[output.name]
+    if output.kind == "dense":
+        keras_input = keras.Input(tuple(feature.shape), name=input_name(output.name), dtype="float32")
+        return ModelInput(keras_input, output, width=feature.shape[0] if feature.shape else 1, knots=knots)
+    size = tft_output.num_buckets_for_transformed_feature(output.name)
+    if not output.multi:
+        return ModelInput(keras.Input((), name=input_name(output.name), dtype="int64"), output, size)
+    row = tuple(feature.shape) if isinstance(feature, tf.io.FixedLenFeature) else (None,)
+    ids = keras.Input(row, name=input_name(output.name), dtype="int64")
+    weights = keras.Input(row, name=input_name(output.weights), dtype="float32") if output.weights else None
+    return ModelInput(ids, output, size, weights=weights)
+
+
+def table_name(item: ModelInput) -> str:
+    """Returns the name of the embedding of a feature: its own, or that of the table it shares."""
+    encoding = item.output.encoding
+    return encoding.shared if isinstance(encoding, Embedding) and encoding.shared else item.name
+
+
+def _tables(inputs: Mapping[str, ModelInput]) -> dict[str, keras.layers.Embedding]:
+    users: dict[str, list[ModelInput]] = {}
+    for item in inputs.values():
+        if item.output.kind == "ids" and not encodes_one_hot(item):
+            users.setdefault(table_name(item), []).append(item)
+    return {name: _table(f"table_{i}", name, users[name]) for i, name in enumerate(users)}
+
+
+def _table(layer: str, shared: str, users: Sequence[ModelInput]) -> keras.layers.Embedding:
+    for what, values in (("ids", [u.size for u in users]), ("numbers wide", [embedding_width(u) for u in users])):
+        if len(set(values)) > 1:
+            found = ", ".join(f"{u.output.feature} has {v}" for u, v in zip(users, values, strict=True))
+            raise UserError(
+                f"features that share the embedding {shared!r} must be equal in vocabulary and width: {found} "
+                f"({what}). Give them one vocabulary (tokens or file) and one width, or separate embeddings."
+            )
+    width = embedding_width(users[0])
+    start = keras.initializers.TruncatedNormal(stddev=width**-0.5)
+    table = keras.layers.Embedding(users[0].size, width, embeddings_initializer=start, name=layer)
+    return stands_for(table, known_as=f"embedding of {shared}", embeddings=([ids_part(users[0], shared)], None))
+
+
+def _encoded_part(item: ModelInput) -> AxisPart:
+    if item.output.kind == "dense":
+        return numbers_part(item)
+    return ids_part(item) if encodes_one_hot(item) else AxisPart("embedding", item.name, embedding_width(item))
+
+
+def _encode(item: ModelInput, table: keras.layers.Embedding | None) -> keras.KerasTensor:
+    ids, weights = item.ids, item.weights
+    if item.output.kind == "dense":
+        return _as_matrix(item)
+    if table is None:
+        return OneHot(item.size)(ids) if not item.output.multi else _call(MultiHot(item.size), ids, weights)
+    return table(ids) if not item.output.multi else _call(Pool("mean"), table(ids), ids, weights)
+
+
+def _call(layer: keras.layers.Layer, *tensors: keras.KerasTensor | None) -> keras.KerasTensor:
+    return layer(*[t for t in tensors if t is not None])
+
+
+def _as_matrix(item: ModelInput) -> keras.KerasTensor:
+    return item.keras_input if len(item.keras_input.shape) == 2 else keras.layers.Reshape((1,))(item.keras_input)

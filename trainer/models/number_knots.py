@@ -1,0 +1,60 @@
+"""Knots of numbers: the quantiles of train between which a model takes a number to be piecewise linear."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from fullpass.preprocessing.features.compute_at import raw_name
+from fullpass.preprocessing.features.outputs import Output
+from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.input.input_fn import STREAM_SHUFFLE_ROWS
+from fullpass.trainer.input.load_split import Split
+from fullpass.trainer.input.placement import InModel
+from fullpass.trainer.models.model_inputs import input_name
+
+BINS = 16
+"""The intervals between knots, at most."""
+_ROWS = 65_536
+_LEAST_WIDTH = 1 / 200
+
+Knots = Mapping[str, np.ndarray]
+"""Transformed feature -> float32 [BINS + 1], rising; equal ones at the end where a number has fewer."""
+
+
+def sample_knots(split: Split, features: Sequence[Output], in_model: InModel | None, seed: int) -> Knots:
+    """Returns the knots of the numbers of a split, vectors left out, by up to 65,536 rows in shuffled order.
+
+    Args:
+        split: Train.
+        features: The transformed features that the model reads.
+        in_model: Computes those that are computed in the model; None without any.
+        seed: Of the shuffle.
+    """
+    order = Order(batch_size=_ROWS, shuffle=STREAM_SHUFFLE_ROWS, seed=seed)
+    rows, _, _ = next(iter(split.batches(order)))
+    found: dict[str, tf.Tensor] = dict(rows)
+    if in_model is not None:
+        columns = {raw_name(name): rows[input_name(raw_name(name))] for name in in_model.columns}
+        found |= {input_name(name): value for name, value in in_model(columns).items()}
+    values = {o.name: found[input_name(o.name)] for o in features if o.kind == "dense"}
+    return {name: knots_of(value.numpy()) for name, value in values.items() if value.shape.rank == 1}
+
+
+def knots_of(values: np.ndarray) -> np.ndarray:
+    """Returns the knots of a number, float32 [BINS + 1].
+
+    Knots that are closer than a two-hundredth of the middle nine tenths are merged: between them, the rounding of a
+    float32 would move the encoding.
+
+    Args:
+        values: Finite numbers, float32 [rows].
+    """
+    quantiles = np.quantile(values.astype(np.float64), np.linspace(0, 1, BINS + 1), method="lower")
+    low, high = np.quantile(values, [0.05, 0.95])
+    least = _LEAST_WIDTH * float((high - low) or np.ptp(values))
+    kept = [quantiles[0]]
+    for quantile in quantiles[1:]:
+        if quantile - kept[-1] > least:
+            kept.append(quantile)
+    return np.array([*kept, *[kept[-1]] * (BINS + 1 - len(kept))], np.float32)

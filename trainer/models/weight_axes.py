@@ -1,0 +1,71 @@
+"""What the rows and columns of a layer's weights stand for, stated by the builder that makes the layer.
+
+A builder wraps each layer that has weights in `stands_for`. Example, a layer from all encoded features to the logits:
+
+    stands_for(keras.layers.Dense(classes), kernel=(encoded_axis(inputs), LOGITS), bias=(LOGITS,))
+
+A warm start then matches these weights by meaning, whatever the order of features, ids and classes was before
+(trainer/models/weight_semantics.py).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import keras
+
+
+@dataclass(frozen=True)
+class AxisPart:
+    """Some rows or columns of a weight, side by side.
+
+    Attributes:
+        kind: What each of them stands for. `ids` is one id of a feature; `embedding` is one dimension of a feature's
+            embedding; `numbers` is one number of `of`; `logits` is one column of the logits.
+        of: The transformed feature, or the name of what the numbers belong to.
+        rows: How many there are; not used for `logits`, whose number follows from the classes.
+        table: The name of the embedding, for ids of features that share one.
+    """
+
+    kind: str
+    of: str = ""
+    rows: int = 0
+    table: str | None = None
+
+
+Axis = Sequence[AxisPart] | None
+"""Parts side by side, or None where an index means nothing beyond the layer, as the units of a hidden layer do."""
+
+LOGITS: Axis = (AxisPart("logits"),)
+
+LayerT = TypeVar("LayerT", bound=keras.layers.Layer)
+
+
+@dataclass(frozen=True)
+class LayerMeaning:
+    """What a builder states about one layer.
+
+    Attributes:
+        axes: One axis per dimension, by name of weight. A weight that is not listed has none that mean anything.
+        name: The layer's name in every model that has it; by default the one that Keras knows.
+    """
+
+    axes: dict[str, tuple[Axis, ...]]
+    name: str | None = None
+
+
+def stands_for(layer: LayerT, *, known_as: str | None = None, **axes: tuple[Axis, ...]) -> LayerT:
+    """States what the weights of a layer stand for, and returns the layer.
+
+    Args:
+        layer: Is made by the caller.
+        known_as: A name that stays the same when features are added or reordered; by default the layer's own.
+        **axes: Weight name -> one axis per dimension. Without any, indices mean nothing beyond this layer.
+    """
+    layer.weight_meaning = LayerMeaning(axes, known_as)
+    return layer
+
+
+def meaning_of(layer: keras.layers.Layer) -> LayerMeaning | None:
+    """Returns what was stated about a layer, None where nothing was."""
+    return getattr(layer, "weight_meaning", None)

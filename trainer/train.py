@@ -1,0 +1,136 @@
+"""Builds a model and fits it to data that was read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from fullpass.trainer.config import InputConfig
+from fullpass.trainer.fit.fit import Fit, Fitted, OnEpoch, Report
+from fullpass.trainer.fit.profiling import Profile
+from fullpass.trainer.fit.strategy import describe_devices
+from fullpass.trainer.fit.warm_start import BaseExport, WeightOrigin
+from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.input.input_fn import STREAM_SHUFFLE_ROWS
+from fullpass.trainer.models.build_network import build_training
+from fullpass.trainer.models.weight_semantics import Network
+from fullpass.trainer.training_data import TrainingData
+from fullpass.trainer.training_spec import TrainingSpec
+
+EVAL_BATCH = 4096
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What a training does besides learning; none of it changes the weights but `base`.
+
+    Attributes:
+        report: Is told the progress while epochs run.
+        on_epoch: Is given the number of an epoch and its metrics.
+        base: The model that the weights begin from; a checkpoint goes before it.
+        checkpoints: The folder of this training's checkpoints; None saves nothing.
+        logs: The folder that a trace for TensorBoard goes to.
+        until: The epochs of `training.epochs` after which to end; the learning rate falls over all of them.
+        keep_checkpoint: Whether to save at the end too, so that a training until a later epoch goes on from there.
+    """
+
+    report: Report = lambda *_: None
+    on_epoch: OnEpoch = lambda *_: None
+    base: BaseExport | None = None
+    checkpoints: str | None = None
+    logs: str | None = None
+    until: int | None = None
+    keep_checkpoint: bool = False
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained model, and how it came about.
+
+    Attributes:
+        model: Gives logits, with the weights of the best epoch, for what batches hold.
+        network: The part of the model that reads transformed features only.
+        fitted: The history of the epochs.
+        devices: The devices in words.
+        precision: The name of the Keras dtype policy.
+        began: How each weight began, where there was a model to begin from.
+    """
+
+    model: keras.Model
+    network: Network
+    fitted: Fitted
+    devices: str
+    precision: str
+    began: tuple[WeightOrigin, ...] = ()
+
+
+def train(
+    data: TrainingData, spec: TrainingSpec, strategy: tf.distribute.Strategy, options: RunOptions | None = None
+) -> Trained:
+    """Builds and fits the model of `spec`.
+
+    Args:
+        data: Both splits.
+        spec: Decides model and training.
+        strategy: The devices.
+        options: What to do besides; by default nothing.
+    """
+    options, training = options or RunOptions(), spec.config.training
+    updates = data.steps_per_epoch * training.most_epochs
+    built = build_training(spec, data.statistics, data.in_model, updates=updates, strategy=strategy, base=options.base)
+    steps, saving = training.steps_per_execution, training.checkpoint
+    fit = Fit(
+        steps=built.steps,
+        epochs=options.until or training.most_epochs,
+        early_stopping=training.early_stopping,
+        max_minutes=training.max_minutes,
+        report=options.report,
+        on_epoch=options.on_epoch,
+        steps_per_call=None if steps == "auto" else steps,
+        checkpoints=(options.checkpoints, saving) if options.checkpoints and saving else None,
+        save_at_end=options.keep_checkpoint,
+        profile=Profile(options.logs, training.profile.steps if training.profile else None),
+    )
+    size, fixed = data.replica_batch_size, built.fixed_shapes
+    order = Order(batch_size=size, shuffle=shuffle_rows(spec.config.input), seed=training.seed, fixed=fixed)
+    evaluation = data.evaluation.batches(Order(batch_size=max(EVAL_BATCH, size), fixed=fixed))
+    fitted = fit.run(data.train.batches(order, data.factors.tolist()), evaluation)
+    return Trained(built.model, built.network, fitted, describe_devices(strategy), built.precision, built.began)
+
+
+def shuffle_rows(config: InputConfig) -> int:
+    """Returns the rows that `input.shuffle_buffer` shuffles among."""
+    return STREAM_SHUFFLE_ROWS if config.shuffle_buffer == "auto" else config.shuffle_buffer
+
+
+def training_record(data: TrainingData, trained: Trained, seconds: Mapping[str, float]) -> dict[str, Any]:
+    """Returns the content of `training.json`."""
+    fitted, counts = trained.fitted, data.train.counts
+    return {
+        "rows": {"train": counts.rows, "eval": data.evaluation.counts.rows},
+        "rows_without_weight": {"train": counts.weightless, "eval": data.evaluation.counts.weightless},
+        "classes": dict(zip(data.names, counts.class_rows.tolist(), strict=True)),
+        "class_weights": dict(zip(data.names, data.factors.tolist(), strict=False)),
+        "in_memory": data.train.split.in_memory is not None,
+        "input": {"train": data.train.split.kept, "eval": data.evaluation.split.kept},
+        "input_shared_by": "file" if data.train.by_file else "batch",
+        "batch_size": data.batch_size,
+        "steps_per_epoch": data.steps_per_epoch,
+        "parameters": trained.model.count_params(),
+        "epochs": fitted.epochs,
+        "best_epoch": fitted.best_epoch,
+        "ended_by": fitted.ended_by,
+        "history": fitted.history,
+        "seconds": {name: round(value, 3) for name, value in seconds.items()},
+        "examples_per_second": round(counts.used * fitted.epochs / fitted.seconds),
+        "devices": trained.devices,
+        "precision": trained.precision,
+        "input_wait": round(float(np.mean(fitted.history["input_wait"])), 4),
+        # The first epoch builds the graph.
+        "step_ms": round(float(np.median(fitted.history["step_ms"])), 4),
+        "resumed_at_update": fitted.resumed_at,
+        "checkpoints": {"written": fitted.saves, "seconds": round(fitted.save_seconds, 3)},
+    }

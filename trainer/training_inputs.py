@@ -1,0 +1,90 @@
+"""Reads TFX's FnArgs once, for the Trainer and for the Tuner."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import tensorflow_transform as tft
+
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.trainer.config import TrainerConfig
+from fullpass.trainer.input.input_fn import list_files
+from fullpass.trainer.training_spec import TrainingSpec
+from fullpass.trainer.tuning.config import TuningConfig
+from fullpass.trainer.tuning.search_space import best_values, with_values
+
+if TYPE_CHECKING:
+    from tfx.components.trainer.fn_args_utils import FnArgs
+
+
+@dataclass(frozen=True)
+class TrainingInputs:
+    """What TFX hands to the Trainer or the Tuner, parsed.
+
+    Attributes:
+        spec: Decides the training; with the hyperparameters that a Tuner found.
+        train_files: Patterns of the train split.
+        eval_files: Patterns of the eval split.
+        transform_output: The folder of the transform graph.
+        serving_model_dir: The folder of the export; "" for the Tuner.
+        model_run_dir: The folder of training.json and of TensorBoard's logs; "" for the Tuner.
+        base_model: The folder of the last blessed model, None without one.
+        hyperparameters: The values that a Tuner found, by path in the YAML; empty without one.
+        custom: `custom_config` as it is. It holds `preprocessing` and `trainer`, the dumps of PreprocessingConfig and
+            TrainerConfig; `name` of the pipeline; `source`, how the raw data is read; `work`, the folder of
+            unfinished work; `made_from`, the digest of what the model is made from; `tuning`, a dumped TuningConfig.
+    """
+
+    spec: TrainingSpec
+    train_files: tuple[str, ...]
+    eval_files: tuple[str, ...]
+    transform_output: str
+    serving_model_dir: str
+    model_run_dir: str
+    base_model: str | None
+    hyperparameters: Mapping[str, Any]
+    custom: Mapping[str, Any]
+
+    def files(self) -> list[str]:
+        """Returns the files of both splits."""
+        return [*list_files(self.train_files, "train"), *list_files(self.eval_files, "eval")]
+
+
+def parse_fn_args(fn_args: "FnArgs") -> TrainingInputs:
+    """Returns what TFX's Trainer or Tuner was given.
+
+    Raises:
+        ValidationError: `custom_config` was not written by this version.
+    """
+    custom = fn_args.custom_config
+    values, sections, declared = _tuned(custom, getattr(fn_args, "hyperparameters", None))
+    transform_output = getattr(fn_args, "transform_output", None) or fn_args.transform_graph_path
+    return TrainingInputs(
+        spec=TrainingSpec(
+            preprocessing=PreprocessingConfig.model_validate(declared),
+            config=TrainerConfig.model_validate(sections),
+            tft_output=tft.TFTransformOutput(transform_output),
+        ),
+        train_files=_patterns(fn_args.train_files),
+        eval_files=_patterns(fn_args.eval_files),
+        transform_output=transform_output,
+        serving_model_dir=getattr(fn_args, "serving_model_dir", None) or "",
+        model_run_dir=getattr(fn_args, "model_run_dir", None) or "",
+        base_model=getattr(fn_args, "base_model", None),
+        hyperparameters=values,
+        custom=custom,
+    )
+
+
+def _tuned(
+    custom: Mapping[str, Any], found: Mapping[str, Any] | None
+) -> tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]:
+    """Returns the best values of a Tuner, and the sections trainer and preprocessing with these values."""
+    if not found:
+        return {}, custom["trainer"], custom["preprocessing"]
+    values = best_values(found, TuningConfig.model_validate_json(custom["tuning"]))
+    return values, *with_values(values, custom["trainer"], custom["preprocessing"])
+
+
+def _patterns(files: Sequence[str] | None) -> tuple[str, ...]:
+    return tuple(files or ())

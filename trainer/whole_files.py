@@ -1,0 +1,16 @@
+"""Writes files whole: a reader finds all of a file, or none."""
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+
+def write_json(path: str, record: Mapping[str, Any]) -> None:
+    """Writes a JSON file under another name first, and then renames it."""
+    tf.io.gfile.makedirs(os.path.dirname(path))
+    with tf.io.gfile.GFile(f"{path}.tmp", "w") as file:
+        file.write(json.dumps(record, indent=2))
+    tf.io.gfile.rename(f"{path}.tmp", path, overwrite=True)
