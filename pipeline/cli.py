@@ -1,6 +1,5 @@
 """The command `fullpass`. Parsing only: what is heavy is imported inside the verb that needs it."""
 
-import contextlib
 import os
 import sys
 from importlib import import_module
@@ -223,10 +222,8 @@ def run(
         summary=summary,
     )
     # Everything is written; taking TFX and TensorFlow apart again would keep the user waiting for seconds.
-    for stream in (sys.stdout, sys.stderr):
-        # The code is that of the run, though nobody reads what it prints.
-        with contextlib.suppress(OSError, ValueError):
-            stream.flush()
+    # The code is that of the run, though nobody reads what it prints.
+    printing.flush_streams()
     os._exit(code)
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from absl import logging as absl_logging
 
 from fullpass.pipeline.exit_codes import ExitCode
+from fullpass.pipeline.printing import flush_streams
 from fullpass.pipeline.running.execution import failure
 from fullpass.pipeline.running.execution.events import NodeResult, Status
 from fullpass.preprocessing import progress
@@ -79,8 +80,7 @@ def start(node_id: str, work: Callable[[], Outcome], *, log: Path, scratch: Path
         gpus: Whether the process and its children see GPUs. TensorFlow reserves the memory of all GPUs that it sees,
             so nodes that do not train must not see any.
     """
-    sys.stdout.flush()
-    sys.stderr.flush()
+    flush_streams()  # the child would write it too
     parent = os.getpid()
     # Blocked until the child has its own handlers, so that a signal never runs the parent's in the child.
     signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
@@ -156,8 +156,7 @@ def _run_child(node_id: str, work: Callable[[], Outcome], *, log: Path, scratch:
         traceback.print_exc()
     finally:
         logging.shutdown()
-        sys.stdout.flush()
-        sys.stderr.flush()
+        flush_streams()
         if os.getppid() != parent:
             _kill_own_group()  # the runner has ended and cannot
         os._exit(exit_code)

@@ -1,23 +1,24 @@
 """Redirects to a file what libraries print while they are imported."""
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from fullpass.pipeline.printing import flush_streams
 
 
 @contextmanager
 def noise_to(path: Path) -> Iterator[None]:
     """Appends standard error, that of C++ libraries included, to the file `path`, whose folder is created."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    sys.stderr.flush()
+    flush_streams()
     kept = os.dup(2)
     try:
         with open(path, "ab") as file:
             os.dup2(file.fileno(), 2)
         yield
     finally:
-        sys.stderr.flush()
+        flush_streams()
         os.dup2(kept, 2)
         os.close(kept)
