@@ -30,6 +30,22 @@ Flag = Annotated[bool, Strict()]
 Name = Annotated[str, Field(min_length=1)]
 
 
+def discriminator(field: str, *, bare: bool = False) -> Discriminator:
+    """Returns what tells the models of a union apart.
+
+    Args:
+        field: The field whose text is the tag.
+        bare: Whether the tag may also stand alone, without the other fields.
+    """
+
+    def tag_of(value: Any) -> str | None:
+        if bare and isinstance(value, str):
+            return value
+        return value.get(field) if isinstance(value, Mapping) else getattr(value, field, None)
+
+    return Discriminator(tag_of)
+
+
 class Spec(BaseModel):
     """A frozen piece of configuration; unknown keys are errors."""
 

@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Field, Tag, model_validator
 
 from fullpass.preprocessing.features.base_feature import ComputeAt
-from fullpass.preprocessing.spec import Count, Flag, Fraction, Name, NonNegative, Spec
+from fullpass.preprocessing.spec import Count, Flag, Fraction, Name, NonNegative, Spec, discriminator
 
 ADDRESS = re.compile(r"[^\s:/]+:[0-9]{1,5}|\[[0-9a-fA-F:.]+\]:[0-9]{1,5}")
 """host:port, or [IPv6 address]:port."""
@@ -101,21 +101,13 @@ NETWORKS: Mapping[str, type[_Network]] = {
 }
 
 
-def _kind_of(value: Any) -> str | None:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, Mapping):
-        return value.get("kind")
-    return getattr(value, "kind", None)
-
-
 ModelConfig = Annotated[
     Annotated[Linear, Tag("linear")]
     | Annotated[Mlp, Tag("mlp")]
     | Annotated[WideDeep, Tag("wide_deep")]
     | Annotated[Dcn, Tag("dcn")]
     | Annotated[Module, Tag("module")],
-    Discriminator(_kind_of),
+    discriminator("kind", bare=True),
 ]
 
 

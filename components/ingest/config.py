@@ -4,10 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Tag, model_validator
 
-from fullpass.components.ingest.sources.source_config import Source, discriminator
+from fullpass.components.ingest.sources.source_config import Source
 from fullpass.components.ingest.writing.shards import Layout
 from fullpass.preprocessing.config import ColumnType
-from fullpass.preprocessing.spec import Count, Flag, Fraction, Name, NonNegative, Spec
+from fullpass.preprocessing.spec import Count, Flag, Fraction, Name, NonNegative, Spec, discriminator
 
 Ratios = dict[Name, Annotated[float, Field(strict=True, gt=0)]]
 _EIGHT_TO_TWO: dict[str, float] = {"train": 8.0, "eval": 2.0}

@@ -4,15 +4,15 @@ An empty text is missing, and so is an infinite number.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Field, Tag
 
 from fullpass.preprocessing.features.base_feature import BaseFeature
 from fullpass.preprocessing.features.id_features import BooleanFeature, CategoryFeature, DateFeature, TextFeature
 from fullpass.preprocessing.features.ids import Encoding
 from fullpass.preprocessing.features.number_features import CountFeature, DurationFeature, NumberFeature, VectorFeature
-from fullpass.preprocessing.spec import Count, Name
+from fullpass.preprocessing.spec import Count, Name, discriminator
 
 __all__ = [
     "FEATURE_TYPES", "BooleanFeature", "CategoryFeature", "CountFeature", "CustomFeature", "DateFeature",
@@ -60,14 +60,6 @@ FEATURE_TYPES: Mapping[str, type[BaseFeature]] = {
 }
 
 
-def _type_of(value: Any) -> str | None:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, Mapping):
-        return value.get("type")
-    return getattr(value, "type", None)
-
-
 Feature = Annotated[
     Annotated[NumberFeature, Tag("number")]
     | Annotated[CategoryFeature, Tag("category")]
@@ -78,7 +70,7 @@ Feature = Annotated[
     | Annotated[CountFeature, Tag("count")]
     | Annotated[VectorFeature, Tag("vector")]
     | Annotated[CustomFeature, Tag("custom")],
-    Discriminator(_type_of),
+    discriminator("type", bare=True),
 ]
 Features = Annotated[dict[Name, Feature], Field(min_length=1)]
 

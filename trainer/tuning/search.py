@@ -170,10 +170,6 @@ class Search(base_tuner.BaseTuner):
         objective = self._trials.run(values, epochs, note)
         return {self._trials.objective: objective}
 
-    def load_model(self, trial: trial.Trial) -> Any:
-        """TrialRunner leave no model: the Trainer trains the one that is served."""
-        raise NotImplementedError
-
     def _within_limits(self, create: Any) -> Any:
         tuning = self._trials.tuning
 

@@ -1,5 +1,6 @@
 """Files of Arrow's own formats: Parquet, Arrow IPC and ORC. `a.b` is field b of the struct a."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
@@ -28,7 +29,7 @@ _BUFFER_BYTES = 1 << 20
 """Of each column of a Parquet file; without it Arrow reads the column of a row group as a whole."""
 
 
-class _TableReader:
+class _TableReader(ABC):
     """What the readers of Arrow's formats share. A part is a run of groups: row groups, stripes or record batches."""
 
     def __init__(self, file: SourceFile, source: object):
@@ -56,20 +57,20 @@ class _TableReader:
                 yield rows_of_table(batch, first, reading)
                 first += batch.num_rows
 
+    @abstractmethod
     def _file(self, stream: Any) -> Any:
         """Returns the open file."""
-        raise NotImplementedError
 
     def _schema(self, file: Any) -> pa.Schema:
         return file.schema
 
+    @abstractmethod
     def _sizes(self, file: Any) -> list[tuple[int, int]]:
         """Returns the rows and bytes of each group."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _batches(self, file: Any, roots: list[str] | None, reading: Reading) -> Iterator[pa.Table]:
         """Yields the rows of a part; `roots` are the top-level columns needed, None for all."""
-        raise NotImplementedError
 
 
 class ParquetReader(_TableReader):

@@ -4,10 +4,10 @@ import codecs
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, Field, Tag, model_validator
 
 from fullpass.preprocessing.errors import did_you_mean
-from fullpass.preprocessing.spec import Count, Flag, Name, Spec
+from fullpass.preprocessing.spec import Count, Flag, Name, Spec, discriminator
 from fullpass.preprocessing.values.raw_text import RawText
 
 Paths = Name | tuple[Name, ...] | dict[Name, Name | tuple[Name, ...]]
@@ -316,15 +316,6 @@ class ModuleSource(_Source):
     format: Literal["module"]
     function: ImportPath | dict[Name, ImportPath]
     """`package.module:function`, or one per split. It is called on a worker; the same call must give the same rows."""
-
-
-def discriminator(field: str) -> Discriminator:
-    """Returns how to tell the models of a union apart: by the text of one field."""
-
-    def read(value: Any) -> str | None:
-        return value.get(field) if isinstance(value, Mapping) else getattr(value, field, None)
-
-    return Discriminator(read)
 
 
 Source = Annotated[
