@@ -113,7 +113,8 @@ def _dates(column: str, format: str, unit: str | None) -> Iterator[Series]:
 def _label(config: PreprocessingConfig) -> Series:
     label = config.label
     what: Literal["number", "token"] = "number" if label.task == "regression" else "token"
-    return Series(f"{LABEL} {label.name}", label.name, what, separator=label.separator, positive=label.positive)
+    positive = label.classes[1] if label.task == "binary" and label.classes is not None else label.positive
+    return Series(f"{LABEL} {label.name}", label.name, what, separator=label.separator, positive=positive)
 
 
 @dataclass

@@ -1,9 +1,11 @@
 """`evaluation:` of the YAML: the metrics, the slices, and the thresholds of a model."""
 
+import math
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from fullpass.components.evaluation.confidence import quantile
 from fullpass.preprocessing.spec import Count, Name, Real, Spec
 
 
@@ -14,6 +16,9 @@ class Bounds(Spec):
     """Smallest value allowed."""
     max: Real | None = None
     """Largest value allowed."""
+    beyond_chance: Annotated[float, Field(strict=True, gt=0.5, lt=1)] | None = None
+    """With min or max: the metric must be better than that beyond chance, with this confidence, such as 0.95. Chance is
+    estimated by how the metric varies over groups of rows: on few rows more is asked for. null: as measured."""
     not_worse_than: Literal["blessed"] | None = None
     """Compare with the last blessed model. On a first run there is none, and the comparison holds."""
     tolerance: Annotated[float, Field(strict=True, ge=0)] = 0.0
@@ -32,12 +37,18 @@ class Bounds(Spec):
             raise ValueError("tolerance goes with not_worse_than: blessed. Add that, or lower min.")
         if self.confidence is not None and self.not_worse_than is None:
             raise ValueError("confidence goes with not_worse_than: blessed. Add that, or remove confidence.")
+        if self.beyond_chance is not None and self.min is None and self.max is None:
+            raise ValueError("beyond_chance goes with min or max. Add one, or remove beyond_chance.")
         return self
 
     @property
     def is_empty(self) -> bool:
         """Whether there is no bound."""
         return self.min is None and self.max is None and self.not_worse_than is None
+
+    def chance(self, error: float) -> float:
+        """Returns how far a metric of a standard error must keep from min and max; 0 where the error is not known."""
+        return 0.0 if self.beyond_chance is None or math.isnan(error) else quantile(self.beyond_chance) * error
 
 
 class SliceBounds(Bounds):

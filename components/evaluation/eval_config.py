@@ -31,7 +31,7 @@ def eval_config(config: EvaluationConfig, newest_span: int | None = None) -> tfm
         "example_weight_key": EXAMPLE_WEIGHT,
         "preprocessing_function_names": [TRANSFORM_FEATURES],
     }
-    names = dict.fromkeys([*config.metrics, *config.thresholds])
+    names = [name for name in dict.fromkeys([*config.metrics, *config.thresholds]) if METRICS[name].tfma is not None]
     metrics = [_metric(METRICS[name], name, config.thresholds.get(name), newest) for name in names]
     return tfma.EvalConfig(
         model_specs=[tfma.ModelSpec(name=CANDIDATE, **spec), tfma.ModelSpec(name=BASELINE, is_baseline=True, **spec)],

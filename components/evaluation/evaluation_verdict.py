@@ -16,13 +16,19 @@ _SHOWN = 6
 
 @dataclass(frozen=True)
 class Measured:
-    """A metric on some rows. baseline: value of the last blessed model, if one was compared."""
+    """A metric on some rows. baseline: value of the last blessed model, if one was compared. error: standard error."""
 
     metric: str
     value: float
     baseline: float | None
     required: str
     held: bool
+    error: float = math.nan
+
+    @property
+    def reach(self) -> float | None:
+        """How far the interval of 95 % reaches to both sides of the value; None where no error is known."""
+        return None if math.isnan(self.error) else quantile(0.975) * self.error
 
 
 @dataclass(frozen=True)
@@ -216,10 +222,13 @@ def _reasons_of_slices(verdict: Verdict, config: EvaluationConfig) -> list[str]:
 def measure(name: str, rows: Rows, threshold: Bounds | None) -> Measured:
     """Compares a metric of the new model with its threshold and with the last blessed model."""
     value, baseline = rows.values[name], rows.baseline.get(name)
+    error = rows.errors.get(name, math.nan)
     if threshold is None:
-        return Measured(name, value, baseline, "", True)
-    held = _holds(name, value, baseline, threshold, rows.difference_errors.get(name, math.nan))
-    return Measured(name, value, baseline, _required(threshold), held)
+        return Measured(name, value, baseline, "", True, error)
+    held = _is_inside(value, error, threshold) and not _worse_than_blessed(
+        name, value, baseline, threshold, rows.difference_errors.get(name, math.nan)
+    )
+    return Measured(name, value, baseline, _required(threshold), held, error)
 
 
 def _undefined_not_held(measured: Measured) -> Measured:
@@ -233,19 +242,33 @@ def _undefined_not_held(measured: Measured) -> Measured:
 
 def _required(threshold: Bounds) -> str:
     parts = []
+    sure = "" if threshold.beyond_chance is None else f" beyond chance ({threshold.beyond_chance:g})"
     if threshold.min is not None:
-        parts.append(f">= {threshold.min:g}")
+        parts.append(f"{'>' if sure else '>='} {threshold.min:g}{sure}")
     if threshold.max is not None:
-        parts.append(f"<= {threshold.max:g}")
+        parts.append(f"{'<' if sure else '<='} {threshold.max:g}{sure}")
     if threshold.not_worse_than is not None:
         by = f" by over {threshold.tolerance:g}" if threshold.tolerance else ""
         parts.append(f"no worse than blessed{by}{_beyond_chance(threshold)}")
     return ", ".join(parts)
 
 
-def _holds(name: str, value: float, baseline: float | None, threshold: Bounds, error: float) -> bool:
-    inside = (threshold.min is None or value >= threshold.min) and (threshold.max is None or value <= threshold.max)
-    return inside and not math.isnan(value) and not _worse_than_blessed(name, value, baseline, threshold, error)
+def _is_inside(value: float, error: float, threshold: Bounds) -> bool:
+    return not (math.isnan(value) or _is_low(value, error, threshold) or _is_high(value, error, threshold))
+
+
+def _is_low(value: float, error: float, threshold: Bounds) -> bool:
+    if threshold.min is None:
+        return False
+    least = threshold.min + threshold.chance(error)
+    return value < least or (threshold.beyond_chance is not None and value == least)
+
+
+def _is_high(value: float, error: float, threshold: Bounds) -> bool:
+    if threshold.max is None:
+        return False
+    most = threshold.max - threshold.chance(error)
+    return value > most or (threshold.beyond_chance is not None and value == most)
 
 
 def _worse_than_blessed(name: str, value: float, baseline: float | None, threshold: Bounds, error: float) -> bool:
@@ -272,10 +295,19 @@ def reason(measured: Measured, threshold: Bounds, below: str = "") -> str:
     path = f"evaluation.thresholds.{name}{below}"
     if math.isnan(value):
         return _not_a_number(measured)
-    if threshold.min is not None and value < threshold.min:
-        return f"{name} is {value:.4f}, below the minimum {threshold.min:g} ({path}.min)"
-    if threshold.max is not None and value > threshold.max:
-        return f"{name} is {value:.4f}, above the maximum {threshold.max:g} ({path}.max)"
+    shown = f"{name} is {value:.4f}"
+    chance = ""
+    if threshold.beyond_chance is not None:
+        shown += f" ± {measured.reach:.4f}" if measured.reach is not None else ""
+        chance = f" beyond chance ({threshold.beyond_chance:g}, {path}.beyond_chance)"
+    if threshold.min is not None and _is_low(value, measured.error, threshold):
+        if chance and value >= threshold.min:
+            return f"{shown}, not above the minimum {threshold.min:g}{chance}"
+        return f"{shown}, below the minimum {threshold.min:g} ({path}.min)"
+    if threshold.max is not None and _is_high(value, measured.error, threshold):
+        if chance and value <= threshold.max:
+            return f"{shown}, not below the maximum {threshold.max:g}{chance}"
+        return f"{shown}, above the maximum {threshold.max:g} ({path}.max)"
     limit = f"by over {threshold.tolerance:g} ({path}.tolerance)" if threshold.tolerance else f"({path}.not_worse_than)"
     limit += _beyond_chance(threshold)
     return f"{name} is {value:.4f}, the last blessed model has {baseline:.4f} on the same rows: worse {limit}"

@@ -88,6 +88,12 @@ def _correlation(sums: Sums) -> np.ndarray:
     return np.where(spread > 0, divided(moment("product", "score", "label") ** 2, spread), np.nan)
 
 
+def _explained(sums: Sums) -> np.ndarray:
+    """1 - squared error / squared error of the mean label of the same rows: 0 is what the best constant gives."""
+    of_mean = sums["squared_label"] - divided(sums["label"] ** 2, sums["rows"])
+    return np.where(of_mean > 0, 1 - divided(sums["squared_error"], of_mean), np.nan)
+
+
 FORMULAS: Mapping[str, Formula] = {
     "example_count": Formula(("rows",), lambda sums: sums["rows"]),
     "accuracy": _ratio("agreed", "pairs"),
@@ -102,5 +108,6 @@ FORMULAS: Mapping[str, Formula] = {
     "mae": _ratio("absolute_error", "rows"),
     "mape": _ratio("percentage_error", "label_not_zero"),
     "r2": Formula(("rows", "score", "label", "squared_score", "squared_label", "product"), _correlation),
+    "explained": Formula(("rows", "label", "squared_label", "squared_error"), _explained),
 }
 """Metrics that are functions of sums; the areas under curves need histograms (`score_buckets.py`)."""

@@ -12,13 +12,13 @@ class Metric:
     """A metric by its YAML name.
 
     higher_is_better: None where the best value lies in between; such a metric has bounds, but no better or worse.
-    tfma: class name in TFMA's registry or Keras.
+    tfma: class name in TFMA's registry or Keras; None where neither has the metric.
     options: of that class.
     """
 
     tasks: tuple[Task, ...]
     higher_is_better: bool | None
-    tfma: str
+    tfma: str | None
     options: tuple[tuple[str, Any], ...] = ()
 
 
@@ -37,6 +37,7 @@ METRICS: Mapping[str, Metric] = {
     "mae": Metric(("regression",), False, "MeanAbsoluteError"),
     "mape": Metric(("regression",), False, "MeanAbsolutePercentageError"),
     "r2": Metric(("regression",), True, "SquaredPearsonCorrelation"),
+    "explained": Metric(("regression",), True, None),
 }
 
 DEFAULT_METRICS: Mapping[Task, tuple[str, ...]] = {

@@ -54,8 +54,8 @@ class TimeSplit(Spec):
     """By date: the oldest rows first. A row without a readable date is a bad row."""
 
     method: Literal["time"]
-    column: Name
-    """Raw column with the date."""
+    column: Name | Annotated[tuple[Name, ...], Field(min_length=1)]
+    """Raw column with the date; or several columns, joined by `-`: [year, month, day] with format: "%Y-%m-%d"."""
     format: Name = "iso"
     """As in a date feature."""
     until: dict[Name, Name] = Field(min_length=1)

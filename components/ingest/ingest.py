@@ -28,7 +28,7 @@ from fullpass.components.ingest.readers.read_tasks import ReadTask, spread
 from fullpass.components.ingest.readers.reader import WHOLE, BadRow, Reading, Rows, text_at
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.spans.ingest_request import Request, SpanRequest
-from fullpass.components.ingest.splitting.assign_split import NO_SPLIT, split_column
+from fullpass.components.ingest.splitting.assign_split import NO_SPLIT, made_by
 from fullpass.components.ingest.splitting.hash_runs import Run, RunWriter
 from fullpass.components.ingest.splitting.row_hash import hashes
 from fullpass.components.ingest.splitting.split_leakage import check_overlaps, count_overlaps
@@ -222,9 +222,9 @@ def _write_rows(
     arrays, good = convert_columns(ingest, reading, rows)
     places = place_rows(ingest, ingest.first_file + index, reading.file, rows, arrays)
     for row in np.flatnonzero(good & (places == NO_SPLIT)):
-        column = split_column(ingest.config.split)
-        text = text_at(rows.table.column(column), int(row)) if column else ""
-        reading.add_bad(int(rows.numbers[row]), column, "fits no split", text)
+        columns = made_by(ingest.config.split)
+        text = "-".join(text_at(rows.table.column(column), int(row)) for column in columns)
+        reading.add_bad(int(rows.numbers[row]), ", ".join(columns) or None, "fits no split", text)
     row_ids = (ingest.first_file + index << ROW_BITS) + rows.numbers
     features = entries({column.name: arrays[column.name] for column in ingest.columns})
     encoded = examples(features, entries({RAW_ROW_ID: pa.array(row_ids)}))

@@ -231,7 +231,7 @@ def _flow(value: Any) -> str:
 def _metrics() -> str:
     better = {True: "more", False: "less", None: "near 1"}
     rows = [
-        f"| `{name}` | {', '.join(metric.tasks)} | {better[metric.higher_is_better]} | {metric.tfma} "
+        f"| `{name}` | {', '.join(metric.tasks)} | {better[metric.higher_is_better]} | {metric.tfma or 'none'} "
         f"| {', '.join(task for task, usual in DEFAULT_METRICS.items() if name in usual) or 'no'} |"
         for name, metric in METRICS.items()
     ]

@@ -100,7 +100,10 @@ def _metrics(verdict: Verdict) -> Table:
     for m in (*verdict.metrics, *of_newest, *_on_slices(verdict)):
         baseline = "" if m.baseline is None else f"{m.baseline:.4f}"
         mark = "" if not m.required else "held" if m.held else "not held"
-        table.add_row(m.metric, f"{m.value:.4f}", baseline, m.required, Text(mark, style="green" if m.held else "red"))
+        reach = f" ± {m.reach:.4f}" if m.reach is not None else ""
+        table.add_row(
+            m.metric, f"{m.value:.4f}{reach}", baseline, m.required, Text(mark, style="green" if m.held else "red")
+        )
     return table
 
 

@@ -33,6 +33,10 @@ def _regression(declared: Label, columns: Columns) -> Labelled:
 
 
 def _binary(declared: Label, columns: Columns) -> Labelled:
+    if declared.classes is not None:
+        column = columns.string(declared.name)
+        index, _ = given_table(declared.classes)(column.values)
+        return tf.cast(tf.equal(index, 1), tf.float32), column.present & (index >= 0)
     if declared.positive is None:
         words = BooleanFeature(type="boolean")
         ids = boolean_ids(columns.string(declared.name), words.true, words.false)

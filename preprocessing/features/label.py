@@ -24,9 +24,11 @@ class Label(Spec):
     task: Task
     """What is learned: one of two, one of several, any of several, or a number."""
     positive: str | Real | None = None
-    """Binary: the value that counts as 1, every other present value as 0. None reads true/false, yes/no, 1/0."""
+    """Binary: the value that counts as 1, every other present value as 0. Without it and `classes`: true/false, yes/no,
+    1/0 are read."""
     classes: tuple[str, ...] | None = Field(default=None, min_length=2)
-    """Multiclass and multilabel: the class names, in id order; None takes those of train, most frequent first."""
+    """The class names, in id order; None takes those of train, most frequent first. Binary: the value that counts as 0,
+    then the one that counts as 1; any other value is no label."""
     separator: Name | None = None
     """Multilabel: what separates the classes in a cell."""
     weight: Name | None = None
@@ -40,11 +42,11 @@ class Label(Spec):
     def class_names(self) -> tuple[str, ...] | None:
         """Names of the classes in id order; None where they are learned from train, empty for regression.
 
-        A binary label has ("0", "1"), or ("not X", "X") with `positive: X`.
+        A binary label has its `classes`, else ("not X", "X") with `positive: X`, else ("0", "1").
         """
         if self.task == "regression":
             return ()
-        if self.task != "binary":
+        if self.task != "binary" or self.classes is not None:
             return self.classes
         if self.positive is None:
             return ("0", "1")
@@ -53,10 +55,19 @@ class Label(Spec):
 
     @model_validator(mode="after")
     def _fits_task(self) -> "Label":
-        only = {"positive": ("binary",), "classes": ("multiclass", "multilabel"), "separator": ("multilabel",)}
+        only = {
+            "positive": ("binary",),
+            "classes": ("binary", "multiclass", "multilabel"),
+            "separator": ("multilabel",),
+        }
         for field, tasks in only.items():
             if getattr(self, field) is not None and self.task not in tasks:
                 raise ValueError(f"{field} is for {' and '.join(tasks)}. Received: task: {self.task}.")
+        if self.task == "binary" and self.classes is not None and (len(self.classes) != 2 or self.positive is not None):
+            raise ValueError(
+                "classes of a binary label are two, the second being the positive one, and replace `positive`. "
+                f"Received: classes: {list(self.classes)}, positive: {self.positive}."
+            )
         if self.class_weights is not None and self.task not in ("binary", "multiclass"):
             raise ValueError(f"class_weights is for binary and multiclass. Received: task: {self.task}.")
         if self.task == "multilabel" and self.separator is None:

@@ -49,6 +49,11 @@ def test_binary_with_a_positive_value():
     assert label({"task": "binary", "positive": 3}, [3.0, 1.0, None]) == ([1, 0, 0], [1, 1, 0])
 
 
+def test_binary_with_named_classes_takes_no_other_value():
+    declared = {"task": "binary", "classes": ["no", "yes"]}
+    assert label(declared, ["yes", "no", "maybe", None]) == ([1, 0, 0, 0], [1, 1, 0, 0])
+
+
 def test_declared_weights_are_never_negative_nor_missing():
     values, weights = [1.0, 2.0, 3.0, 4.0, None], [0.5, -1.0, None, float("inf"), 2.0]
     assert label({"task": "regression", "weight": "w"}, values, weights)[1] == [0.5, 0, 0, 0, 0]

@@ -17,7 +17,7 @@ from fullpass.components.ingest.readers.numpy_arrays import NumpyReader
 from fullpass.components.ingest.readers.proto import ProtoReader
 from fullpass.components.ingest.readers.reader import FilePart, Reader, Reading, Rows, bounded
 from fullpass.components.ingest.readers.sql import SqlReader
-from fullpass.components.ingest.readers.tables import ArrowReader, OrcReader, ParquetReader
+from fullpass.components.ingest.readers.tables import ArrowReader, OrcReader, ParquetReader, TableReader
 from fullpass.components.ingest.readers.text import TextReader
 from fullpass.components.ingest.readers.tfds import TfdsReader
 from fullpass.components.ingest.readers.tfrecord import TfRecordReader
@@ -77,6 +77,12 @@ def columns_of(file: SourceFile, source: Source | FileSource) -> list[str] | Non
 def parts_of(file: SourceFile, source: Source) -> list[FilePart]:
     """Returns the parts that can be read side by side, in order."""
     return _reader(file, source).parts()
+
+
+def dictionary_columns(file: SourceFile, source: Source) -> frozenset[str]:
+    """Returns the columns of a file that are stored as dictionaries of values, whatever the type of the values."""
+    reader = _reader(file, source)
+    return reader.dictionary_columns() if isinstance(reader, TableReader) else frozenset()
 
 
 def read(reading: Reading, source: Source | FileSource) -> Iterator[Rows]:

@@ -1,5 +1,6 @@
 """Files of Arrow's own formats: Parquet, Arrow IPC and ORC. `a.b` is field b of the struct a."""
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
@@ -29,7 +30,7 @@ _BUFFER_BYTES = 1 << 20
 """Of each column of a Parquet file; without it Arrow reads the column of a row group as a whole."""
 
 
-class _TableReader(ABC):
+class TableReader(ABC):
     """What the readers of Arrow's formats share. A part is a run of groups: row groups, stripes or record batches."""
 
     def __init__(self, file: SourceFile, source: object):
@@ -44,6 +45,17 @@ class _TableReader(ABC):
         """See `Reader`."""
         with readable(self._path), _open(self._path) as stream:
             return _runs(self._sizes(self._file(stream)))
+
+    def dictionary_columns(self) -> frozenset[str]:
+        """Returns the columns stored as codes into a dictionary of values, as a categorical of pandas.
+
+        Parquet keeps dictionaries of text only; which others there were, pandas notes beside the schema.
+        """
+        with readable(self._path), _open(self._path) as stream:
+            schema = self._schema(self._file(stream))
+        noted = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get("columns", [])
+        categoricals = {column["name"] for column in noted if column.get("pandas_type") == "categorical"}
+        return frozenset(f.name for f in schema if pa.types.is_dictionary(f.type) or f.name in categoricals)
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
         """See `Reader`."""
@@ -73,7 +85,7 @@ class _TableReader(ABC):
         """Yields the rows of a part; `roots` are the top-level columns needed, None for all."""
 
 
-class ParquetReader(_TableReader):
+class ParquetReader(TableReader):
     """See `Reader`."""
 
     def _file(self, stream: Any) -> Any:
@@ -104,7 +116,7 @@ def _rows_to_decode(metadata: Any, groups: Sequence[int]) -> int:
     return max(1, min(_DECODED_ROWS, BATCH_BYTES // max(largest, 1)))
 
 
-class OrcReader(_TableReader):
+class OrcReader(TableReader):
     """See `Reader`."""
 
     def _file(self, stream: Any) -> Any:
@@ -120,7 +132,7 @@ class OrcReader(_TableReader):
             yield pa.Table.from_batches([file.read_stripe(stripe, columns=roots)])
 
 
-class ArrowReader(_TableReader):
+class ArrowReader(TableReader):
     """See `Reader`. A stream is one part."""
 
     def parts(self) -> list[FilePart]:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fullpass.components.ingest.config import ColumnSplit, HashSplit, RandomSplit, Split, StratifiedSplit, TimeSplit
 from fullpass.components.ingest.splitting.row_hash import contents, hashes
@@ -17,13 +18,13 @@ _SEED_WITHOUT_KEY = 1
 
 def split_columns(split: Split) -> tuple[str, ...]:
     """Returns the raw columns that deciding a row's split reads by name, beside those that features read."""
-    column = None if isinstance(split, StratifiedSplit) else split_column(split)
-    return (column,) if column else ()
+    return () if isinstance(split, StratifiedSplit) else made_by(split)
 
 
-def split_column(split: Split) -> str | None:
-    """Returns the column that a split is made by, if it is by one."""
-    return getattr(split, "column", None)
+def made_by(split: Split) -> tuple[str, ...]:
+    """Returns the columns that the split names, raw or derived."""
+    column = getattr(split, "column", None)
+    return () if column is None else (column,) if isinstance(column, str) else tuple(column)
 
 
 def reads_whole_rows(split: Split) -> bool:
@@ -49,7 +50,7 @@ def assign(split: Split, table: pa.Table, numbers: np.ndarray, *, file_index: in
     if isinstance(split, RandomSplit):
         return _by_ratio(_random_fractions(split.seed, numbers, file_index), split.ratios)
     if isinstance(split, TimeSplit):
-        return _by_time(split, _texts(table, split.column))
+        return _by_time(split, joined_texts(table, split))
     return _by_value(split, _texts(table, split.column))
 
 
@@ -110,6 +111,11 @@ def instant(text: str, date_format: str) -> float | None:
     except ValueError:
         return None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def joined_texts(table: pa.Table, split: Split) -> pa.Array:
+    """Returns what decides the split of each row, string [rows]: the columns it is made by, joined by `-`."""
+    return pc.binary_join_element_wise(*(_texts(table, column) for column in made_by(split)), "-")
 
 
 def _by_value(split: ColumnSplit, texts: pa.Array) -> np.ndarray:

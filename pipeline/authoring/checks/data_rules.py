@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from fullpass.components.ingest.config import ColumnSplit, StratifiedSplit, TimeSplit
-from fullpass.components.ingest.splitting.assign_split import instant, split_column
+from fullpass.components.ingest.splitting.assign_split import instant, made_by, split_columns
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.checks.source_rules import columns_present
 from fullpass.pipeline.authoring.derived_columns import columns_behind, derived_types, known_raw_columns, parsed
@@ -55,9 +55,10 @@ def check_split_by_time(loaded: Loaded) -> Iterator[Finding]:
 def check_split_by_column(loaded: Loaded) -> Iterator[Finding]:
     """Splits read raw columns, and no value belongs to two splits."""
     split = loaded.config.data.split
-    column = split_column(split)
-    if column in loaded.config.data.derive and not isinstance(split, StratifiedSplit):
-        yield Finding(("data", "split", "column"), f"{column} is derived, and rows are split first. Name a raw column.")
+    for column in split_columns(split):
+        if column in loaded.config.data.derive:
+            message = f"{column} is derived, and rows are split first. Name a raw column."
+            yield Finding(("data", "split", "column"), message)
     if not isinstance(split, ColumnSplit):
         return
     owner: dict[str, str] = {}
@@ -171,9 +172,8 @@ def _columns_read(loaded: Loaded) -> Iterator[tuple[Keys, str]]:
         yield ("label", "weight"), config.label.weight
     for i, columns in enumerate(config.evaluation.slices):
         yield from ((("evaluation", "slices", i, j), column) for j, column in enumerate(columns))
-    column = split_column(config.data.split)
-    if column is not None and not config.data.source.given_splits:
-        yield ("data", "split", "column"), column
+    if not config.data.source.given_splits:
+        yield from ((("data", "split", "column"), column) for column in made_by(config.data.split))
 
 
 def _type_hint(loaded: Loaded, expression: Expression, error: ExpressionError) -> str:

@@ -63,6 +63,9 @@ def check_label_type(loaded: Loaded) -> Iterator[Finding]:
         yield Finding(
             ("label", "task"), f"{label.task} takes a {accepted}; {label.name} is derived as a {derived}.{hint}"
         )
+    elif label.task == "binary" and derived in ("boolean", "number") and label.classes is not None:
+        what = "a condition, true being positive" if derived == "boolean" else "a number; write `positive`"
+        yield Finding(("label", "classes"), f"{label.name} is derived as {what}. Remove classes.")
     elif derived is not None and label.positive is not None:
         problem = _positive_problem(label, derived)
         if problem is not None:

@@ -112,11 +112,13 @@ def _target(label: Label, values: ValueCounts) -> np.ndarray:
 
 
 def _how_to_read(label: Label) -> str:
+    if label.classes is not None:
+        return " Change label.classes."
     if label.task == "binary" and label.positive is None:
         return f" Without `positive`, {', '.join(BOOLEAN.true[:4])} ... are true; name the value that counts as 1."
     if label.task == "binary":
         return f" positive is {label.positive!r}."
-    return " Change label.classes." if label.classes is not None else ""
+    return ""
 
 
 def _shown(label: Label, values: ValueCounts, class_number: float) -> str:

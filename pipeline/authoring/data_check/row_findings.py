@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fullpass.components.ingest.config import RandomSplit
-from fullpass.components.ingest.splitting.assign_split import NO_SPLIT, reads_whole_rows, split_column
+from fullpass.components.ingest.splitting.assign_split import NO_SPLIT, made_by, reads_whole_rows
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, listed
 from fullpass.pipeline.authoring.loading.problems import Keys
@@ -48,9 +48,11 @@ def check_splits(sampled: SampledData) -> Iterator[Finding]:
     keys: Keys = ("data", "source", "path") if sampled.sample.splits else ("data", "split")
     unsplit = float((indices == NO_SPLIT).mean())
     if unsplit > sampled.loaded.config.data.bad_rows.max_fraction:
-        column = split_column(sampled.loaded.config.data.split) or ""
-        examples = sampled.values[column].texts[:3] if column in sampled.values else ()
-        yield Finding(keys, f"{unsplit:.1%} of rows fit no split by {column}; commonest values: {listed(examples)}.")
+        columns = made_by(sampled.loaded.config.data.split)
+        examples = sampled.values[columns[0]].texts[:3] if columns and columns[0] in sampled.values else ()
+        yield Finding(
+            keys, f"{unsplit:.1%} of rows fit no split by {', '.join(columns)}; commonest values: {listed(examples)}."
+        )
     for index, name in enumerate(names):
         rows = int((indices == index).sum())
         about = rows * sampled.sample.seen / max(sampled.sample.rows, 1)

@@ -13,12 +13,12 @@ from fullpass.pipeline.authoring.checks.check import require
 from fullpass.pipeline.authoring.init.propose_crosses import Combinations, combine_columns
 from fullpass.pipeline.authoring.init.propose_features import YamlLine, feature_of
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, choose_label, named_columns
+from fullpass.pipeline.authoring.init.propose_split import other_splits, split_line
 from fullpass.pipeline.authoring.init.select_columns import Selection, select_columns
-from fullpass.pipeline.authoring.init.yaml_text import Draft, flow, yaml_of
+from fullpass.pipeline.authoring.init.yaml_text import Draft, yaml_of
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.loading.problems import ConfigError
-from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, shown, words_of
-from fullpass.pipeline.authoring.profile.sample import row_keys
+from fullpass.pipeline.authoring.profile.column_profile import shown
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile, profile_source
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.label import Task
@@ -27,11 +27,10 @@ ROWS = 20_000
 """Rows of the sample, if the user asks for no other number."""
 _SMALL = 2_000
 _MOST_SLICES, _SLICE_VALUES = 2, 12
-_ENTITY = frozenset("user customer client patient account member household driver device session person".split())
 _BUDGET = 0.001
-_FEW_DIFFERENT = 50
 _LONGEST_PATH = 42
 _BASELINE_AUC = 0.5
+_SURELY = {"beyond_chance": 0.95}
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ def _draft(
         source=source,
         derive=derive,
         data=_data_lines(profile, chosen, selection),
-        split_notes=_split_notes(profile),
+        splits=other_splits(profile),
         label=YamlLine("label", dict(chosen.guess.settings), chosen.guess.why),
         features=_apart(features),
         left_out=selection.left_out,
@@ -124,7 +123,8 @@ def _head(data: str, file: Path, profile: SourceProfile) -> list[str]:
     name = data if len(data) <= _LONGEST_PATH else f".../{PurePath(data).name}"
     return [
         f"Written by `fullpass init` from {shown(name, _LONGEST_PATH)}: by {which}, every line with its reason.",
-        f"Next: `fullpass check {file.name} --data`, then `fullpass run {file.name}`. All of it is yours to change.",
+        f"Next: `fullpass check {file.name} --data`, then `fullpass run {file.name}`. All of it is yours to change:",
+        "take the # off a line to use it; ## stands before remarks.",
     ]
 
 
@@ -140,59 +140,12 @@ def _data_lines(profile: SourceProfile, chosen: ChosenLabel, selection: Selectio
     if selection.types:
         lines.append(YamlLine("types", dict(selection.types), "read only by expressions, which must know the type"))
     if not profile.found.source.given_splits:
-        lines.append(_split(profile, names))
+        lines.append(split_line(profile, names))
     share = profile.sample.malformed / max(profile.sample.seen + profile.sample.malformed, 1)
     if share > _BUDGET / 2:
         why = f"{share:.2%} of rows have another number of cells than the first; the run would stop at 0.10%"
         lines.append(YamlLine("bad_rows", {"max_fraction": min(1.0, float(np.ceil(share * 200) / 100))}, why))
     return lines
-
-
-def _split(profile: SourceProfile, names: Sequence[str]) -> YamlLine:
-    """Returns how rows are split: by content, unless there are so few different rows that eval could go empty."""
-    ratios = {"train": 8, "eval": 2}
-    different = len(row_keys(profile.sample, names).unique())
-    if different < _FEW_DIFFERENT and different < profile.sample.seen:
-        why = f"by chance: there are only {different} different rows, too few to be parted by content"
-        return YamlLine("split", {"method": "random", "ratios": ratios}, why)
-    return YamlLine(
-        "split", {"method": "hash", "ratios": ratios}, "by content: equal rows never fall into different splits"
-    )
-
-
-def _split_notes(profile: SourceProfile) -> list[str]:
-    """Returns other ways to split that fit the data, as comments."""
-    if profile.found.source.given_splits:
-        return []
-    notes = []
-    for column in profile.columns:
-        values = column.values
-        entity = words_of(column.name) & _ENTITY and words_of(column.name) & {"id", "key", "no", "number", "name"}
-        if values is not None and entity and column.kind == "category" and 50 <= values.distinct < 0.7 * values.present:
-            split = {"method": "hash", "column": column.name, "ratios": {"train": 8, "eval": 2}}
-            notes += [f"To keep all rows of one {column.name} in one split:", f"split: {flow(split)}"]
-    dated = next((column for column in profile.columns if _spans_weeks(column)), None)
-    if dated is not None and dated.dates is not None and dated.values is not None:
-        moments = dated.values.per_row(dated.dates.moments)
-        limit = _as_written(float(np.nanquantile(moments, 0.8)), dated)
-        split = {"method": "time", "column": dated.name, "format": dated.dates.format, "until": {"train": limit}}
-        notes += ["To be measured on the newest rows:", f"split: {flow(split)}"]
-    return notes
-
-
-def _spans_weeks(column: ColumnProfile) -> bool:
-    return column.kind == "date" and column.dates is not None and np.ptp(_known(column.dates.moments)) > 28 * 86_400
-
-
-def _known(numbers: np.ndarray) -> np.ndarray:
-    return numbers[~np.isnan(numbers)]
-
-
-def _as_written(moment: float, column: ColumnProfile) -> str:
-    """Returns the value of a date column that is nearest to a moment."""
-    if column.dates is None or column.values is None:
-        raise ValueError(f"{column.name} holds no dates")
-    return column.values.texts[int(np.nanargmin(np.abs(column.dates.moments - moment)))]
 
 
 def _apart(features: Sequence[YamlLine]) -> list[YamlLine]:
@@ -248,15 +201,17 @@ def _slices(selection: Selection) -> list[str]:
 
 
 def _threshold(chosen: ChosenLabel) -> tuple[dict[str, Any], str]:
-    """Returns what a model must reach to be pushed: more than knowing nothing but the label's average."""
-    y = _known(chosen.target.y)
+    """Returns what a model must reach to be pushed: more than the best constant guess, beyond chance."""
+    y = chosen.target.y[~np.isnan(chosen.target.y)]
     task = chosen.guess.task
     if task in ("binary", "multilabel"):
-        return {"auc": {"min": 0.55}}, f"guessing gives an auc of {_BASELINE_AUC}"
+        return {"auc": {"min": _BASELINE_AUC, **_SURELY}}, "what any constant guess gives"
     if task == "multiclass":
         share = float(np.unique(y, return_counts=True)[1].max() / len(y))
-        return {"multiclass_accuracy": {"min": _rounded(share)}}, "what always naming the commonest class gives"
-    return {"rmse": {"max": _rounded(float(y.std()))}}, "what always saying the mean gives"
+        return {
+            "multiclass_accuracy": {"min": _rounded(share), **_SURELY}
+        }, "what always naming the commonest class gives"
+    return {"explained": {"min": 0, **_SURELY}}, "share of the label's variance; always saying the mean explains 0"
 
 
 def _rounded(number: float) -> float:

@@ -1,26 +1,40 @@
 """`fullpass init`: which columns become features, and why the others do not."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from fullpass.pipeline.authoring.init.propose_features import YamlLine, feature_of, is_usable
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, evaluated, number_expression, unique
-from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile
+from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, shown, words_of
 from fullpass.pipeline.authoring.profile.derived_arrays import derived_column
 from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
-from fullpass.pipeline.authoring.profile.strength import Strength, strength_of, strength_of_pair, sums_to
+from fullpass.pipeline.authoring.profile.strength import (
+    Strength,
+    is_better_by_value,
+    strength_of,
+    strength_of_pair,
+    sums_to,
+)
 from fullpass.preprocessing.config import ColumnType
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.expressions.expression import parse
 
 _MOST_SUMS = 10
+_MOST_CODES = 100
+_PREDICTION = frozenset("prediction predictions predicted pred preds yhat forecast forecasted".split())
 _WHY_NOT = {
     "id": "an id: {why}",
     "constant": "{why}",
     "empty": "{why}",
     "image_path": "{why}; no feature reads images yet",
     "unreadable": "{why}",
+}
+
+_COULD_BE = {
+    "id": {"type": "category", "hash": {"buckets": 1000}},
+    "constant": "category",
+    "empty": "category",
 }
 
 
@@ -56,13 +70,14 @@ def select_columns(profile: SourceProfile, chosen: ChosenLabel) -> Selection:
     Raises:
         UserError: No column is left.
     """
-    selection = Selection(left_out=[YamlLine(name or '""', None, why) for name, why in profile.unusable])
+    selection = Selection(left_out=[YamlLine(shown(name) or "a column", None, why) for name, why in profile.unusable])
     for column in profile.columns:
         if column.name != chosen.column.name:
             _consider(column, profile, chosen, selection)
+    _leave_out_predictions(selection)
     _leave_out_inputs_of_label(chosen, selection)
-    _leave_out_leaks(chosen, selection)
     _leave_out_sums(profile, chosen, selection)
+    _leave_out_leaks(chosen, selection)
     _leave_out_repetitions(selection)
     if not selection.features:
         reasons = "\n".join(f"  {line.name}: {line.why}" for line in selection.left_out)
@@ -75,9 +90,21 @@ def _consider(column: ColumnProfile, profile: SourceProfile, chosen: ChosenLabel
         if column.name not in chosen.reads:
             _read_number(column, profile, chosen, selection)
     elif not is_usable(column):
-        selection.left_out.append(YamlLine(column.name, None, _WHY_NOT[column.kind].format(why=column.why)))
+        why = _WHY_NOT[column.kind].format(why=column.why)
+        selection.left_out.append(YamlLine(column.name, _COULD_BE.get(column.kind), why))
     else:
+        column = _as_category(column, chosen)
         selection.features.append(Candidate(column, strength_of(column, chosen.target)))
+
+
+def _as_category(column: ColumnProfile, chosen: ChosenLabel) -> ColumnProfile:
+    """Returns whole numbers of few values as a category, if each value predicts the label in its own way."""
+    values, numbers = column.values, column.numbers
+    if column.kind != "number" or values is None or numbers is None or not numbers.whole or numbers.low < 0:
+        return column
+    if not 3 <= values.distinct <= _MOST_CODES or not is_better_by_value(column, chosen.target):
+        return column
+    return replace(column, kind="category", why="whole numbers of which each has an effect of its own, by measurement")
 
 
 def _read_number(column: ColumnProfile, profile: SourceProfile, chosen: ChosenLabel, selection: Selection) -> None:
@@ -113,6 +140,14 @@ def _leave_out_inputs_of_label(chosen: ChosenLabel, selection: Selection) -> Non
             selection.types[name] = wants
 
 
+def _leave_out_predictions(selection: Selection) -> None:
+    """Leaves out what another model said: it has seen the label, and need not be there when this one is asked."""
+    for candidate in list(selection.features):
+        if words_of(candidate.column.name) & _PREDICTION:
+            told = f"; {candidate.strength.shown} alone" if candidate.strength is not None else ""
+            selection.leave_out(candidate, f"by its name, what another model predicted{told}")
+
+
 def _leave_out_leaks(chosen: ChosenLabel, selection: Selection) -> None:
     """Leaves out columns that give the label away, alone or, where they nearly do alone, beside another."""
     for candidate in list(selection.features):
@@ -141,10 +176,13 @@ def _leave_out_sums(profile: SourceProfile, chosen: ChosenLabel, selection: Sele
                 break
             numbers = {c.column.name: c for c in selection.features if c.column.kind == "number"}
             arrays = {n: _numbers(c.column) for n, c in numbers.items()}
-            largest = sums_to({n: a for n, a in arrays.items() if a is not None}, target)
-            if largest is None:
+            held = sums_to({n: a for n, a in arrays.items() if a is not None}, target)
+            if not held:
                 break
-            selection.leave_out(numbers[largest], f"gives {name} away: that is this, plus or minus other columns")
+            for column in held:
+                others = ", ".join(other for other in held if other != column)
+                sum_of = f"this + {others}" if others else "this, plus or minus other columns"
+                selection.leave_out(numbers[column], f"gives {name} away: that is {sum_of}")
 
 
 def _leave_out_repetitions(selection: Selection) -> None:

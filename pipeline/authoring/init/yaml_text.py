@@ -20,8 +20,10 @@ _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 class Draft:
     """What a pipeline file is written from. A `YamlLine` without a reason stands without a comment.
 
-    head: lines of the comment at its beginning. left_out: columns that are no features, with the feature they could
-    be, or None.
+    A line that begins with # is YAML once that is taken away; a remark of its own line begins with ##.
+
+    head: lines of the remark at its beginning. splits: other ways to split. left_out: columns that are no features,
+    with the feature they could be, or None.
     """
 
     name: str
@@ -29,7 +31,7 @@ class Draft:
     source: Sequence[YamlLine]
     derive: Sequence[YamlLine]
     data: Sequence[YamlLine]
-    split_notes: Sequence[str]
+    splits: Sequence[YamlLine]
     label: YamlLine
     features: Sequence[YamlLine]
     left_out: Sequence[YamlLine]
@@ -61,7 +63,7 @@ def flow(value: Any) -> str:
 
 
 def _lines(draft: Draft) -> Iterator[str]:
-    yield from (f"# {one_line(line)}" for line in draft.head)
+    yield from (f"## {one_line(line)}" for line in draft.head)
     yield f"name: {flow(draft.name)}"
     yield ""
     yield "data:"
@@ -71,7 +73,7 @@ def _lines(draft: Draft) -> Iterator[str]:
         yield "  derive:"
         yield from _block(draft.derive, "    ")
     yield from _block(draft.data, "  ")
-    yield from (f"  # {one_line(line)}" for line in draft.split_notes)
+    yield from _block(draft.splits, "  ", mark="# ")
     yield ""
     yield from _block([draft.label], "")
     yield ""
@@ -79,8 +81,9 @@ def _lines(draft: Draft) -> Iterator[str]:
     yield from _block(draft.features, "  ")
     if draft.left_out:
         yield ""
-        yield "  # Left out:"
-        yield from _block(draft.left_out, "  ", mark="# ")
+        yield "  ## Left out:"
+        yield from _block([line for line in draft.left_out if line.value is not None], "  ", mark="# ")
+        yield from (f"  ## {line.name}: {one_line(line.why)}" for line in draft.left_out if line.value is None)
     if draft.crosses:
         yield ""
         yield "crosses:"
@@ -101,16 +104,13 @@ def _block(lines: Sequence[YamlLine], indent: str, *, mark: str = "", item: bool
             yield from _wrapped(text)
         elif column + 2 + len(why) <= _WIDTH:
             yield text.ljust(column) + "# " + why
-        elif mark:
-            yield text
-            yield f"{indent}{mark}    {why}"
         else:
-            yield f"{indent}# {why}"
-            yield from _wrapped(text)
+            yield f"{indent}## {why}"
+            yield from [text] if mark else _wrapped(text)
 
 
 def _entry(line: YamlLine) -> str:
-    return f"{_text(line.name)}: {flow(line.value)}" if line.value is not None else _text(line.name)
+    return f"{_text(line.name)}: {flow(line.value)}"
 
 
 def _wrapped(text: str) -> Iterator[str]:

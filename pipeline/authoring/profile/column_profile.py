@@ -27,7 +27,7 @@ _ID = frozenset({"id", "uuid", "guid", "key", "index", "idx", "pk", "rownum", "r
 _CODE = _ID | frozenset(
     "code zone zip zipcode postcode area tract type class category cat status state region district county location "
     "loc store shop product item sku carrier flight channel device gender sex race segment group cluster vendor rate "
-    "level month weekday dow day hour quarter season grade flag".split()
+    "level month mnth mth weekday wday dow day hour hr quarter qtr season grade flag".split()
 )
 _COUNT = frozenset("num count number n total amount qty quantity age price size length width weight".split())
 _IMAGE = re.compile(r"\.(jpe?g|png|gif|bmp|webp|tiff?)$", re.IGNORECASE)

@@ -4,7 +4,7 @@ import glob
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path, PurePath
 from typing import Any
@@ -112,7 +112,29 @@ def find_source(data: str, folder: Path, *, known: Collection[str] = ()) -> Foun
         raise UserError(f"{data}: {'the file is' if len(files) == 1 else 'all files are'} empty.")
     settings, why = _settings(first, known)
     path_why = {"path": named.why} if named.why else {}
-    return FoundSource({"format": settings.pop("format"), "path": paths, **settings}, {**path_why, **why}, files)
+    found = FoundSource({"format": settings.pop("format"), "path": paths, **settings}, {**path_why, **why}, files)
+    return _without_unlabelled(found, known) if isinstance(paths, Mapping) else found
+
+
+def _without_unlabelled(found: FoundSource, known: Collection[str]) -> FoundSource:
+    """Returns the source without splits that lack columns of train: data to be predicted, whose label nobody knows.
+
+    Where the user names the label, only that one counts.
+    """
+    columns = {file.split: set(column_names(file, found.source)) for file in found.files if file.size}
+    train = columns.pop("train", set())
+    lacking = {split: train - has for split, has in columns.items()}
+    dropped = {split: gone for split, gone in lacking.items() if (gone & set(known) if train & set(known) else gone)}
+    if not dropped:
+        return found
+    paths: Mapping[str, Any] = found.settings["path"]
+    left = {split: path for split, path in paths.items() if split not in dropped}
+    path = left if "eval" in left else paths["train"]
+    names = ", ".join(str(PurePath(file.path).name) for file in found.files if file.split in dropped)
+    gone = ", ".join(sorted(set().union(*dropped.values()))[:4])
+    files = tuple(replace(f, split=f.split if "eval" in left else None) for f in found.files if f.split in left)
+    why = {**found.why, "path": f"{names} left out: no column {gone}"}
+    return FoundSource({**found.settings, "path": path}, why, files)
 
 
 def changed(found: FoundSource, key: str, value: object, why: str) -> FoundSource:
@@ -240,7 +262,7 @@ def _in_folder(folder: Path) -> _Named:
         raise UserError(f"{folder}: no file of a known ending in this folder. `init` reads {_READ}. Name the file.")
     name, ending = max(by_ending, key=lambda key: (key[1] != ".txt", len(by_ending[key])))
     chosen = by_ending[name, ending]
-    by_split = _by_split(chosen)
+    by_split = _by_split([path for path in chosen if not _is_submission(path)])
     if by_split:
         return _Named(by_split, why=_NAMED_SPLITS)
     if len(chosen) == len(found[name]):
@@ -273,6 +295,11 @@ def _by_split(paths: Sequence[str]) -> dict[str, str | tuple[str, ...]] | None:
         return None
     order = [split for split in ("train", "eval", "test") if split in found]
     return {split: found[split][0] if len(found[split]) == 1 else tuple(found[split]) for split in order}
+
+
+def _is_submission(path: str) -> bool:
+    """Returns whether a file is the form for predictions that competitions put beside train and test."""
+    return "submission" in PurePath(path).name.lower()
 
 
 def _split_words(name: str) -> set[str]:

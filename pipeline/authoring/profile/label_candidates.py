@@ -1,7 +1,7 @@
 """Which column is the label, what task it makes, and its value in every row."""
 
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,11 +85,12 @@ def target_of(column: ColumnProfile, label: LabelGuess) -> Target:
     """Returns the label of every row, as the run would take it."""
     if column.values is None:
         raise UserError(f"label {column.name!r} cannot be read.")
-    return Target(label.task, label_rows(column.values, label.task, label.settings.get("positive")))
+    settings = label.settings
+    return Target(label.task, label_rows(column.values, label.task, settings.get("positive"), settings.get("classes")))  # type: ignore[arg-type]
 
 
 def label_rows(
-    values: ValueCounts, task: Task, positive: object = None, classes: Collection[str] | None = None
+    values: ValueCounts, task: Task, positive: object = None, classes: Sequence[str] | None = None
 ) -> np.ndarray:
     """Returns the label of each row, float64 [rows], as in `Target`; NaN if it is missing or cannot be read.
 
@@ -102,18 +103,21 @@ def label_rows(
     if task == "regression":
         return values.row_numbers
     if task == "binary":
-        return values.per_row(binary_values(values.texts, positive))
+        return values.per_row(binary_values(values.texts, positive, classes))
     numbers = [float(i) if classes is None or text in classes else np.nan for i, text in enumerate(values.texts)]
     return values.per_row(np.array(numbers, dtype=np.float64))
 
 
-def binary_values(texts: Sequence[str], positive: object) -> np.ndarray:
+def binary_values(texts: Sequence[str], positive: object, classes: Sequence[str] | None = None) -> np.ndarray:
     """Returns 1, 0 or NaN (no label) for each value of a binary label, float64 [texts].
 
     Args:
         texts: values as text.
-        positive: as in the section `label`; None reads true and false words.
+        positive: as in the section `label`.
+        classes: as in the section `label`; without both, true and false words are read.
     """
+    if classes is not None:
+        return np.array([float(classes.index(text)) if text in classes else np.nan for text in texts])
     if positive is None:
         return np.array(
             [1.0 if t.lower() in BOOLEAN.true else 0.0 if t.lower() in BOOLEAN.false else np.nan for t in texts]
@@ -137,7 +141,9 @@ def _points(column: ColumnProfile, index: int, columns: Sequence[ColumnProfile])
         return -1
     words = words_of(column.name)
     last, lone = index == len(columns) - 1, len(words) == 1
-    points = 8 if words & _NAMES and lone else 3 if words & _NAMES else 2 if words & _LIKELY_WORDS else 0
+    rivals = any(words_of(other.name) & _LIKELY_WORDS for other in columns if other is not column)
+    named = bool(words & _NAMES) and lone and not (rivals and "class" in words)
+    points = 8 if named else 3 if words & _NAMES else 2 if words & _LIKELY_WORDS else 0
     points += 2 if last else 1 if index == 0 and len(columns) < 4 else 0
     points += 2 if last and _is_unlike(column, columns[:-1]) else 0
     return points + (1 if values.distinct == 2 or column.kind == "boolean" else 0)
@@ -201,12 +207,24 @@ def _binary(column: ColumnProfile) -> tuple[dict[str, object], str]:
             f'Give a condition instead, such as --label "{name} > 0".'
         )
     if column.kind == "boolean":
-        share = values.share(binary_values(values.texts, None) == 1)
-        return {}, f"true in {share:.1%}"
-    rare = 1 if column.numbers is None else int(np.argmax(values.numbers))
-    positive: object = values.texts[rare] if column.numbers is None else _plain(values.numbers[rare])
-    what = "the rarer of two values" if column.numbers is None else "the larger of two numbers"
-    return {"positive": positive}, f"{what}: {values.counts[rare] / values.present:.1%}"
+        return _truth(values)
+    if column.numbers is not None:
+        larger = int(np.argmax(values.numbers))
+        share = values.counts[larger] / values.present
+        return {"positive": _plain(values.numbers[larger])}, f"the larger of two numbers: {share:.1%}"
+    return {
+        "classes": [values.texts[0], values.texts[1]]
+    }, f"the rarer of two values: {values.counts[1] / values.present:.1%}"
+
+
+def _truth(values: ValueCounts) -> tuple[dict[str, object], str]:
+    """Returns how true and false are written: by their names, if each has one and they are no numbers."""
+    is_true = binary_values(values.texts, None)
+    why = f"true in {values.share(is_true == 1):.1%}"
+    if values.distinct != 2 or not np.isnan(values.numbers).all():
+        return {}, why
+    false, true = (values.texts[index] for index in np.argsort(is_true))
+    return {"classes": [false, true]}, f"{true} in {values.share(is_true == 1):.1%}"
 
 
 def _plain(number: float) -> float | int:

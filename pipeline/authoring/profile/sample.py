@@ -28,6 +28,7 @@ from fullpass.preprocessing.values.convert import to_text
 
 _BUDGET = {"csv": 64 << 20, "parquet": 64 << 20, "arrow": 64 << 20, "orc": 64 << 20}
 _SLOW_BUDGET = 16 << 20
+_TABLES = (ParquetSource, ArrowSource, OrcSource)
 _MOST_ROWS = 1_000_000
 _MOST_FILES = 16
 _PIECES = 16
@@ -84,7 +85,8 @@ def read_sample(files: Sequence[SourceFile], source: Source, columns: Sequence[s
     """Returns up to `rows` rows (None for all that the budget allows), drawn evenly from what is read.
 
     A source within the budget (64 MB; 16 MB for formats that are slow to read) is read whole. Of a larger one up to 16
-    files are read, and of each large file pieces from all over it, if it can be cut.
+    files are read, and of each large file pieces from all over it, if it can be cut. A part of a Parquet, Arrow or ORC
+    file that holds too many rows is passed through as a whole, and some of its batches are kept.
 
     Raises:
         UserError: A file is empty, lacks a column, or is not of its format.
@@ -204,19 +206,58 @@ def _read(file: SourceFile, source: Source, columns: Sequence[str], budget: int,
     malformed = total = 0
     bad: list[BadRow] = []
     whole = True
+    passed = 0
     for part in parts:
         reading = Reading(file, {name: RawColumn(name, "string") for name in columns}, part)
-        count = size = 0
+        kept = _Kept(2 * budget // len(parts), -(-rows // len(parts)), thins=isinstance(source, _TABLES))
         for batch in read(reading, source):
-            for name in columns:
-                chunks[name].append(_as_text(batch.table.column(name).combine_chunks(), source))
-            count, size = count + batch.table.num_rows, size + batch.table.nbytes
-            if size > 2 * budget / len(parts) or count >= rows / len(parts):
-                whole = False
+            kept.add(batch.table)
+            if kept.is_full:
                 break
-        total, malformed, bad = total + count, malformed + reading.malformed, bad + reading.bad
-    in_file = cut.rows or (round(total / cut.share) if whole else None) if cut else total if whole else None
-    return _Piece(file, chunks, total, malformed, tuple(bad), whole and not cut, whole or bool(cut), in_file)
+        for table in kept.tables:
+            for name in columns:
+                chunks[name].append(_as_text(table.column(name).combine_chunks(), source))
+        whole = whole and not kept.is_full
+        passed, total = passed + kept.passed, total + kept.rows
+        malformed, bad = malformed + reading.malformed, bad + reading.bad
+    in_file = cut.rows or (round(passed / cut.share) if whole else None) if cut else passed if whole else None
+    is_all = whole and not cut and total == passed
+    return _Piece(file, chunks, total, malformed, tuple(bad), is_all, whole or bool(cut), in_file)
+
+
+class _Kept:
+    """The batches kept of a part, at most so many bytes and rows.
+
+    thins: whether, each time that they are too many, every second is left out from the start on, so that the whole part
+    is passed through; else the part is read until they are enough.
+    """
+
+    def __init__(self, most_bytes: int, most_rows: int, *, thins: bool):
+        self.tables: list[pa.Table] = []
+        self.passed = 0
+        self._most_bytes, self._most_rows, self._thins = most_bytes, most_rows, thins
+        self._stride, self._batches = 1, 0
+
+    @property
+    def rows(self) -> int:
+        """Rows kept."""
+        return sum(table.num_rows for table in self.tables)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more is to be read."""
+        return not self._thins and self._is_over(self._most_rows - 1)
+
+    def add(self, table: pa.Table) -> None:
+        """Keeps a batch, if it is its turn."""
+        self._batches, self.passed = self._batches + 1, self.passed + table.num_rows
+        if (self._batches - 1) % self._stride == 0:
+            self.tables.append(table)
+        while self._thins and len(self.tables) > 1 and self._is_over(self._most_rows):
+            self.tables, self._stride = self.tables[::2], 2 * self._stride
+
+    def _is_over(self, most_rows: int) -> bool:
+        return self.rows > most_rows or sum(table.nbytes for table in self.tables) > self._most_bytes
 
 
 @dataclass(frozen=True)
@@ -232,7 +273,7 @@ def _cut(file: SourceFile, source: Source, budget: int) -> _Cut | None:
     """Returns parts of a file that is larger than the budget, or None if it is not, or cannot be cut."""
     if file.size <= budget:
         return None
-    if isinstance(source, ParquetSource | ArrowSource | OrcSource):
+    if isinstance(source, _TABLES):
         parts = parts_of(file, source)
         chosen = _spread(parts, _PIECES)
         return _Cut(chosen, share=len(chosen) / len(parts))

@@ -6,9 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fullpass.components.ingest.readers.open_source import dictionary_columns
 from fullpass.components.ingest.sources.source_config import CsvSource, Source
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, profile_column, profile_list_column, shown
 from fullpass.pipeline.authoring.profile.detect_source import FoundSource, changed, column_names, find_source
@@ -21,6 +23,7 @@ from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID
 _BAD_ENCODING = 0.001
 _LONGEST_NAME = 500
 _MOST_BAD = 0.0005
+_FEWEST_OF_COUNTER, _NEARLY_ALWAYS = 50, 0.97
 _COMMA_NUMBER = re.compile(r"[+-]?\d+,\d+")
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+")
 
@@ -67,7 +70,9 @@ def profile_source(data: str, folder: Path, *, rows: int, known: Collection[str]
     decimal, missing = getattr(found.source, "decimal", "."), found.source.missing
     declared = {n: ValueCounts(v.texts, v.counts, v.codes, decimal).without(missing) for n, v in values.items()}
     found, known = _with_missing(found, declared)
-    return SourceProfile(found, sample, [_column(name, sample, known, found.source) for name in names], unusable)
+    encoded = dictionary_columns(found.files[0], found.source)
+    columns = [_column(name, sample, known, found.source, encoded) for name in names]
+    return SourceProfile(found, sample, columns, unusable)
 
 
 def _undecodable(sample: Sample, source: CsvSource) -> float:
@@ -76,13 +81,31 @@ def _undecodable(sample: Sample, source: CsvSource) -> float:
     return share * sample.malformed / max(sample.seen + sample.malformed, 1)
 
 
-def _column(name: str, sample: Sample, known: Mapping[str, ValueCounts], source: Source) -> ColumnProfile:
+def _column(
+    name: str, sample: Sample, known: Mapping[str, ValueCounts], source: Source, encoded: Collection[str]
+) -> ColumnProfile:
     if name in known:
         column = profile_column(name, known[name])
+        if column.kind in ("number", "category") and _counts_rows(column, sample, source):
+            return replace(column, kind="id", why="counts the rows of each file")
+        if column.kind == "number" and name in encoded:
+            return replace(column, kind="category", why="stored as a dictionary of values")
         return _of_all_rows(column, sample, source) if column.kind == "number" else column
     if name in sample.columns:
         return profile_list_column(name, sample.columns[name])
     return ColumnProfile(name, "unreadable", f"{sample.unreadable[name]}, which no feature reads")
+
+
+def _counts_rows(column: ColumnProfile, sample: Sample, source: Source) -> bool:
+    """Returns whether a column is, in nearly all rows seen, one more than in the row above."""
+    if column.numbers is None or not column.numbers.whole or column.values is None:
+        return False
+    if column.values.distinct < _FEWEST_OF_COUNTER:
+        return False
+    decimal = getattr(source, "decimal", ".")
+    array = sample.everything[column.name]
+    numbers, _ = read_numbers(array, missing=source.missing_of(column.name), decimal=decimal)
+    return bool((np.diff(numbers) == 1).mean() > _NEARLY_ALWAYS)
 
 
 def _of_all_rows(column: ColumnProfile, sample: Sample, source: Source) -> ColumnProfile:

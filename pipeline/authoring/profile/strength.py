@@ -19,6 +19,7 @@ _DRAWN = 2.0
 _FEWEST_ROWS, _FEWEST_OF_CLASS = 50, 10
 _LEAK = {"binary": 0.99, "multiclass": 0.98, "regression": 0.98}
 _SUSPECT = {"binary": 0.95, "multiclass": 0.9, "regression": 0.9}
+_LEAST_GAIN, _BEYOND_CHANCE, _CLASSES_COMPARED = 0.005, 3.0, 5
 _SUM_ROWS = 0.3
 _EXACT = 0.005
 _REWEIGHTINGS = 60
@@ -124,11 +125,44 @@ def group_means(groups: np.ndarray, y: np.ndarray, size: int, drawn: float = _DR
     return (sums + drawn * y.mean()) / (counts + drawn)
 
 
-def sums_to(columns: Mapping[str, np.ndarray], target: np.ndarray) -> str | None:
-    """Returns the column that matters most where `target` is a sum or difference of columns, else None.
+def is_better_by_value(column: ColumnProfile, target: Target) -> bool:
+    """Returns whether a number of few different values predicts the label better by a mean per value than by a line.
 
-    A total beside its parts gives every part away. Each column counts once, more or less (a weight of 1 or -1), so that
-    a label that is a weighted sum by nature is not taken for one. A missing value adds nothing.
+    A code that names something (a department, an hour) jumps from value to value where an amount rises or falls. Both
+    predict rows that they were not fitted on; the gain must be beyond chance, and at least 0.5 % of the variance.
+    """
+    values = column.values
+    if values is None or target.task == "multilabel":
+        return False
+    x, y = values.row_numbers, target.y
+    known = ~np.isnan(x) & ~np.isnan(y)
+    x, y = x[known], y[known]
+    if len(y) < _ROWS_PER_GROUP * max(2, values.distinct) or x.std() == 0:
+        return False
+    if target.task == "multiclass":
+        commonest = np.bincount(y.astype(int)).argsort()[::-1][:_CLASSES_COMPARED]
+        return any(_jumps(x, (y == number).astype(float)) for number in commonest)
+    return _jumps(x, np.clip(y, *np.quantile(y, (0.005, 0.995))) if target.task == "regression" else y)
+
+
+def _jumps(x: np.ndarray, y: np.ndarray) -> bool:
+    groups = np.unique(x, return_inverse=True)[1]
+    curve = np.column_stack([np.ones(len(x)), *(((x - x.mean()) / x.std()) ** power for power in (1, 2))])
+    by_curve = np.empty(len(y))
+    half = np.random.default_rng(len(y)).random(len(y)) < 0.5  # As in `cross_fitted`, so that both see the same rows.
+    for fold in (False, True):
+        fitted = half != fold
+        by_curve[half == fold] = curve[half == fold] @ np.linalg.lstsq(curve[fitted], y[fitted], rcond=None)[0]
+    gain = (y - by_curve) ** 2 - (y - cross_fitted(groups, y)) ** 2
+    return bool(gain.mean() > max(_LEAST_GAIN * y.var(), _BEYOND_CHANCE * gain.std() / len(y) ** 0.5))
+
+
+def sums_to(columns: Mapping[str, np.ndarray], target: np.ndarray) -> tuple[str, ...]:
+    """Returns the columns that hold `target` where it is a sum or difference of columns, largest effect first.
+
+    A total beside its parts gives every part away, and the summands of a total give the total away: these are the
+    columns that are added; those that are taken off say nothing alone. Each column counts once, more or less (a weight
+    of 1 or -1), so that a label that is a weighted sum by nature is not taken for one. A missing value adds nothing.
 
     Args:
         columns: float64 [rows] each, NaN for missing.
@@ -137,7 +171,7 @@ def sums_to(columns: Mapping[str, np.ndarray], target: np.ndarray) -> str | None
     known = np.flatnonzero(~np.isnan(target))
     known = known[:: -(-len(known) // _ROWS_OF_SUMS) or 1]
     if len(columns) < 2 or len(known) < max(_FEWEST_ROWS, 5 * len(columns)):
-        return None
+        return ()
     y = target[known]
     matrix = np.column_stack([*(np.nan_to_num(column[known]) for column in columns.values()), np.ones(len(y))])
     weights = _least_absolute(matrix, y)
@@ -146,8 +180,12 @@ def sums_to(columns: Mapping[str, np.ndarray], target: np.ndarray) -> str | None
     once = np.abs(np.abs(weights[:-1]) - 1) < 0.02
     adding = once & (effects > 0.01 * y.std())
     if exact.mean() < _SUM_ROWS or adding.sum() < 2 or effects[once].sum() < 0.9 * effects.sum():
-        return None
-    return list(columns)[int(effects.argmax())]
+        return ()
+    held = adding & (weights[:-1] > 0)
+    if not held[effects.argmax()]:
+        return (list(columns)[int(effects.argmax())],)
+    names = list(columns)
+    return tuple(names[index] for index in np.argsort(-effects, kind="stable") if held[index])
 
 
 def _least_absolute(matrix: np.ndarray, y: np.ndarray) -> np.ndarray:

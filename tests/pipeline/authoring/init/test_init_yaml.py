@@ -53,7 +53,7 @@ def draft(features, left_out=()):
         source=[YamlLine("format", "csv", ""), YamlLine("columns", [f"column_{i}" for i in range(30)], "made up")],
         derive=[],
         data=[],
-        split_notes=["another way: {}"],
+        splits=[YamlLine("split", {"method": "random"}, "another way: {}")],
         label=YamlLine("label", {"name": "y", "task": "binary"}, "because"),
         features=features,
         left_out=left_out,
@@ -72,7 +72,7 @@ def test_reasons_stand_below_each_other_or_above():
     assert lines[start : start + 4] == [
         "  a: number      # short",
         "  bcd: category  # short too",
-        f"  # {long}",
+        f"  ## {long}",
         "  e: text",
     ]
 

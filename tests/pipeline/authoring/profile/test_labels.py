@@ -23,8 +23,8 @@ TAGS = column("tags", ["a|b", "a", "b|c|a", "c"] * 20)
 @pytest.mark.parametrize(
     ("of", "task", "settings"),
     [
-        (YES_NO, None, {"name": "bought", "task": "binary"}),
-        (HAM, None, {"name": "kind", "task": "binary", "positive": "spam"}),
+        (YES_NO, None, {"name": "bought", "task": "binary", "classes": ["no", "yes"]}),
+        (HAM, None, {"name": "kind", "task": "binary", "classes": ["ham", "spam"]}),
         (ONE_TWO, None, {"name": "y", "task": "binary", "positive": 2}),
         (FARE, None, {"name": "fare", "task": "regression"}),
         (GRADE, None, {"name": "grade", "task": "multiclass"}),
@@ -33,7 +33,7 @@ TAGS = column("tags", ["a|b", "a", "b|c|a", "c"] * 20)
         (
             column("x", [None] * 5 + ["a", "b"] * 30),
             None,
-            {"name": "x", "task": "binary", "positive": "b", "max_missing": 0.1},
+            {"name": "x", "task": "binary", "classes": ["a", "b"], "max_missing": 0.1},
         ),
     ],
 )

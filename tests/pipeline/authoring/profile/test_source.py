@@ -166,6 +166,25 @@ def test_a_large_file_is_read_in_pieces_from_all_over_it(tmp_path, monkeypatch):
     assert not seen.whole and seen.all_over and seen.malformed == 0
 
 
+def test_a_parquet_file_of_one_row_group_is_sampled_over_all_of_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(sample, "_MOST_ROWS", 50_000)
+    label = ["low"] * 150_000 + ["high"] * 150_000
+    pq.write_table(pa.table({"n": range(300_000), "label": label}), tmp_path / "a.parquet", row_group_size=1 << 26)
+    seen = sample_of(tmp_path / "a.parquet", tmp_path)
+    numbers = [int(text) for text in seen.columns["n"].to_pylist()]
+    assert 20_000 < len(numbers) <= 50_000 and numbers[0] == 0 and numbers[-1] > 250_000
+    assert set(seen.columns["label"].to_pylist()) == {"low", "high"}
+    assert (seen.whole, seen.all_over, seen.total) == (False, True, 300_000)
+
+
+def test_a_counter_that_starts_anew_in_each_file_is_an_id(tmp_path):
+    for part in range(8):
+        rows = "".join(f"{n},{n * 7 % 13}\n" for n in range(1, 3000))
+        write(tmp_path / f"{part}.csv", "No,x\n" + rows)
+    found = profile_source(str(tmp_path), tmp_path, rows=20_000)
+    assert (found.column("No").kind, found.column("x").kind) == ("id", "number")
+
+
 def test_a_large_file_with_line_breaks_in_cells_is_read_from_its_start(tmp_path, monkeypatch):
     monkeypatch.setitem(sample._BUDGET, "csv", 1 << 16)
     data = write(tmp_path / "a.csv", "n,t\n" + "".join(f'{i},"x\ny"\n' for i in range(20_000)))

@@ -1,0 +1,100 @@
+"""`fullpass init`: how rows are split, and the other ways that would fit the data."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fullpass.components.ingest.splitting.assign_split import instant
+from fullpass.pipeline.authoring.init.propose_features import YamlLine
+from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, words_of
+from fullpass.pipeline.authoring.profile.sample import row_keys
+from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
+
+_ENTITY = frozenset("user customer client patient account member household driver device session person".split())
+_FEW_DIFFERENT = 50
+_WEEKS = 28 * 86_400
+_NEWEST = "in its place: measures on the newest rows"
+_PARTS_OF_DATES = (
+    (("year", "yr", "yyyy"), "%Y"),
+    (("month", "mnth", "mth", "mon"), "%m"),
+    (("day", "dayofmonth", "day_of_month", "mday"), "%d"),
+    (("hour", "hr"), "%H"),
+)
+
+
+def split_line(profile: SourceProfile, names: Sequence[str]) -> YamlLine:
+    """Returns how rows are split: by content, unless there are so few different rows that eval could go empty."""
+    ratios = {"train": 8, "eval": 2}
+    different = len(row_keys(profile.sample, names).unique())
+    if different < _FEW_DIFFERENT and different < profile.sample.seen:
+        why = f"by chance: there are only {different} different rows, too few to be parted by content"
+        return YamlLine("split", {"method": "random", "ratios": ratios}, why)
+    return YamlLine(
+        "split", {"method": "hash", "ratios": ratios}, "by content: equal rows never fall into different splits"
+    )
+
+
+def other_splits(profile: SourceProfile) -> list[YamlLine]:
+    """Returns other ways to split that fit the data."""
+    if profile.found.source.given_splits:
+        return []
+    notes: list[YamlLine] = []
+    for column in profile.columns:
+        values = column.values
+        entity = words_of(column.name) & _ENTITY and words_of(column.name) & {"id", "key", "no", "number", "name"}
+        if values is not None and entity and column.kind == "category" and 50 <= values.distinct < 0.7 * values.present:
+            split = {"method": "hash", "column": column.name, "ratios": {"train": 8, "eval": 2}}
+            notes.append(YamlLine("split", split, f"in its place: keeps all rows of one {column.name} in one split"))
+    dated = next((column for column in profile.columns if _spans_weeks(column)), None)
+    if dated is not None and dated.dates is not None and dated.values is not None:
+        moments = dated.values.per_row(dated.dates.moments)
+        limit = _as_written(float(np.nanquantile(moments, 0.8)), dated)
+        split = {"method": "time", "column": dated.name, "format": dated.dates.format, "until": {"train": limit}}
+        notes.append(YamlLine("split", split, _NEWEST))
+    elif dated is None:
+        by_parts = _split_by_parts(profile)
+        notes += [YamlLine("split", by_parts, _NEWEST)] if by_parts is not None else []
+    return notes
+
+
+def _split_by_parts(profile: SourceProfile) -> dict[str, Any] | None:
+    """Returns a split by columns of year, month, day and hour, as far as there are; None without years."""
+    columns, directives, texts = [], [], []
+    for names, directive in _PARTS_OF_DATES:
+        column = next((c for c in profile.columns if c.name.lower() in names and _is_part(c)), None)
+        if column is None or column.values is None:
+            break
+        columns.append(column.name)
+        directives.append(directive)
+        texts.append(np.array([*column.values.texts, ""], dtype=object)[column.values.codes])
+    rows = ["-".join(parts) for parts in zip(*texts, strict=True) if all(parts)]
+    form = "-".join(directives)
+    moments = {text: instant(text, form) for text in set(rows)}
+    ordered = sorted((moment, text) for text, moment in moments.items() if moment is not None)
+    if not ordered or ordered[-1][0] - ordered[0][0] < _WEEKS or len(ordered) < len(moments):
+        return None
+    counts = Counter(rows)
+    share = np.cumsum([counts[text] for _, text in ordered]) / len(rows)
+    limit = ordered[min(int(np.searchsorted(share, 0.8)) + 1, len(ordered) - 1)][1]
+    column = columns[0] if len(columns) == 1 else columns
+    return {"method": "time", "column": column, "format": form, "until": {"train": limit}}
+
+
+def _is_part(column: ColumnProfile) -> bool:
+    return column.numbers is not None and column.numbers.whole and column.values is not None
+
+
+def _spans_weeks(column: ColumnProfile) -> bool:
+    if column.kind != "date" or column.dates is None:
+        return False
+    moments = column.dates.moments
+    return bool(np.nanmax(moments) - np.nanmin(moments) > _WEEKS)
+
+
+def _as_written(moment: float, column: ColumnProfile) -> str:
+    """Returns the value of a date column that is nearest to a moment."""
+    if column.dates is None or column.values is None:
+        raise ValueError(f"{column.name} holds no dates")
+    return column.values.texts[int(np.nanargmin(np.abs(column.dates.moments - moment)))]
