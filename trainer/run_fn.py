@@ -24,6 +24,7 @@ from fullpass.trainer.fit.warm_start import FILE as WEIGHTS_FILE
 from fullpass.trainer.fit.warm_start import BaseExport, describe_weights, find_base, warm_start_record
 from fullpass.trainer.fit.worker_channel import Workers
 from fullpass.trainer.input.input_fn import decoder, list_files
+from fullpass.trainer.insight.insight import measure_insight
 from fullpass.trainer.models.weight_semantics import Network
 from fullpass.trainer.train import RunOptions, Trained, shuffle_rows, train, training_record
 from fullpass.trainer.training_data import TrainingData, load_data
@@ -66,7 +67,7 @@ def run_fn(fn_args: "FnArgs") -> None:
         return
     seconds = {name: clock[i + 1] - clock[i] for i, name in enumerate(("read", "train", "export"))}
     _write_scores(inputs, data, trained)
-    record = training_record(data, trained, seconds)
+    record = training_record(data, trained, seconds) | measure_insight(trained.network, data)
     record["warm_start"] = warm_start_record(inputs.spec.config.training, base, trained.began)
     if inputs.hyperparameters:
         record["hyperparameters"] = inputs.hyperparameters

@@ -18,6 +18,7 @@ from fullpass.components.push.model_lineage import RecordedArtifact
 from fullpass.components.report.charts import bar_chart, histogram, line_chart
 from fullpass.components.report.column_statistics import Column, read_columns
 from fullpass.components.report.gate_section import Gate, gate_section
+from fullpass.components.report.insight_section import Insight, insight_section
 from fullpass.trainer.export.run_provenance import TRAINING_FILE
 
 Facts = tuple[tuple[str, str], ...]
@@ -66,6 +67,7 @@ class Run:
 
     name: str
     verdict: Verdict
+    insight: Insight
     training: Training
     parity: Parity
     serving: str
@@ -91,10 +93,12 @@ def read_run(
 ) -> Run:
     """Returns the facts of a run, each read from the artifact that holds it."""
     blessed = bool(blessing.get_int_custom_property("blessed"))
+    record = read_json(f"{model_run.uri}/{TRAINING_FILE}")
     return Run(
         name=name,
         verdict=read_verdict(evaluation.uri, config, blessed=blessed),
-        training=training(read_json(f"{model_run.uri}/{TRAINING_FILE}")),
+        insight=insight_section(record),
+        training=training(record),
         parity=_parity(read_json(f"{parity.uri}/parity.json")),
         serving=_serving(read_json(f"{serving.uri}/serving.json")),
         gate=gate_section(read_verdict_of_data(read_json(f"{spans.uri}/{spans.FILE}"))),

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.trainer.export.run_provenance import TRAINING_FILE
+from fullpass.trainer.insight.reference_words import reference_words
 from fullpass.trainer.tuning.config import TuningConfig
 from fullpass.trainer.tuning.search_space import LARGER_IS_BETTER, OBJECTIVES, decode
 
@@ -22,7 +23,7 @@ class TrainingFacts:
     """What training.json says; input_wait: share of the updates' time spent waiting for input.
 
     warm_start: where the weights began, and how many of them were taken over whole, in part, or not.
-    ended_by: epochs, early_stopping or max_minutes.
+    ended_by: epochs, early_stopping or max_minutes. reference: a linear model on the same rows.
     """
 
     epochs: int
@@ -33,6 +34,7 @@ class TrainingFacts:
     resumed_at_update: int
     warm_start: dict[str, Any] | None = None
     ended_by: str = "epochs"
+    reference: dict[str, Any] | None = None
 
     @property
     def words(self) -> str:
@@ -43,6 +45,11 @@ class TrainingFacts:
             f"{self.epochs} epochs{ended}, the best {self.best_epoch}, on {self.devices}, {self.examples_per_second:,} "
             f"examples a second, {self.input_wait:.0%} of the time waiting for input{resumed}"
         )
+
+    @property
+    def simple_reference(self) -> str:
+        """What a linear model gives on the same rows, as one line; "" where there is none."""
+        return reference_words(self.reference)
 
     @property
     def beginning(self) -> str:

@@ -146,6 +146,29 @@ def test_training_json_says_how_it_went(exported):
     assert (record["devices"], record["precision"], record["in_memory"]) == ("CPU", "float32", True)
 
 
+def test_the_network_is_measured_beside_a_linear_model(exported):
+    """`likes` needs x and kind together, which no linear model has; `price` is linear."""
+    binary, regression = (exported(task).training["reference"] for task in ("binary", "regression"))
+    assert (binary["kind"], binary["metric"]) == ("logistic regression", "auc")
+    assert binary["network"] - binary["reference"] > binary["reach"] > 0
+    truth = np.array([label == "yes" for label in eval_labels(exported, "binary")])
+    scores = answers(exported, "binary")["scores"]
+    pairs = scores[truth][:, None] - scores[~truth]
+    assert binary["network"] == pytest.approx((pairs > 0).mean() + (pairs == 0).mean() / 2, abs=1e-6)
+    assert regression["metric"] == "rmse"
+    assert abs(regression["network"] - regression["reference"]) < regression["reach"]
+    assert exported("multilabel").training["reference"] is None
+
+
+def test_features_are_important_if_the_label_follows_from_them(exported):
+    found = {entry["feature"]: entry for entry in exported("binary").training["importance"]}
+    assert set(found) == {"x", "trip miles", "kind", "city", "tags", "note", "position"}
+    assert set(list(found)[:2]) == {"x", "kind"}
+    assert all(found[name]["importance"] > found[name]["reach"] for name in ("x", "kind"))
+    by_price = [entry["feature"] for entry in exported("regression").training["importance"]]
+    assert set(by_price[:3]) == {"x", "trip miles", "position"}  # which holds both
+
+
 @pytest.mark.parametrize(
     ("folder", "curve", "of"),
     [

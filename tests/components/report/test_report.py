@@ -24,6 +24,7 @@ from fullpass.components.report.column_statistics import Column, read_columns
 from fullpass.components.report.component import render
 from fullpass.components.report.gate_page import render_gate
 from fullpass.components.report.gate_section import gate_section
+from fullpass.components.report.insight_section import insight_section
 from fullpass.components.report.report_data import Data, Parity, Run, ShownColumn, Training, quarantines, training
 
 HOSTILE = "<script>alert('x')</script>"
@@ -110,6 +111,31 @@ def data_verdict(policy="stop"):
     return DataVerdict("2020-04", 3000, "2020-03", "", (finding,) if policy else (), compared, ("1 span missing",))
 
 
+INSIGHT = {
+    "reference": {
+        "kind": "logistic regression",
+        "metric": "auc",
+        "reference": 0.88,
+        "network": 0.91,
+        "reach": 0.01,
+        "train_rows": 20_000,
+        "eval_rows": 1234,
+    },
+    "importance": [
+        {"feature": HOSTILE, "importance": 0.2, "reach": 0.01},
+        {"feature": "noise", "importance": -0.001, "reach": 0.002},
+    ],
+    "classes": {"0": 1, "1": 2},
+}
+
+
+def test_the_network_is_shown_beside_a_simple_reference():
+    found = insight_section(INSIGHT)
+    assert found.reference.endswith("has auc 0.8800, the network 0.9100 on the same 1,234: better by 0.0300 ± 0.0100")
+    assert [feature.certain for feature in found.features] == [True, False]
+    assert insight_section({}).features == ()
+
+
 def run(*, blessed):
     metrics = (Measured("auc", 0.91234, 0.9, ">= 0.95", blessed),)
     reasons = () if blessed else ("auc is too low",)
@@ -119,6 +145,7 @@ def run(*, blessed):
     return Run(
         name="taxi",
         verdict=Verdict(blessed, reasons, metrics, 1234, slices=slices, notes=(HOSTILE,)),
+        insight=insight_section(INSIGHT),
         training=Training(
             (("epochs", "3"),), histogram([1], label="x"), histogram([2], label="y"), histogram([3], label="z")
         ),

@@ -1,0 +1,1 @@
+"""What a trained model is worth, and what it goes by."""

@@ -1,0 +1,27 @@
+"""What is measured of a trained model beside its metrics: a simple reference, and the importance of its features."""
+
+from typing import Any
+
+from fullpass.trainer.insight.permutation_importance import measure_importance
+from fullpass.trainer.insight.sampled_rows import sample_rows
+from fullpass.trainer.insight.simple_reference import measure_reference
+from fullpass.trainer.models.weight_semantics import Network
+from fullpass.trainer.training_data import TrainingData
+
+TRAIN_ROWS, EVAL_ROWS = 20_000, 10_000
+
+
+def measure_insight(network: Network, data: TrainingData) -> dict[str, Any]:
+    """Returns the entries `reference` and `importance` of training.json.
+
+    Args:
+        network: The trained network.
+        data: What it was trained on. Of several workers, the rows of this one.
+    """
+    task = network.config.label.task
+    train = sample_rows(data.train.split, data.in_model, TRAIN_ROWS)
+    evaluation = sample_rows(data.evaluation.split, data.in_model, EVAL_ROWS)
+    return {
+        "reference": measure_reference(network, train, evaluation, task),
+        "importance": measure_importance(network, evaluation, task),
+    }

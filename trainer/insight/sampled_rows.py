@@ -1,0 +1,69 @@
+"""Rows of a split as the network takes them, for what is measured of a model beside its training."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+
+from fullpass.preprocessing.features.compute_at import raw_name
+from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.input.input_fn import STREAM_SHUFFLE_ROWS
+from fullpass.trainer.input.load_split import Split
+from fullpass.trainer.input.placement import InModel
+from fullpass.trainer.models.model_inputs import apply_model, input_name
+from fullpass.trainer.models.weight_semantics import Network
+
+_BATCH = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class SampledRows:
+    """Rows that have a label.
+
+    Attributes:
+        features: Transformed features by input name, [rows] or [rows, width]; lists of ids are padded with 0.
+        labels: As batches hold them: [rows], or [rows, classes] of a multilabel task.
+        weights: float32 [rows], above 0.
+    """
+
+    features: Mapping[str, np.ndarray]
+    labels: np.ndarray
+    weights: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def first(self, rows: int) -> "SampledRows":
+        """Returns the first rows."""
+        return SampledRows({n: v[:rows] for n, v in self.features.items()}, self.labels[:rows], self.weights[:rows])
+
+    def logits(self, network: Network, changed: Mapping[str, np.ndarray] | None = None) -> np.ndarray:
+        """Returns the logits of a network, float32 [rows, columns].
+
+        Args:
+            network: Its inputs are the features.
+            changed: Features to take in place of those of the rows, by input name.
+        """
+        features = {**self.features, **(changed or {})}
+        read = {tensor.name: features[tensor.name] for tensor in network.model.inputs}
+        starts = range(0, len(self), _BATCH)
+        batches = ({n: tf.constant(v[at : at + _BATCH]) for n, v in read.items()} for at in starts)
+        return np.concatenate([apply_model(network.model, batch, training=False).numpy() for batch in batches])
+
+
+def sample_rows(split: Split, in_model: InModel | None, rows: int) -> SampledRows:
+    """Returns up to `rows` rows of a split that have a label, in shuffled order.
+
+    Args:
+        split: Train or eval.
+        in_model: Computes the features that are computed in the model; None without any.
+        rows: The rows, at most.
+    """
+    order = Order(batch_size=rows, shuffle=STREAM_SHUFFLE_ROWS)
+    batch, label, weight = next(iter(split.batches(order)))
+    features: dict[str, tf.Tensor] = dict(batch)
+    if in_model is not None:
+        columns = {raw_name(name): batch[input_name(raw_name(name))] for name in in_model.columns}
+        features |= {input_name(name): value for name, value in in_model(columns).items()}
+    return SampledRows({name: value.numpy() for name, value in features.items()}, label.numpy(), weight.numpy())
