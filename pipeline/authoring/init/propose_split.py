@@ -78,8 +78,8 @@ def _split_by_parts(profile: SourceProfile) -> dict[str, Any] | None:
     counts = Counter(rows)
     share = np.cumsum([counts[text] for _, text in ordered]) / len(rows)
     limit = ordered[min(int(np.searchsorted(share, 0.8)) + 1, len(ordered) - 1)][1]
-    column = columns[0] if len(columns) == 1 else columns
-    return {"method": "time", "column": column, "format": form, "until": {"train": limit}}
+    named = columns[0] if len(columns) == 1 else columns
+    return {"method": "time", "column": named, "format": form, "until": {"train": limit}}
 
 
 def _is_part(column: ColumnProfile) -> bool:
