@@ -1,7 +1,6 @@
-"""Runs a pipeline once, and its twin over and over, each time killing one node with kill -9 while it works:
-each node that is given, else each node in turn.
+"""Runs a pipeline once, and its twin over and over, each time killing the next node with kill -9 while it works.
 
-    python kills.py PIPELINE.yaml TWIN.yaml OUTCOME.json [NODE...]
+    python kills.py PIPELINE.yaml TWIN.yaml OUTCOME.json
 
 Each run is a fork of this process, which has imported TFX and computed nothing. In the fork the node's process watches
 where the node writes, and kills itself at the first file that appears there, so what it leaves is half written. A node
@@ -93,14 +92,12 @@ def forked(loaded, victim: str | None, how: str = "") -> dict[str, str] | int:
         return json.loads(pipe.read()) if code == 0 else code
 
 
-def main(undisturbed: str, killed: str, outcome: str, *chosen: str) -> None:
+def main(undisturbed: str, killed: str, outcome: str) -> None:
     set_environment()
     twin = load(Path(undisturbed))
     runs = [{"killed": None, "how": "undisturbed", "nodes": forked(twin, None)}]
     loaded = load(Path(killed))
     for node in build(loaded, root=pipeline_root(loaded)).components:
-        if chosen and node.id not in chosen:
-            continue
         hows = ["half written"]
         hows += ["unrecorded"] * (node.id in UNRECORDED) + ["with its runner"] * (node.id == WITH_RUNNER)
         runs += [{"killed": node.id, "how": how, "nodes": forked(loaded, node.id, how)} for how in hows]

@@ -28,8 +28,8 @@ SECRET = "s3cr3t-of-this-test"
 NOTIFY = "\nnotify: [{command: [python, tell.py, heard]}]\n"
 TELL = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read() + '\\n')"
 NODES = "nodes: {Ingest: {secrets: [{name: store, env: {STORE_KEY: key}}]}}\n"
-# One task of each kind, and those whose executors do without TensorFlow, start as in a cluster.
-FRESH = {"find-last-blessed-model", "ingest", "schema", "data-gate", "serving-check", "pusher", "report", "notify"}
+# One task of each kind starts as in a cluster: a look-up, a node without TensorFlow, one with it, the exit task.
+FRESH = {"find-last-blessed-model", "schema", "serving-check", "notify"}
 
 
 def package_of(folder: Path, epochs: int) -> str:

@@ -15,7 +15,7 @@ from tests.e2e.kubeflow_package import compiled, taxi_lines
 from tests.kubeflow.backend.launcher import Process
 from tests.kubeflow.backend.run import Backend
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 ROWS = 3_000
 UPDATES = 1_500

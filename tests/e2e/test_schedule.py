@@ -44,9 +44,9 @@ def write_day(folder, day, rows=200):
     (folder / "data" / f"{day}.csv").write_text("id,fare,zone,tip\n" + "\n".join(lines) + "\n")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("scheduled")
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path
     (folder / "data").mkdir()
     for day in (YESTERDAY, BEFORE):
         write_day(folder, day)
@@ -130,9 +130,12 @@ def test_a_late_day_is_trained_once_though_the_scheduler_is_killed_meanwhile(ful
     assert done.returncode == 6 and f"{YESTERDAY}" in done.stdout and "was trained already" in done.stdout
 
 
+@pytest.mark.long
 def test_a_backfill_goes_on_where_it_was_stopped_and_leaves_the_newest_served(fullpass, folder):
-    versions = sorted(path.name for path in (folder / "serving").iterdir())
     file = write_yaml(folder, "timeout: 20m")
+    done = fullpass("fullpass", "run", file, "--span", YESTERDAY)
+    assert done.returncode == 0, done.stdout + done.stderr
+    versions = sorted(path.name for path in (folder / "serving").iterdir())
     days = f"{BEFORE}:{YESTERDAY}"
     with command(folder, "backfill", file, days) as stopped:
         stopped.until(f"[1/2] {BEFORE}: started")
@@ -148,6 +151,7 @@ def test_a_backfill_goes_on_where_it_was_stopped_and_leaves_the_newest_served(fu
     assert again.returncode == 0 and "2 steps, 2 done already" in again.stdout and "started" not in again.stdout
 
 
+@pytest.mark.long
 def test_a_backfill_of_the_last_only_ingests_all_and_trains_once(fullpass, folder):
     early = BEFORE - timedelta(days=1)
     write_day(folder, early, rows=300)
