@@ -3,7 +3,6 @@
 What is heavy is imported by the function that needs it, as by the verbs of the command line, which call the same code.
 """
 
-import json
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from fullpass.pipeline.process_environment import set_environment
 from fullpass.pipeline.registry.list_versions import Version, read_versions
 from fullpass.pipeline.registry.pushed_folder import pushed_to
 from fullpass.pipeline.root_layout import SUMMARY, RootLayout, pipeline_root
+from fullpass.preprocessing import state_file
 from fullpass.preprocessing.errors import UserError
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ PipelineFile = Loaded | Path | str
 Rows = Any
 """A pyarrow Table or RecordBatch, a pandas or polars DataFrame, a list of dicts, or a dict of columns."""
 _TAIL = 40
+_DAMAGED_SUMMARY = "Remove it: the run is then not listed."
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ def run(
         tail = _printed([*command, "--summary", str(summary)], quiet=quiet)
         if not summary.is_file():
             raise UserError(tail)
-        facts = json.loads(summary.read_text(encoding="utf-8"))
+        facts = state_file.read(summary, _DAMAGED_SUMMARY)
     return _outcome(facts, RootLayout(pipeline_root(loaded, Path(root) if root else None)))
 
 
@@ -173,10 +174,13 @@ def runs(pipeline: PipelineFile, *, root: Path | str | None = None) -> list[Outc
     Example:
         >>> runs("pipeline.yaml")[0].metrics  # doctest: +SKIP
         {'auc': 0.944, 'accuracy': 0.9}
+
+    Raises:
+        DamagedState: The summary of a run is damaged.
     """
     layout = RootLayout(pipeline_root(_read(pipeline), Path(root) if root else None))
     files = sorted(layout.logs.glob(f"*/{SUMMARY}"), key=lambda file: file.parent.name, reverse=True)
-    return [_outcome(json.loads(file.read_text(encoding="utf-8")), layout) for file in files]
+    return [_outcome(state_file.read(file, _DAMAGED_SUMMARY), layout) for file in files]
 
 
 def metrics(pipeline: PipelineFile, run: str | None = None, *, root: Path | str | None = None) -> Mapping[str, float]:

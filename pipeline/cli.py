@@ -324,8 +324,10 @@ def predict(
 
     A column that the rows lack counts as missing. A row that cannot be read has no prediction; `bad_row` says why.
     """
+    from fullpass.components.ingest.readers.crashes import survive_crashes
     from fullpass.components.predict.read_options import read_as_of
 
+    survive_crashes()
     read_as = read_as_of(format_, separator, columns, missing, encoding, source, header=header)
     from fullpass.pipeline.api import open_model
 

@@ -20,6 +20,7 @@ from fullpass.preprocessing import state_file
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import RawColumn
 from fullpass.preprocessing.values.raw_text import RawText
+from fullpass.trainer.export.export_files import DESCRIPTION, verify_export
 from fullpass.trainer.input.raw_tensors import DTYPES
 
 PREDICTION = "prediction"
@@ -27,7 +28,6 @@ PROBABILITY = "probability_"
 BAD_ROW = "bad_row"
 """Column of the output that says why a row has no prediction; null where it has one."""
 _SIGNATURE = "serving_raw"
-_DESCRIPTION = Path("assets.extra") / "fullpass.json"
 _AS_TRAINED: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -74,12 +74,13 @@ def load_export(path: Path) -> Exported:
     """Loads the export at `path`, or the newest version in it.
 
     Raises:
-        UserError: There is none, or it was not made by Fullpass.
+        UserError: There is none, or it was not made by Fullpass, or is damaged.
     """
     directory = find_export(path)
-    if not (directory / _DESCRIPTION).is_file():
-        raise UserError(f"{directory}: a SavedModel, but not one of Fullpass's: it has no {_DESCRIPTION}.")
-    said = state_file.read(directory / _DESCRIPTION, "Put it back from a copy of the model, or use another version.")
+    if not (directory / DESCRIPTION).is_file():
+        raise UserError(f"{directory}: a SavedModel, but not one of Fullpass's: it has no {DESCRIPTION}.")
+    said = state_file.read(directory / DESCRIPTION, "Put it back from a copy of the model, or use another version.")
+    verify_export(str(directory))
     # The loaded object must outlive its signature, which does not keep the variables alive.
     loaded = tf.saved_model.load(str(directory))
     return Exported(

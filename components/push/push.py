@@ -24,6 +24,7 @@ from fullpass.components import own_files
 from fullpass.preprocessing import state_file
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.secrets.redact import redact_tree
+from fullpass.trainer.export import export_files
 
 _ROLLED_BACK = "rolled_back-"
 _PENDING = ".pending-"
@@ -38,7 +39,7 @@ CURRENT = "current"
 """Link to the served version."""
 ORIGIN = Path("assets.extra") / "origin.json"
 """File of every pushed version that names the model artifact it is a copy of."""
-DESCRIPTION = Path("assets.extra") / "fullpass.json"
+DESCRIPTION = Path(export_files.DESCRIPTION)
 """File of every export that describes its inputs and outputs and, under LINEAGE, what made it."""
 LINEAGE = "lineage"
 
@@ -89,7 +90,7 @@ def push(model: Path, target: Path, *, keep: int, origin: str, lineage: Mapping[
     """Copies a SavedModel into `target` as a new version, by its time in seconds, and drops old versions.
 
     A reader never sees half a model: it is copied under a hidden name and renamed. A model that was pushed before
-    (same `origin`), even if it has been rolled back since, is not pushed again.
+    (same `origin`), even if it has been rolled back since, is not pushed again unless its copy is damaged.
 
     Args:
         model: The folder of the SavedModel.
@@ -101,7 +102,7 @@ def push(model: Path, target: Path, *, keep: int, origin: str, lineage: Mapping[
     target.mkdir(parents=True, exist_ok=True)
     with _locked(target):
         for version in versions(target) + rolled_back(target):
-            if origin_of(folder_of(target, version)) == origin:
+            if origin_of(folder_of(target, version)) == origin and damage_of(folder_of(target, version)) is None:
                 return PushResult(version, created=False, removed=())
         version = max(int(time.time()), *(v + 1 for v in versions(target) + rolled_back(target)), 1)
         pending = target / f"{_PENDING}{version}"
@@ -143,6 +144,20 @@ def description(export: Path) -> dict[str, Any]:
         return state_file.read(export / DESCRIPTION, _DAMAGED)
     except FileNotFoundError:
         return {}
+
+
+def damage_of(version: Path, *, largest: float = float("inf")) -> str | None:
+    """Returns what is damaged of a version, and what to do; None where nothing is.
+
+    Args:
+        version: The folder of its SavedModel.
+        largest: Of a file of more bytes only the size is compared.
+    """
+    try:
+        export_files.verify_export(str(version), largest=largest)
+    except state_file.DamagedState as error:
+        return str(error)
+    return None
 
 
 def origin_of(version: Path) -> str | None:
@@ -226,7 +241,7 @@ def rollback(target: Path, to: int | None = None) -> int:
         to: The version to serve; None is the one before the served one.
 
     Raises:
-        UserError: There is no such version.
+        UserError: There is no such version, or it is damaged.
     """
     if not target.is_dir():
         raise UserError(f"{target}: no such folder; nothing has been pushed there.")
@@ -240,6 +255,8 @@ def rollback(target: Path, to: int | None = None) -> int:
             to = present[-2]
         if to not in present and to not in put_aside:
             raise UserError(f"{target}: no version {to}. Versions: {_version_list(present, put_aside)}.")
+        if damaged := damage_of(folder_of(target, to)):
+            raise state_file.DamagedState(f"version {to} is not served: {damaged}")
         if to in put_aside:
             (target / f"{_ROLLED_BACK}{to}").rename(target / str(to))
         # In ascending order: a server that looks meanwhile sees the old version or the wanted one, and no other.

@@ -19,6 +19,7 @@ from fullpass.components.transform.full_pass import ANALYZED_SPLIT, FullPass, fi
 from fullpass.preprocessing.apply.stable_ids import FOLDER, Continued
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.errors import UserError
+from fullpass.trainer.export.export_files import verify_export
 
 ANALYSIS = "analysis"
 """Custom property of the transform graph of a window: where the statistics of each span come from, as JSON."""
@@ -77,8 +78,16 @@ def split_files(examples: Sequence[types.Artifact], split: str) -> list[str]:
 
 
 def serving_model(models: Sequence[types.Artifact] | None) -> str | None:
-    """Returns the folder of the SavedModel of the one model; None where there is none, as on a first run."""
-    return path_utils.serving_model_path(models[0].uri) if models else None
+    """Returns the folder of the SavedModel of the one model; None where there is none, as on a first run.
+
+    Raises:
+        DamagedState: A file of it is damaged or gone.
+    """
+    if not models:
+        return None
+    export = path_utils.serving_model_path(models[0].uri)
+    verify_export(export)
+    return export
 
 
 def _train_span(examples: types.Artifact) -> TrainSpan:

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from rich import box
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from fullpass.components.push.push import (
     LINEAGE,
+    damage_of,
     description,
     folder_of,
     origin_of,
@@ -18,8 +20,11 @@ from fullpass.components.push.push import (
     served_version,
     versions,
 )
+from fullpass.trainer.export.export_files import READ_BYTES
 
 _SHOWN_METRICS = 3
+_STYLES = {"served": "green", "put aside": "dim"}
+_DAMAGED = "red"
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,7 @@ class Version:
         config_hash: The hash of the configuration.
         code: The version of Fullpass, and the commit of the YAML's folder.
         blessed_by: The Evaluator, or the person who overruled it.
+        damaged: What is damaged of it, and what to do; None where nothing is.
     """
 
     version: int
@@ -51,6 +57,7 @@ class Version:
     config_hash: str | None
     code: str | None
     blessed_by: str | None
+    damaged: str | None
 
 
 def read_versions(target: Path) -> list[Version]:
@@ -78,6 +85,7 @@ def _read(target: Path, version: int, state: str) -> Version:
         config_hash=(lineage.get("config") or {}).get("hash"),
         code=code_text(lineage.get("code") or {}),
         blessed_by=blessing.get("by"),
+        damaged=damage_of(folder, largest=READ_BYTES),
     )
 
 
@@ -104,11 +112,11 @@ def table(found: list[Version], target: Path) -> RenderableType:
         shown.add_column(heading, justify="right" if heading in (*names, "rows") else "left", no_wrap=whole)
     for version in found:
         metrics = [f"{version.metrics[name]:.4f}" if name in version.metrics else "" for name in names]
-        style = "green" if version.state == "served" else "dim" if version.state == "put aside" else ""
+        style = _DAMAGED if version.damaged else _STYLES.get(version.state, "")
         shown.add_row(
             str(version.version),
             version.pushed[:16].replace("T", " "),
-            version.state,
+            f"{version.state}, damaged" if version.damaged else version.state,
             *metrics,
             window_text(version.spans),
             "" if version.rows is None else f"{version.rows:,}",
@@ -117,7 +125,8 @@ def table(found: list[Version], target: Path) -> RenderableType:
             version.blessed_by or "",
             style=style,
         )
-    return shown
+    damaged = [Text(version.damaged, style=_DAMAGED) for version in found if version.damaged]
+    return Group(shown, *damaged)
 
 
 def window_text(window: dict[str, Any] | None) -> str:

@@ -1,6 +1,5 @@
 """The summary of a run, read from its artifacts: rows, metrics against thresholds, the verdict with its reasons."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -16,6 +15,7 @@ from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.running.execution.events import Artifact, RunResult, Status
 from fullpass.pipeline.running.served_model import PushedVersion, pushed_version
 from fullpass.pipeline.running.training_summary import TrainingFacts, Trials, read_training, read_trials
+from fullpass.preprocessing import state_file
 from fullpass.preprocessing.secrets.redact import redact_tree
 
 DATA_GATE = "DataGate"
@@ -150,7 +150,7 @@ def _overlaps(examples: Sequence[Artifact], splits: Sequence[str]) -> tuple[Over
 
 
 def write_summary(summary: Summary, result: RunResult, path: Path) -> None:
-    """Writes the summary as JSON, for other programs; whole or not at all."""
+    """Writes the summary as a state file (preprocessing/state_file.py), for other programs; whole or not at all."""
     verdict = summary.verdict
     facts = {
         "run_id": result.run_id,
@@ -186,9 +186,7 @@ def write_summary(summary: Summary, result: RunResult, path: Path) -> None:
             for n in result.nodes
         },
     }
-    pending = path.with_suffix(".pending")
-    pending.write_text(json.dumps(redact_tree(facts), indent=1) + "\n")
-    pending.replace(path)
+    state_file.write(path, redact_tree(facts), indent=1)
 
 
 def _gate_facts(data: DataVerdict) -> dict[str, object]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fullpass.components.push.push import rolled_back, served_version, versions
+from fullpass.components.push.push import damage_of, rolled_back, served_version, versions
 
 
 @dataclass(frozen=True)
@@ -15,11 +15,13 @@ class PushedVersion:
         folder: The folder that it was pushed to.
         state: `served`; `kept`, behind a newer version; `put aside` by a rollback; or `gone`, removed since.
         served: The folder of the version that is served now; None if none is.
+        damaged: What is damaged of the folder it was pushed to, and what to do; None where nothing is.
     """
 
     folder: str
     state: Literal["served", "kept", "put aside", "gone"]
     served: str | None
+    damaged: str | None = None
 
     @property
     def version(self) -> str:
@@ -28,10 +30,10 @@ class PushedVersion:
 
     @property
     def not_served(self) -> str:
-        """Why it is not served, what is, and how to change that; empty if it is served."""
+        """Why it is not served as it was pushed, what is, and how to change that; empty if it is."""
         target = Path(self.folder).parent
         if self.state == "served":
-            return ""
+            return f"version {self.version} is damaged: {self.damaged}" if self.damaged else ""
         why = {
             "kept": "a newer one was pushed after it",
             "put aside": "a rollback put it aside",
@@ -52,7 +54,7 @@ def pushed_version(folder: str) -> PushedVersion:
     now = served_version(target)
     served = str(target / str(now)) if now is not None else None
     if version == now:
-        return PushedVersion(folder, "served", served)
+        return PushedVersion(folder, "served", served, damage_of(Path(folder)))
     if version in versions(target):
         return PushedVersion(folder, "kept", served)
     return PushedVersion(folder, "put aside" if version in rolled_back(target) else "gone", served)

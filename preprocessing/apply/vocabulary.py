@@ -15,7 +15,7 @@ from tensorflow_transform import schema_inference, tf_utils
 from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.counted_vocabulary import Arrange, counted_vocabulary
 from fullpass.preprocessing.apply.stable_ids import NOTHING, Continued, continue_vocabulary
-from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.apply.vocabulary_file import read_vocabulary_file
 from fullpass.preprocessing.features.ids import StableIds, Vocabulary
 
 Table = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
@@ -35,7 +35,7 @@ def make_table(tokens: tf.Tensor, vocabulary: Vocabulary, name: str, columns: Co
     if vocabulary.tokens is not None:
         return given_table(vocabulary.tokens)
     if vocabulary.file is not None:
-        return given_table(_read_tokens(vocabulary.file))
+        return given_table(read_vocabulary_file(vocabulary.file))
     return learned_table(tokens, vocabulary, name, columns.config.stable_ids_of(vocabulary), columns.continued)
 
 
@@ -144,21 +144,3 @@ def with_domain(ids: tf.Tensor, size: tf.Tensor | int) -> tf.Tensor:
         marked, tf.constant(0, tf.int64), tf.cast(tf.convert_to_tensor(size), tf.int64) - 1
     )
     return marked
-
-
-def _read_tokens(path: str) -> Sequence[str]:
-    try:
-        with tf.io.gfile.GFile(path) as file:
-            tokens = file.read().splitlines()
-    except tf.errors.OpError as error:
-        raise UserError(f"vocabulary file {path!r} cannot be read: {error.message}") from error
-    seen: dict[str, int] = {}
-    for number, token in enumerate(tokens, start=1):
-        if not token:
-            raise UserError(f"vocabulary file {path!r}, line {number}: empty. Accepted: one token per line.")
-        if token in seen:
-            raise UserError(f"vocabulary file {path!r}: {token!r} stands on lines {seen[token]} and {number}.")
-        seen[token] = number
-    if not tokens:
-        raise UserError(f"vocabulary file {path!r} is empty. Accepted: one token per line.")
-    return tokens

@@ -11,6 +11,7 @@ from fullpass.components.push.push import (
     CURRENT,
     DESCRIPTION,
     ORIGIN,
+    damage_of,
     description,
     folder_of,
     origin_of,
@@ -20,7 +21,11 @@ from fullpass.components.push.push import (
     served_version,
     versions,
 )
+from fullpass.pipeline.registry.list_versions import read_versions
+from fullpass.preprocessing import state_file
 from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.state_file import DamagedState
+from fullpass.trainer.export.export_files import FILES, listed_files
 from tests import REPOSITORY
 
 
@@ -220,3 +225,24 @@ def test_a_damaged_origin_is_taken_from_the_lineage_or_named(model, target, cont
     # It is not pushed twice.
     (target / str(bare) / ORIGIN).unlink(missing_ok=True)
     assert not push(model, target, keep=3, origin="run/1").created
+
+
+def test_a_damaged_version_is_named_is_not_rolled_back_to_and_is_pushed_again(model, target):
+    """The checksums are what `export_model` writes; the file that is flipped is the only one without its own."""
+    (model / "assets").mkdir()
+    (model / "assets" / "vocabulary").write_bytes(b"a\nb\n")
+    (model / "assets.extra").mkdir()
+    state_file.write(model / DESCRIPTION, {FILES: listed_files(str(model))})
+    first, second = push_many(model, target, 2)
+    assert [version.damaged for version in read_versions(target)] == [None, None]
+    spoilt = folder_of(target, first) / "assets" / "vocabulary"
+    for damage, why in ((lambda: spoilt.write_bytes(b"a\nc\n"), "not what was written"), (spoilt.unlink, "is gone")):
+        damage()
+        told = [version.damaged for version in read_versions(target)]
+        assert told[0] is None and str(spoilt) in told[1] and why in told[1]
+        with pytest.raises(DamagedState, match=f"version {first} is not served: {spoilt}"):
+            rollback(target)
+        assert served_version(target) == second
+    anew = push(model, target, keep=10, origin="run/0")
+    assert anew.created and damage_of(folder_of(target, anew.version)) is None
+    assert not push(model, target, keep=10, origin="run/0").created

@@ -22,13 +22,7 @@ def test_damaged_files_of_fixed_seeds(target):
     assert "rows quarantined" in kinds or "refused" in kinds, kinds
 
 
-ARROW_CRASHES = pytest.mark.xfail(
-    reason="Arrow 10, which TFX pins, crashes in its own decoder of damaged Parquet pages"
-)
-MANY = [pytest.param(name, marks=ARROW_CRASHES if name == "parquet_rows" else ()) for name in target_names()]
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("target", MANY)
+@pytest.mark.parametrize("target", target_names())
 def test_a_thousand_damaged_files(target):
     assert [a for a in attempts(target, 1000, float("inf"), 1000) if a[2]] == []

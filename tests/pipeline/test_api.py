@@ -13,6 +13,8 @@ import pyarrow as pa
 import pytest
 
 import fullpass
+from fullpass.preprocessing import state_file
+from fullpass.preprocessing.state_file import DamagedState
 from tests import REPOSITORY
 
 FARES = [3.0, 5.0, None, 10.0, 5.0, 1.5]
@@ -94,6 +96,18 @@ def test_runs_are_told_the_newest_first(with_runs):
     assert (refused.blessed, refused.reasons, refused.metrics) == (False, ("auc is 0.7",), {"auc": 0.7})
     assert (whole.pushed_to, whole.rows["eval"]) == (Path("/serving/1"), 2)
     assert whole.logs == with_runs.parent / "runs" / "taxi" / "logs" / "20260101-000000"
+
+
+def test_a_damaged_summary_is_named(with_runs):
+    newest = fullpass.runs(with_runs)[0]
+    file = newest.logs / "summary.json"
+    state_file.write(file, newest.facts)
+    assert fullpass.runs(with_runs)[0].facts == newest.facts
+    file.write_text(file.read_text().replace('"ok": false', '"ok": true'))
+    with pytest.raises(DamagedState, match=f"{file} is damaged.* Remove it"):
+        fullpass.runs(with_runs)
+    file.unlink()
+    assert newest.run_id not in [one.run_id for one in fullpass.runs(with_runs)]
 
 
 def test_metrics_are_of_the_newest_run_that_has_any_or_of_one(with_runs):

@@ -38,7 +38,7 @@ def summary(text, screen):
 
 def models(text, screen):
     spans = {"first": text, "last": text, "count": 2}
-    version = list_versions.Version(1, "served", "2026-01-01", text, text, {text: 0.5}, spans, 3, text, text, text)
+    version = list_versions.Version(1, "served", "2026-01-01", text, text, {text: 0.5}, spans, 3, *4 * (text,))
     screen.print(list_versions.table([version], Path("/x") / text.replace("\0", "")))
 
 

@@ -3,6 +3,8 @@
 import pytest
 import tensorflow as tf
 
+from fullpass.preprocessing.apply.vocabulary_file import read_vocabulary_file
+from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.outputs import vocabulary_name
 
 pytestmark = pytest.mark.integration
@@ -198,3 +200,31 @@ def test_counts_and_vocabularies_of_no_tokens(assert_transform):
         },
     )
     assert analysed.size("x_xf") == analysed.size("covering_xf") == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"new york\nz\xfcrich\n", r"line 2: b'z\\xfcrich' is not UTF-8"),
+        (b"a\n\nb\n", "line 2: empty"),
+        (b"a\nb\na\n", "'a' stands on lines 1 and 3"),
+        (b"", "is empty"),
+    ],
+)
+def test_a_vocabulary_file_that_cannot_be_used_is_refused_in_words(tmp_path, content, expected):
+    file = tmp_path / "cities.txt"
+    file.write_bytes(content)
+    with pytest.raises(UserError, match=expected) as refused:
+        read_vocabulary_file(str(file))
+    assert str(file) in str(refused.value)
+
+
+def test_lines_of_a_vocabulary_file_end_as_in_a_table_of_tensorflow(tmp_path):
+    file = tmp_path / "cities.txt"
+    file.write_bytes("a\r\nb\u2028c\nd".encode())
+    initializer = tf.lookup.TextFileInitializer(
+        str(file), tf.int64, tf.lookup.TextFileIndex.LINE_NUMBER, tf.string, tf.lookup.TextFileIndex.WHOLE_LINE
+    )
+    table = tf.lookup.StaticHashTable(initializer, "")
+    lines = [line.decode() for line in table.lookup(tf.range(3, dtype=tf.int64)).numpy()]
+    assert list(read_vocabulary_file(str(file))) == lines == ["a", "b\u2028c", "d"]

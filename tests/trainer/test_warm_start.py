@@ -12,6 +12,7 @@ import tensorflow as tf
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.ids import Embedding
 from fullpass.preprocessing.features.outputs import Output
+from fullpass.preprocessing.state_file import DamagedState
 from fullpass.trainer.fit.warm_start import BaseExport, keep_encodings, read_base
 from fullpass.trainer.models.model_inputs import encode, encoded_axis, keras_inputs
 from fullpass.trainer.models.weight_axes import LOGITS, stands_for
@@ -146,6 +147,9 @@ def test_classes_are_matched_by_name(exported, planted, tmp_path):
         part["tokens"] = ["high", "low", "gone"]
     listed["head"]["classes"] = ["high", "low", "gone"]
     (base / "assets.extra" / "weights.json").write_text(json.dumps(listed))
+    with pytest.raises(DamagedState, match=r"weights\.json is damaged"):
+        read_base(str(base))
+    (base / "assets.extra" / "fullpass.json").unlink()  # which lists the file as it was
     export, record = train(planted("multiclass"), tmp_path / "run", base, **STILL)
     before, after = (weights(e)["logits/kernel"] for e in (base, export))
     # Now low, middle, high: middle is new, and begins at the mean of the others.

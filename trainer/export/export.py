@@ -1,7 +1,8 @@
 """Writes a model for serving: a SavedModel that TensorFlow alone loads, and beside it what people need to call it.
 
 saved_model.pb, variables/, assets/           the signatures of `signatures.py`, with vocabularies
-assets.extra/fullpass.json                    task, classes, raw columns and keys, how data is read, versions, lineage
+assets.extra/fullpass.json                    task, classes, raw columns and keys, how data is read, versions, lineage,
+                                              checksums of all other files
 assets.extra/weights.json                     the meaning of the rows of its weights, for a warm start from it
 assets.extra/stable_ids/                      since when tokens of vocabularies with stable ids are not selected
 assets.extra/requests.jsonl                   a few rows of raw columns, one JSON object each
@@ -18,13 +19,13 @@ import tensorflow as tf
 
 from fullpass.preprocessing import state_file
 from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.trainer.export.export_files import DESCRIPTION, FILES, listed_files
 from fullpass.trainer.export.run_provenance import read_run_facts
 from fullpass.trainer.export.sample_requests import rest_body, to_columns, to_json, to_row, warmup_log
 from fullpass.trainer.export.signatures import SERVING_DEFAULT, SERVING_RAW, Served, column_keys, signatures_of
 from fullpass.trainer.input.raw_tensors import DTYPES
 
 EXTRA = "assets.extra"
-DESCRIPTION = "fullpass.json"
 _VERSIONS_OF = ("fullpass", "tensorflow", "keras", "tensorflow-transform")
 
 
@@ -55,12 +56,12 @@ def export_model(
     module, signatures = signatures_of(served)
     tf.saved_model.save(module, pending, signatures=signatures)
     tf.io.gfile.makedirs(f"{pending}/{EXTRA}")
-    described = state_file.encode(describe(served, name, source) | dict(facts), indent=2)
-    _write(f"{pending}/{EXTRA}/{DESCRIPTION}", described.decode())
     for path, content in extras.items():
         tf.io.gfile.makedirs(f"{pending}/{EXTRA}/{path}".rpartition("/")[0])
         _write(f"{pending}/{EXTRA}/{path}", content)
     _write_requests(f"{pending}/{EXTRA}", served.columns, samples)
+    described = describe(served, name, source) | dict(facts) | {FILES: listed_files(pending)}
+    _write(f"{pending}/{DESCRIPTION}", state_file.encode(described, indent=2).decode())
     tf.io.gfile.rename(pending, directory)
 
 

@@ -22,6 +22,7 @@ from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.ids import Embedding
 from fullpass.preprocessing.features.outputs import Output
 from fullpass.trainer.config import TrainingConfig
+from fullpass.trainer.export.export_files import verify_export
 from fullpass.trainer.models.layers import Affine
 from fullpass.trainer.models.model_inputs import embedding_width, encodes_one_hot
 from fullpass.trainer.models.weight_semantics import (
@@ -88,7 +89,7 @@ def read_base(folder: str) -> BaseExport:
     """Reads an export for a warm start.
 
     Raises:
-        UserError: It is no export, or one that does not say what its weights are.
+        UserError: It is no export, one that does not say what its weights are, or a damaged one.
     """
     path = f"{folder}/assets.extra/{FILE}"
     if not tf.io.gfile.exists(path):
@@ -96,6 +97,7 @@ def read_base(folder: str) -> BaseExport:
         if not tf.io.gfile.exists(f"{folder}/saved_model.pb"):
             what = "is no exported model: there is no saved_model.pb"
         raise UserError(f"training.warm_start: {folder} {what}. Train once with warm_start: none.")
+    verify_export(folder)
     with tf.io.gfile.GFile(path) as file:
         text = file.read()
     # The index of the variables has a checksum of each.

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from fullpass.preprocessing.apply.stable_ids import read_vocabulary
+from fullpass.preprocessing.apply.vocabulary_file import read_vocabulary_file
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.cross import Cross
@@ -163,8 +163,7 @@ def _vocabulary(vocabulary: Vocabulary, feature: str) -> Segment:
     if vocabulary.tokens is not None:
         return {"tokens": list(vocabulary.tokens), "oov": oov}
     if vocabulary.file is not None:
-        with tf.io.gfile.GFile(vocabulary.file) as file:
-            return {"tokens": file.read().splitlines(), "oov": oov}
+        return {"tokens": list(read_vocabulary_file(vocabulary.file)), "oov": oov}
     return {"vocabulary": vocabulary_name(feature), "oov": oov}
 
 

@@ -1,14 +1,15 @@
 """Which reader reads which source, and what all of them share: columns that the names of folders give."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePath
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
 
 from fullpass.components.ingest.readers.avro import AvroReader
 from fullpass.components.ingest.readers.bigquery import BigQueryReader
+from fullpass.components.ingest.readers.crashes import apart
 from fullpass.components.ingest.readers.csv import CsvReader
 from fullpass.components.ingest.readers.frames import ModuleReader
 from fullpass.components.ingest.readers.images import ImagesReader
@@ -59,6 +60,9 @@ READERS: Mapping[type, type[Reader]] = {
     ImagesSource: ImagesReader,
     TextSource: TextReader,
 }
+_T = TypeVar("_T")
+IN_NATIVE_CODE = (ParquetSource, ArrowSource, OrcSource)
+"""Sources whose files are decoded by Arrow, which crashes on some damaged ones."""
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -68,10 +72,15 @@ def columns_of(file: SourceFile, source: Source | FileSource) -> list[str] | Non
     Raises:
         UserError: The file is empty or not of its format.
     """
-    columns = _reader(file, source).columns()
+    columns = apart_if_native(source, _reader(file, source).columns)
     if columns is None:
         return None
     return [*columns, *(name for name in folder_columns(file, source) if name not in columns)]
+
+
+def apart_if_native(source: Source | FileSource, work: Callable[[], _T]) -> _T:
+    """Returns what a function returns that reads a source; in a fork, if the decoder may crash (`crashes.apart`)."""
+    return apart(work) if isinstance(source, IN_NATIVE_CODE) else work()
 
 
 def parts_of(file: SourceFile, source: Source) -> list[FilePart]:

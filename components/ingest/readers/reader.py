@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from fullpass.components.ingest.readers.crashes import noted
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.preprocessing.errors import UserError, did_you_mean
 from fullpass.preprocessing.features.raw_columns import RawColumn
@@ -183,12 +184,13 @@ def check_columns(path: str, needed: Sequence[str], present: Sequence[str]) -> N
 
 @contextmanager
 def readable(path: str) -> Iterator[None]:
-    """Turns a failure to read or decompress into an error that names the file.
+    """Turns a failure to read or decompress into an error that names the file, and notes it for the case of a crash.
 
     Decoders raise whatever a damaged file leads them to, such as KeyError; of those the message has the type too.
     """
     try:
-        yield
+        with noted(path):
+            yield
     except UserError:
         raise
     except Exception as error:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from pydantic import TypeAdapter
 
 from fullpass.components.ingest.config import SpanColumn
-from fullpass.components.ingest.readers.open_source import parts_of, read
+from fullpass.components.ingest.readers.open_source import apart_if_native, parts_of, read
 from fullpass.components.ingest.readers.reader import Reading, Rows, text_at
 from fullpass.components.ingest.sources.source_config import Source
 from fullpass.components.ingest.sources.source_files import SourceFile
@@ -137,9 +137,16 @@ def _parts_of(file: SourceFile, source: Source, span: SpanColumn, index: Path | 
 
 @lru_cache(maxsize=4096)
 def _look(file: SourceFile, source_json: str, span_json: str) -> tuple[PartOfFile, ...]:
-    """Reads a file for its spans; what it holds does not change while its version is the same."""
+    """Reads a file for its spans; what it holds does not change while its version is the same.
+
+    A runner or a scheduler lives on, whatever the file does to a decoder in native code.
+    """
     source: Source = TypeAdapter(Source).validate_json(source_json)
     span = SpanColumn.model_validate_json(span_json)
+    return apart_if_native(source, lambda: _seen(file, source, span))
+
+
+def _seen(file: SourceFile, source: Source, span: SpanColumn) -> tuple[PartOfFile, ...]:
     digests: dict[int, Any] = {}
     rows_of: Counter[int] = Counter()
     for numbers, content in _rows(file, source, span):

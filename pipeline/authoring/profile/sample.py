@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from fullpass.components.ingest.config import DataConfig
 from fullpass.components.ingest.readers.csv_records import one_record_per_line
-from fullpass.components.ingest.readers.open_source import parts_of, read
+from fullpass.components.ingest.readers.open_source import apart_if_native, parts_of, read
 from fullpass.components.ingest.readers.reader import WHOLE, BadRow, FilePart, Reading
 from fullpass.components.ingest.sources.source_config import (
     ArrowSource,
@@ -94,7 +94,8 @@ def read_sample(files: Sequence[SourceFile], source: Source, columns: Sequence[s
     budget = _BUDGET.get(source.format, _SLOW_BUDGET)
     within = sum(file.size for file in files) <= budget
     chosen = list(files) if within else _spread([file for file in files if file.size], _MOST_FILES)
-    pieces = [_read(file, source, columns, budget // len(chosen), _MOST_ROWS // len(chosen)) for file in chosen]
+    limits = budget // len(chosen), _MOST_ROWS // len(chosen)
+    pieces = apart_if_native(source, lambda: [_read(file, source, columns, *limits) for file in chosen])
     total = sum(piece.rows for piece in pieces)
     picked = _picked(total, rows)
     owner = np.repeat(np.arange(len(pieces)), [piece.rows for piece in pieces])

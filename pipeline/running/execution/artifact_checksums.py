@@ -10,9 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import google_crc32c
 from ml_metadata import proto
 
 from fullpass.components.own_files import files, remove
@@ -20,9 +18,8 @@ from fullpass.pipeline.root_layout import RootLayout
 from fullpass.pipeline.running.execution.metadata_store import LockedMetadata
 from fullpass.preprocessing import state_file
 from fullpass.preprocessing.state_file import DamagedState
+from fullpass.trainer.export.export_files import READ_BYTES, crc32c_of
 
-READ_BYTES = 64 << 20
-_PIECE = 1 << 20
 _DAMAGED = ".damaged"
 
 
@@ -113,8 +110,5 @@ def _of(path: Path, uri: str) -> _File:
 
 
 def _crc32c(path: Path) -> int:
-    digest: Any = google_crc32c.Checksum()
     with path.open("rb") as file:
-        while piece := file.read(_PIECE):
-            digest.update(piece)
-    return int.from_bytes(digest.digest(), "big")
+        return crc32c_of(file)

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from absl import logging as absl_logging
 
+from fullpass.components.ingest.readers.crashes import CRASHES, NOTES_VARIABLE, crash_text, noted_files
 from fullpass.pipeline.exit_codes import ExitCode
 from fullpass.pipeline.printing import flush_streams
 from fullpass.pipeline.running.execution import failure
@@ -110,7 +111,9 @@ def collect(process: NodeProcess) -> NodeResult:
     """Returns the result of a process that has ended, and kills the children it left behind."""
     kill(process)
     _, status, usage = os.wait4(process.pid, 0)
-    outcome = _read_outcome(process) or _crash_outcome(os.waitstatus_to_exitcode(status))
+    outcome = _read_outcome(process) or _crash_outcome(
+        os.waitstatus_to_exitcode(status), noted_files(_notes(process.scratch, process.id))
+    )
     return NodeResult(
         id=process.id,
         status=outcome.status,
@@ -149,6 +152,9 @@ def _run_child(node_id: str, work: Callable[[], Outcome], *, log: Path, scratch:
         _restore_signals()
         if not gpus:
             os.environ.update(_NO_GPUS)
+        notes = _notes(scratch, node_id)
+        notes.mkdir()
+        os.environ[NOTES_VARIABLE] = str(notes)
         os.environ[progress.PROGRESS_FILE_VARIABLE] = str(scratch / f"{node_id}{_PROGRESS_SUFFIX}")
         _write_outcome(scratch / f"{node_id}{_OUTCOME_SUFFIX}", _outcome_of(work))
         exit_code = ExitCode.DONE
@@ -242,13 +248,25 @@ def _read_outcome(process: NodeProcess) -> Outcome | None:
     return Outcome(**fields | {"status": Status(fields["status"])})
 
 
-def _crash_outcome(exit_code: int) -> Outcome:
-    """Returns the outcome of a process that wrote none; a negative exit code is the signal that ended it."""
+def _notes(scratch: Path, node_id: str) -> Path:
+    """Returns the folder in which a node notes what it reads."""
+    return scratch / f"{node_id}.reading"
+
+
+def _crash_outcome(exit_code: int, files: list[str]) -> Outcome:
+    """Returns the outcome of a process that wrote none; a negative exit code is the signal that ended it.
+
+    Args:
+        exit_code: Of the process.
+        files: What it was reading.
+    """
     if exit_code == -signal.SIGKILL:
         error = (
             "Its process was killed (SIGKILL). Most often that is the system running out of memory: give the "
             "run more memory, fewer parallel nodes or Beam workers, or smaller batches."
         )
+    elif -exit_code in CRASHES and files:
+        error = crash_text(-exit_code, files)
     elif exit_code < 0:
         name = signal.Signals(-exit_code).name
         error = f"Its process crashed in native code ({name}); the log ends with where."

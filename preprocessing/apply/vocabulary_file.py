@@ -1,0 +1,46 @@
+"""Reads the file of a vocabulary that the configuration names."""
+
+import tensorflow as tf
+
+from fullpass.preprocessing.errors import UserError
+
+_ACCEPTED = "Accepted: one token per line, in UTF-8."
+
+
+def read_vocabulary_file(path: str) -> tuple[str, ...]:
+    """Returns the tokens of a vocabulary file, in its order.
+
+    Lines end as TensorFlow's own tables have it, by a line feed or by a carriage return and a line feed: other signs
+    that Unicode takes for the end of a line are part of a token.
+
+    Raises:
+        UserError: It cannot be read, is empty or not UTF-8, or a line is empty or stands there twice.
+    """
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            content = file.read()
+    except tf.errors.OpError as error:
+        raise UserError(f"vocabulary file {path!r} cannot be read: {error.message}") from error
+    lines = content.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").split(b"\n")
+    if lines == [b""]:
+        raise UserError(f"vocabulary file {path!r} is empty. {_ACCEPTED}")
+    seen: dict[str, int] = {}
+    for number, line in enumerate(lines, start=1):
+        token = _token(path, number, line.removesuffix(b"\r"))
+        if token in seen:
+            raise UserError(f"vocabulary file {path!r}: {token!r} stands on lines {seen[token]} and {number}.")
+        seen[token] = number
+    return tuple(seen)
+
+
+def _token(path: str, number: int, line: bytes) -> str:
+    try:
+        token = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"vocabulary file {path!r}, line {number}: {line!r} is not UTF-8 ({error.reason}). {_ACCEPTED} "
+            "Save it as UTF-8."
+        ) from error
+    if not token:
+        raise UserError(f"vocabulary file {path!r}, line {number}: empty. {_ACCEPTED}")
+    return token

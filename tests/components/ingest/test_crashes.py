@@ -1,0 +1,73 @@
+"""A crash of a decoder becomes an error that names the file, in commands and in nodes."""
+
+import os
+import signal
+import sys
+
+import pytest
+
+from fullpass.components.ingest.readers.crashes import NOTES_VARIABLE, apart, noted, noted_files
+from fullpass.pipeline.exit_codes import ExitCode
+from fullpass.preprocessing.errors import UserError
+from tests import warm_process
+from tests.fuzz.targets.parquet_rows import damaged_file
+
+
+def crashed(number: signal.Signals) -> None:
+    with noted("/data/a.parquet"):
+        with noted("/data/b.parquet"):
+            pass
+        os.kill(os.getpid(), number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT])
+def test_a_crash_names_what_was_being_read_and_nothing_else(number, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    with pytest.raises(
+        UserError, match=f"^/data/a.parquet: reading it crashed the decoder .{number.name}.*write it anew"
+    ):
+        apart(lambda: crashed(number))
+    assert NOTES_VARIABLE not in os.environ and not list(tmp_path.iterdir())
+
+
+def test_a_fork_returns_what_it_found_raises_what_is_for_the_user_and_nests(capfd):
+    assert apart(lambda: (os.getpid(), apart(os.getpid))) != os.getpid()
+    own, nested = apart(lambda: (os.getpid(), apart(os.getpid)))
+    assert own == nested != os.getpid()
+
+    def refuse():
+        raise UserError("a.csv is empty")
+
+    with pytest.raises(UserError, match=r"^a.csv is empty$"):
+        apart(refuse)
+    with pytest.raises(RuntimeError, match="left with exit code 0"):
+        apart(lambda: 1 / 0)
+    assert "ZeroDivisionError" in capfd.readouterr().err
+
+
+def test_without_anybody_who_waits_nothing_is_noted(tmp_path):
+    with noted("x"):
+        assert noted_files(tmp_path) == []
+
+
+YAML = """\
+name: t
+data: {source: {format: parquet, path: rows.parquet}}
+label: {name: kind, task: multiclass}
+features: {n: number, name: category, bytes: category, at: category, s.t: category, v: {type: vector, width: 2}}
+"""
+CRASHES_ARROW = 1213
+"""Seed of a file on which Arrow 10 crashes: a page whose content contradicts its header."""
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    "words", [("check", "p.yaml", "--data"), ("init", "rows.parquet", "--label", "kind", "-o", "new.yaml")]
+)
+def test_commands_name_a_file_that_crashes_arrow(words, tmp_path):
+    (tmp_path / "rows.parquet").write_bytes(damaged_file(CRASHES_ARROW))
+    (tmp_path / "p.yaml").write_text(YAML)
+    done = warm_process.run([sys.executable, "-m", "fullpass", *words], cwd=tmp_path)
+    assert done.returncode == ExitCode.FAILED and f"{tmp_path}/rows.parquet: reading it" in done.stderr, done
+    assert "Traceback" not in done.stderr and "defect" not in done.stderr and not (tmp_path / "new.yaml").exists()

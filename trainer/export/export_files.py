@@ -1,0 +1,104 @@
+"""The files of an export against those that were written: a damaged copy is neither served, followed nor asked.
+
+`fullpass.json` lists under `files` the size in bytes and the CRC-32C of all others, and has a checksum itself. It does
+not list what a push adds (`origin.json`), nor what anyone puts beside a model later. An export of an earlier release
+lists nothing, and nothing of it is compared.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from typing import IO, Any
+
+import google_crc32c
+
+from fullpass.preprocessing import state_file
+from fullpass.preprocessing.state_file import DamagedState
+
+DESCRIPTION = "assets.extra/fullpass.json"
+"""File of every export that describes it."""
+FILES = "files"
+"""Key of `fullpass.json`: path in the export -> [bytes, CRC-32C]."""
+READ_BYTES = 64 << 20
+"""The largest file that a listing of models reads."""
+_PIECE = 1 << 20
+_WHAT_TO_DO = "Put the model back from a copy, or push it again: fullpass run FILE --from Pusher --fresh."
+
+
+def listed_files(folder: str) -> dict[str, list[int]]:
+    """Returns size and CRC-32C of every file below a folder, by its path there."""
+    return {name: list(_measured(folder, name)) for name in sorted(_names(folder))}
+
+
+def verify_export(folder: str, *, largest: float = float("inf")) -> None:
+    """Compares an export with what its `fullpass.json` lists, if it has one.
+
+    Args:
+        folder: Of the SavedModel.
+        largest: Of a file of more bytes only the size is compared.
+
+    Raises:
+        DamagedState: A file is gone, or not what was written.
+    """
+    for name, (size, checksum) in _listed(folder).items():
+        path = f"{folder}/{name}"
+        found = _size(path)
+        if found is None:
+            raise DamagedState(f"{path} is gone. {_WHAT_TO_DO}")
+        if found != size:
+            raise DamagedState(f"{path} is damaged: it has {found:,} of {size:,} bytes. {_WHAT_TO_DO}")
+        if size <= largest and _measured(folder, name)[1] != checksum:
+            raise DamagedState(f"{path} is damaged: it is not what was written. {_WHAT_TO_DO}")
+
+
+def _listed(folder: str) -> dict[str, list[int]]:
+    path = f"{folder}/{DESCRIPTION}"
+    if _size(path) is None:
+        return {}
+    with _opener(path)(path, "rb") as file:
+        return state_file.decode(file.read(), path, _WHAT_TO_DO).get(FILES, {})
+
+
+def crc32c_of(file: IO[bytes]) -> int:
+    """Returns the CRC-32C of the rest of an open file."""
+    digest: Any = google_crc32c.Checksum()
+    while piece := file.read(_PIECE):
+        digest.update(piece)
+    return int.from_bytes(digest.digest(), "big")
+
+
+def _measured(folder: str, name: str) -> tuple[int, int]:
+    path = f"{folder}/{name}"
+    with _opener(path)(path, "rb") as file:
+        return _size(path) or 0, crc32c_of(file)
+
+
+def _names(folder: str) -> Iterator[str]:
+    walk: Callable[[str], Any] = os.walk
+    if _is_address(folder):
+        import tensorflow as tf
+
+        walk = tf.io.gfile.walk
+    for path, _, names in walk(folder):
+        yield from (os.path.relpath(os.path.join(path, name), folder) for name in names)
+
+
+def _size(path: str) -> int | None:
+    """Returns the bytes of a file; None if it is gone."""
+    if not _is_address(path):
+        return os.path.getsize(path) if os.path.isfile(path) else None
+    import tensorflow as tf
+
+    return tf.io.gfile.stat(path).length if tf.io.gfile.exists(path) else None
+
+
+def _opener(path: str) -> Callable[..., Any]:
+    if not _is_address(path):
+        return open
+    import tensorflow as tf
+
+    return tf.io.gfile.GFile
+
+
+def _is_address(path: str) -> bool:
+    """Whether a path is not one of this machine, for which TensorFlow need not be imported."""
+    return "://" in path
