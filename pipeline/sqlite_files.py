@@ -60,6 +60,8 @@ def opened(file: Path, what_to_do: str, mode: Literal["rwc", "rw"] = "rw") -> It
         if code in _DAMAGED_CODES or str(error).startswith(("no such table", "no such column")):
             raise DamagedState(f"{file} is damaged: {error}. {what_to_do}") from error
         raise
+    except UnicodeDecodeError as error:  # of SQLite's own message, which quotes what is damaged
+        raise DamagedState(f"{file} is damaged: it names what is not UTF-8. {what_to_do}") from error
 
 
 def seal(file: Path) -> None:

@@ -3,7 +3,9 @@
 import gzip
 import hashlib
 import json
+import logging
 import time
+import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -116,8 +118,9 @@ class SummaryStore:
     def _open(self, entry: Entry) -> Summary | None:
         try:
             return read_summary(json.loads(gzip.decompress(self._folder.read(entry.name) or b"")))
-        except (OSError, EOFError, ValueError, KeyError, TypeError):
-            return None  # A damaged summary is made again.
+        except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
+            logging.warning("%s/%s is damaged: %s. It is left out or made anew.", self._folder.path, entry.name, error)
+            return None
 
     def _entries(self) -> list[Entry]:
         """Returns the files of the store, the oldest first."""

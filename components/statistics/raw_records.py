@@ -45,7 +45,7 @@ class RawRecords:
         Every column is a list: of float32, or of binary for text; null where the row has no value.
 
         Raises:
-            tf.errors.DataLossError: The file is damaged.
+            UserError: The file is damaged.
         """
         for records in record_batches(path, rows=rows):
             parsed = self._parse(tf.constant(records))

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
+from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.values.byte_batches import BATCH_BYTES, gather
 
 
@@ -19,7 +20,12 @@ def record_batches(path: str, *, rows: int, most_bytes: int = BATCH_BYTES) -> It
         most_bytes: most bytes of a batch of more than one record.
 
     Raises:
-        tf.errors.DataLossError: The file is damaged.
+        UserError: The file is damaged.
     """
     options = tf.io.TFRecordOptions(compression_type="GZIP" if path.endswith(".gz") else "")
-    yield from gather(tf.compat.v1.io.tf_record_iterator(path, options), len, rows=rows, most_bytes=most_bytes)
+    try:
+        yield from gather(tf.compat.v1.io.tf_record_iterator(path, options), len, rows=rows, most_bytes=most_bytes)
+    except tf.errors.DataLossError as error:
+        raise UserError(
+            f"{path} is damaged: {error.message}. Run again: what a node has written and is damaged is made anew."
+        ) from error

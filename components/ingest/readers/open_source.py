@@ -62,7 +62,7 @@ READERS: Mapping[type, type[Reader]] = {
 }
 _T = TypeVar("_T")
 IN_NATIVE_CODE = (ParquetSource, ArrowSource, OrcSource)
-"""Sources whose files are decoded by Arrow, which crashes on some damaged ones."""
+"""Sources whose rows are decoded by Arrow, which crashes on some damaged ones; on no damaged schema that was tried."""
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -72,14 +72,14 @@ def columns_of(file: SourceFile, source: Source | FileSource) -> list[str] | Non
     Raises:
         UserError: The file is empty or not of its format.
     """
-    columns = apart_if_native(source, _reader(file, source).columns)
+    columns = _reader(file, source).columns()
     if columns is None:
         return None
     return [*columns, *(name for name in folder_columns(file, source) if name not in columns)]
 
 
 def apart_if_native(source: Source | FileSource, work: Callable[[], _T]) -> _T:
-    """Returns what a function returns that reads a source; in a fork, if the decoder may crash (`crashes.apart`)."""
+    """Returns what a function returns that reads rows; in a fork, if the decoder may crash (`crashes.apart`)."""
     return apart(work) if isinstance(source, IN_NATIVE_CODE) else work()
 
 

@@ -1,0 +1,33 @@
+"""TFRecords of Ingest, damaged before the next node reads them: the same records, or the file is named."""
+
+import random
+from pathlib import Path
+
+import tensorflow as tf
+
+from fullpass.preprocessing.errors import UserError
+from fullpass.trainer.input.record_batches import record_batches
+from tests.fuzz.damage import damaged, flip_one
+
+
+def try_one(seed: int, folder: Path) -> str:
+    """Reads a damaged file, plain or compressed."""
+    rng = random.Random(seed)
+    written = [rng.randbytes(rng.randint(0, 300)) for _ in range(50)]
+    gzipped = seed % 2 == 0
+    path = folder / ("records.tfrecord.gz" if gzipped else "records.tfrecord")
+    with tf.io.TFRecordWriter(str(path), "GZIP" if gzipped else "") as writer:
+        for record in written:
+            writer.write(record)
+    before = path.read_bytes()
+    path.write_bytes(flip_one(bytearray(before), rng) if rng.random() < 0.5 else damaged(before, rng))
+    found = []
+    try:
+        for batch in record_batches(str(path), rows=7):
+            found += batch
+    except UserError as error:
+        assert str(path) in str(error) and found == written[: len(found)], error
+        return "refused"
+    # Cut between two records, a file is whole; nodes compare the number of rows with the manifest.
+    assert found == written[: len(found)], "other records"
+    return "read" if found == written else "rows missing"
