@@ -13,7 +13,7 @@ SPAN_VARIABLE = "FULLPASS_SPAN"
 
 
 def main() -> None:
-    """Builds the pipeline of FULLPASS_CONFIG and runs it with TFX's LocalDagRunner.
+    """Builds the pipeline of FULLPASS_CONFIG and runs it with TFX's LocalDagRunner, without secrets in the metadata.
 
     Raises:
         UserError: The variable is not set, or the config has problems.
@@ -25,8 +25,6 @@ def main() -> None:
     from fullpass.pipeline.process_environment import set_environment
 
     set_environment()
-    from tfx.orchestration.local.local_dag_runner import LocalDagRunner
-
     from fullpass.components.ingest.spans.spans import find_window
     from fullpass.pipeline.authoring.checks.check import require
     from fullpass.pipeline.authoring.loading.load import load
@@ -35,6 +33,7 @@ def main() -> None:
     from fullpass.pipeline.running.execution.events import new_run_id
     from fullpass.pipeline.running.execution.locks import run_lock
     from fullpass.pipeline.running.execution.metadata_store import close_abandoned
+    from fullpass.pipeline.running.execution.redacted_dag_runner import RedactedDagRunner
     from fullpass.pipeline.running.record_provenance import run_facts, write_run_facts
     from fullpass.preprocessing.errors import UserError
     from fullpass.preprocessing.user_modules import use_modules_of
@@ -52,7 +51,7 @@ def main() -> None:
         # TFX chooses the id of the run later.
         write_run_facts(run_facts(loaded, None), layout.run_logs(new_run_id()))
         window = find_window(loaded.config.data, loaded.resolve, os.environ.get(SPAN_VARIABLE) or None)
-        LocalDagRunner().run(build(loaded, root=root, window=window))
+        RedactedDagRunner().run(build(loaded, root=root, window=window))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from fullpass.pipeline.sqlite_files import HISTORY_DAMAGED, METADATA_DAMAGED, op
 from fullpass.preprocessing.errors import UserError
 
 _OLD_TYPES = "components.artifacts."
+_PATTERN_SIGNS = "*?[\\"
 
 
 def check_root(root: Path, *, reuses: bool = False) -> None:
@@ -35,6 +36,24 @@ def check_root(root: Path, *, reuses: bool = False) -> None:
         raise UserError(
             f"{layout.metadata}: an earlier release of Fullpass wrote it, whose artifacts have types of other names "
             f"({old[0]}), so none can be reused. Run once without --from, or give the run a new root (--root)."
+        )
+
+
+def check_model_folder(folder: Path, what: str) -> None:
+    """Checks that TensorFlow can load models from a folder: it takes the path of weights for a pattern.
+
+    Args:
+        folder: Its path.
+        what: What it is, for the message.
+
+    Raises:
+        UserError: A sign of patterns stands in the path.
+    """
+    signs = [sign for sign in _PATTERN_SIGNS if sign in str(folder)]
+    if signs:
+        raise UserError(
+            f"{folder}: {what} has {' and '.join(signs)} in its path, which TensorFlow takes for a pattern, so it "
+            "finds no model there. Name another folder, without * ? [ and \\; the data may lie where it is."
         )
 
 

@@ -13,7 +13,7 @@ from fullpass.pipeline import printing
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.exit_codes import ExitCode
 from fullpass.pipeline.printing import outlived
-from fullpass.pipeline.root_check import check_root, seal_metadata
+from fullpass.pipeline.root_check import check_model_folder, check_root, seal_metadata
 from fullpass.pipeline.root_layout import RootLayout, pipeline_root
 from fullpass.pipeline.running.execution import locks
 from fullpass.pipeline.running.execution.events import new_run_id
@@ -74,6 +74,8 @@ def run(
         softened = loaded.config.model_copy(update={"gates": loaded.config.gates.without_stops()})
         loaded = replace(loaded, config=softened)
     root = pipeline_root(loaded, root)
+    check_model_folder(root, "the root (root:, --root)")
+    check_model_folder(Path(loaded.resolve(loaded.config.push.to)), "the folder of pushed models (push.to)")
     use_modules_of(loaded.folder)
 
     say = partial(_say, console)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fullpass.pipeline.root_check import check_root, seal_metadata
+from fullpass.pipeline.root_check import check_model_folder, check_root, seal_metadata
 from fullpass.pipeline.root_layout import RootLayout, seal_of
 from fullpass.pipeline.running.history import History, OccasionRecord
 from fullpass.pipeline.sqlite_files import opened, seal, verify
@@ -130,3 +130,10 @@ def test_artifacts_of_an_earlier_release_are_not_reused(tmp_path):
 def test_a_check_that_quotes_what_is_no_text_is_told_in_words(file):
     with pytest.raises(DamagedState, match=r"file\.sqlite is damaged: .*UTF-8. Mend it\."), opened(file, "Mend it."):
         b"\x80".decode()
+
+
+@pytest.mark.parametrize("sign", ["*", "?", "[", "\\"])
+def test_a_folder_in_which_tensorflow_finds_no_model_is_refused(tmp_path, sign):
+    with pytest.raises(UserError, match="which TensorFlow takes for a pattern"):
+        check_model_folder(tmp_path / f"a{sign}b" / "runs", "the root")
+    check_model_folder(tmp_path / "a{b},c" / "runs", "the root")

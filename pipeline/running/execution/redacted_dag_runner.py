@@ -1,0 +1,35 @@
+"""TFX's LocalDagRunner over the metadata store into which no secret is written."""
+
+from pathlib import Path
+
+from tfx.dsl.compiler import constants
+from tfx.orchestration.local import runner_utils
+from tfx.orchestration.local.local_dag_runner import LocalDagRunner
+from tfx.orchestration.portable import runtime_parameter_utils
+from tfx.proto.orchestration import pipeline_pb2
+
+from fullpass.pipeline.running.execution.events import Status, new_run_id
+from fullpass.pipeline.running.execution.launch import launch
+from fullpass.pipeline.running.execution.metadata_store import LockedMetadata
+from fullpass.preprocessing.errors import UserError
+
+
+class RedactedDagRunner(LocalDagRunner):
+    """Runs the nodes of a pipeline one after the other in this process, as `tfx run` does."""
+
+    def run_with_ir(self, pipeline: pipeline_pb2.Pipeline, run_options: pipeline_pb2.RunOptions | None = None) -> None:
+        """See base class.
+
+        Raises:
+            UserError: A node lacks an input.
+        """
+        run_id = {constants.PIPELINE_RUN_ID_PARAMETER_NAME: new_run_id()}
+        runtime_parameter_utils.substitute_runtime_parameter(pipeline, run_id)
+        deployment = runner_utils.extract_local_deployment_config(pipeline)
+        metadata = LockedMetadata(
+            Path(deployment.metadata_connection_config.database_connection_config.sqlite.filename_uri)
+        )
+        for node in pipeline.nodes:
+            outcome = launch(node.pipeline_node, pipeline, deployment, metadata)
+            if outcome.status is Status.FAILED:
+                raise UserError(f"{node.pipeline_node.node_info.id}: {outcome.error}")
