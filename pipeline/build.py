@@ -30,21 +30,33 @@ from fullpass.components.serving_check.component import ServingCheck
 from fullpass.components.statistics.component import StatisticsGen
 from fullpass.components.transform.component import Transform
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.authoring.user_code import code_digest, model_functions, transform_functions, vocabulary_files
+from fullpass.pipeline.authoring.user_code import (
+    code_digest,
+    model_functions,
+    transform_functions,
+    vocabulary_files,
+    weight_files,
+)
 from fullpass.pipeline.beam_args import beam_args
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.pipeline.root_layout import RootLayout
 from fullpass.pipeline.running.execution.metadata_store import ingested_spans
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.compute_at import materializes
+from fullpass.preprocessing.features.image_feature import Pretrained
 from fullpass.preprocessing.features.raw_columns import raw_columns
 from fullpass.trainer.config import TrainerConfig
 
 
 def with_absolute_files(config: PreprocessingConfig, resolve: Callable[[str], str]) -> PreprocessingConfig:
-    """Returns a config with resolved paths of vocabulary files, since nodes run in other folders."""
+    """Returns a config with resolved paths of vocabularies and weights, since nodes run in other folders."""
 
     def absolute(holder: Any) -> Any:
+        encoder = getattr(holder, "encoder", None)
+        if isinstance(encoder, Pretrained):
+            return holder.model_copy(
+                update={"encoder": encoder.model_copy(update={"weights": resolve(encoder.weights)})}
+            )
         vocabulary = getattr(holder, "vocabulary", None)
         if vocabulary is None or vocabulary.file is None:
             return holder
@@ -184,7 +196,7 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
         "preprocessing": preprocessing.model_dump(mode="json"),
         "trainer": trainer_config(config, paths).model_dump(mode="json"),
         "source": config.data.source.description(),
-        "code": code_digest(model_functions(config) + transform_functions(config)),
+        "code": code_digest(model_functions(config) + transform_functions(config), weight_files(preprocessing)),
     }
     if config.tuning is not None:
         # As text, since TFX sorts the keys of mappings and the order of the search matters.

@@ -21,6 +21,7 @@ from fullpass.trainer.training_data import TrainingData
 from fullpass.trainer.training_spec import TrainingSpec
 
 EVAL_BATCH = 4096
+_EVAL_PIXELS = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -96,9 +97,15 @@ def train(
     )
     size, fixed = data.replica_batch_size, built.fixed_shapes
     order = Order(batch_size=size, shuffle=shuffle_rows(spec.config.input), seed=training.seed, fixed=fixed)
-    evaluation = data.evaluation.batches(Order(batch_size=max(EVAL_BATCH, size), fixed=fixed))
+    evaluation = data.evaluation.batches(Order(batch_size=_eval_batch(built.network, size), fixed=fixed))
     fitted = fit.run(data.train.batches(order, data.factors.tolist()), evaluation)
     return Trained(built.model, built.network, fitted, describe_devices(strategy), built.precision, built.began)
+
+
+def _eval_batch(network: Network, batch_size: int) -> int:
+    """Returns the rows that are evaluated together: EVAL_BATCH, fewer of large images, not fewer than in an update."""
+    pixels = sum(item.width for item in network.inputs.values() if item.output.kind == "image")
+    return max(batch_size, min(EVAL_BATCH, _EVAL_PIXELS // pixels) if pixels else EVAL_BATCH)
 
 
 def shuffle_rows(config: InputConfig) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fullpass.trainer.config import TrainingConfig
+from fullpass.preprocessing.features.outputs import most_pixels, outputs
 from fullpass.trainer.fit.class_labels import check_label, class_factors, class_names
 from fullpass.trainer.fit.optimizer import replica_batch_size
 from fullpass.trainer.fit.sharding import SplitShard, load_shard
@@ -19,6 +19,7 @@ from fullpass.trainer.input.placement import FeaturePlacement, InModel, placemen
 from fullpass.trainer.models.build_network import TrainStatistics
 from fullpass.trainer.models.model_inputs import transformed_outputs
 from fullpass.trainer.models.number_knots import Knots, sample_knots
+from fullpass.trainer.models.pixel_moments import PixelMoments, pixel_moments
 from fullpass.trainer.training_spec import TrainingSpec
 
 _LOG = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ class TrainingData:
         names: The class names in id order; empty for regression.
         factors: The factor of the training weight per class; empty for none.
         knots: The knots of numbers, by transformed feature.
+        moments: Mean and deviation of the channels of images, by transformed feature.
         batch_size: The examples of an update, over all replicas.
         replica_batch_size: The examples of an update on each replica.
     """
@@ -47,6 +49,7 @@ class TrainingData:
     names: tuple[str, ...]
     factors: np.ndarray
     knots: Knots
+    moments: PixelMoments
     batch_size: int
     replica_batch_size: int
 
@@ -58,7 +61,7 @@ class TrainingData:
     @property
     def statistics(self) -> TrainStatistics:
         """What the train split says about the label and the numbers."""
-        return TrainStatistics(self.names, self.train.counts, self.factors, self.knots)
+        return TrainStatistics(self.names, self.train.counts, self.factors, self.knots, self.moments)
 
 
 def load_data(
@@ -106,8 +109,9 @@ def load_data(
     factors = class_factors(label, names, train.counts)
     features = transformed_outputs(spec.preprocessing, tft_output)
     knots = _agreed(sample_knots(train.split, features, in_model, spec.config.training.seed), workers)
-    data = TrainingData(placement, in_model, train, evaluation, names, factors, knots, 0, 0)
-    return sized(data, spec.config.training)
+    moments = pixel_moments(train.split, features, in_model, workers)
+    data = TrainingData(placement, in_model, train, evaluation, names, factors, knots, moments, 0, 0)
+    return sized(data, spec)
 
 
 def _agreed(knots: Knots, workers: Workers) -> Knots:
@@ -119,12 +123,13 @@ def _agreed(knots: Knots, workers: Workers) -> Knots:
     return dict(zip(knots, mean.astype(np.float32), strict=True))
 
 
-def sized(data: TrainingData, training: TrainingConfig) -> TrainingData:
-    """Returns the same data in the batches of a section `training:`."""
+def sized(data: TrainingData, spec: TrainingSpec) -> TrainingData:
+    """Returns the same data in the batches of a training."""
     workers = data.train.workers
     replicas = workers.count * workers.replicas
     used = data.train.counts.used
-    per_replica = replica_batch_size(training, used, replicas)
+    pixels = most_pixels(outputs(spec.preprocessing))
+    per_replica = replica_batch_size(spec.config.training, used, replicas, pixels)
     size = per_replica * replicas
     if used < size:
         _LOG.warning("input: split train has %d rows, not one batch of %d: an epoch is one update", used, size)

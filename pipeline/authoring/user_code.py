@@ -5,7 +5,8 @@ from pathlib import Path
 
 from fullpass.pipeline.config import PipelineConfig
 from fullpass.preprocessing.config import PreprocessingConfig
-from fullpass.preprocessing.features.feature import CustomFeature
+from fullpass.preprocessing.features.feature import CustomFeature, ImageFeature
+from fullpass.preprocessing.features.image_feature import Pretrained, UserEncoder
 from fullpass.preprocessing.user_modules import source_of
 from fullpass.trainer.config import Module
 
@@ -18,7 +19,15 @@ def transform_functions(config: PipelineConfig) -> list[str]:
 
 def model_functions(config: PipelineConfig) -> list[str]:
     """Returns the `module:function` paths whose code builds the model."""
-    return [config.model.function] if isinstance(config.model, Module) else []
+    encoders = [f.encoder for f in config.features.values() if isinstance(f, ImageFeature)]
+    of_encoders = [encoder.function for encoder in encoders if isinstance(encoder, UserEncoder)]
+    return of_encoders + ([config.model.function] if isinstance(config.model, Module) else [])
+
+
+def weight_files(config: PreprocessingConfig) -> list[str]:
+    """Returns the paths of the weights that encoders of images begin from."""
+    encoders = [f.encoder for f in config.features.values() if isinstance(f, ImageFeature)]
+    return sorted({encoder.weights for encoder in encoders if isinstance(encoder, Pretrained)})
 
 
 def vocabulary_files(config: PreprocessingConfig) -> list[str]:

@@ -8,6 +8,7 @@ import tensorflow as tf
 from fullpass.preprocessing.apply.apply_category import boolean, category, count, cross
 from fullpass.preprocessing.apply.apply_custom import apply_function, custom
 from fullpass.preprocessing.apply.apply_date import date, elapsed
+from fullpass.preprocessing.apply.apply_image import image
 from fullpass.preprocessing.apply.apply_text import text
 from fullpass.preprocessing.apply.apply_vector import vector
 from fullpass.preprocessing.apply.column_tensors import Columns
@@ -22,6 +23,7 @@ from fullpass.preprocessing.features.feature import (
     DateFeature,
     DurationFeature,
     Feature,
+    ImageFeature,
     NumberFeature,
     TextFeature,
     VectorFeature,
@@ -83,6 +85,7 @@ FEATURES: Mapping[type[Feature], Callable[..., Mapping[str, Transformed | Quanti
     DateFeature: date,
     TextFeature: text,
     VectorFeature: vector,
+    ImageFeature: image,
     CustomFeature: custom,
 }
 """Feature type -> function from (name, feature, columns) to its transformed features; numbers are still pending."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import pyarrow as pa
+import tensorflow as tf
 import tensorflow_transform as tft
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tensorflow_transform import impl_helper
@@ -51,4 +52,10 @@ class BatchTransformer:
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Returns a batch transformed: one list of values per cell."""
-        return self._converter.convert(self._part(self._adapter.ToBatchTensors(batch)))
+        made = self._part(self._adapter.ToBatchTensors(batch))
+        return self._converter.convert({name: _as_written(value) for name, value in made.items()})
+
+
+def _as_written(value: tf.Tensor | tf.SparseTensor) -> tf.Tensor | tf.SparseTensor:
+    """Returns an output as TF Transform's schema has it: pixels as int64."""
+    return tf.cast(value, tf.int64) if value.dtype == tf.uint8 else value

@@ -71,5 +71,8 @@ def _missing(rows: tf.Tensor, dtype: tf.DType) -> tf.SparseTensor:
 
 
 def _source(tensor: tf.Tensor) -> tf.Tensor:
-    """Returns the tensor behind an output, which does not wait for all lookups of the function."""
-    return tensor.op.inputs[0] if tensor.op.type == "Identity" else tensor
+    """Returns the tensor behind an output, which does not wait for all lookups of the function; of pixels, as uint8."""
+    source = tensor.op.inputs[0] if tensor.op.type == "Identity" else tensor
+    before = source.op.inputs[0] if source.op.type in ("Cast", "Identity") else source
+    is_pixels = source.op.type == "Cast" and before.dtype == tf.uint8
+    return before if is_pixels else source

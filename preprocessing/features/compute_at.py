@@ -83,7 +83,7 @@ def owners(cross: Cross, config: PreprocessingConfig) -> list[str]:
 
 def _reads_text(name: str, feature: Feature, config: PreprocessingConfig) -> bool:
     wanted = feature_columns(name, feature)
-    if isinstance(feature, CategoryFeature) or set(wanted.values()) & {"string", "token"}:
+    if isinstance(feature, CategoryFeature) or set(wanted.values()) & {"string", "token", "image"}:
         return True
     origins = with_origins(wanted, config.derive)
     return any(column.type == "string" for key, column in raw_columns(config).items() if key in origins)

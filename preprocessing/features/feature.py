@@ -11,12 +11,14 @@ from pydantic import Field, Tag
 from fullpass.preprocessing.features.base_feature import BaseFeature
 from fullpass.preprocessing.features.id_features import BooleanFeature, CategoryFeature, DateFeature, TextFeature
 from fullpass.preprocessing.features.ids import Encoding
+from fullpass.preprocessing.features.image_feature import ImageFeature
 from fullpass.preprocessing.features.number_features import CountFeature, DurationFeature, NumberFeature, VectorFeature
 from fullpass.preprocessing.spec import Count, Name, discriminator
 
 __all__ = [
     "FEATURE_TYPES", "BooleanFeature", "CategoryFeature", "CountFeature", "CustomFeature", "DateFeature",
-    "DurationFeature", "Feature", "Features", "NumberFeature", "TextFeature", "VectorFeature", "transformed_name",
+    "DurationFeature", "Feature", "Features", "ImageFeature", "NumberFeature", "TextFeature", "VectorFeature",
+    "transformed_name",
 ]  # fmt: skip
 
 
@@ -56,6 +58,7 @@ FEATURE_TYPES: Mapping[str, type[BaseFeature]] = {
     "text": TextFeature,
     "count": CountFeature,
     "vector": VectorFeature,
+    "image": ImageFeature,
     "custom": CustomFeature,
 }
 
@@ -69,6 +72,7 @@ Feature = Annotated[
     | Annotated[TextFeature, Tag("text")]
     | Annotated[CountFeature, Tag("count")]
     | Annotated[VectorFeature, Tag("vector")]
+    | Annotated[ImageFeature, Tag("image")]
     | Annotated[CustomFeature, Tag("custom")],
     discriminator("type", bare=True),
 ]

@@ -5,7 +5,7 @@ The trainer builds its inputs from these; widths and sizes are not here, they co
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +18,7 @@ from fullpass.preprocessing.features.feature import (
     DateFeature,
     DurationFeature,
     Feature,
+    ImageFeature,
     NumberFeature,
     TextFeature,
     transformed_name,
@@ -48,17 +49,20 @@ class Output:
 
     kind: `dense` is float32 [batch] or [batch, width]; `ids` is int64, [batch] or, if `multi`, a row of ids where 0
     only pads: of any length (a VarLenFeature, without zeros), or [batch, max_length]. The transformed schema has the
-    domain of every `ids`. weights: name of the transformed feature with a float32 weight per id, if any, which is of
-    any length too. unseen: how many ids, from 0, stand for missing and unknown values; 0 where that is not known.
+    domain of every `ids`. `image` is pixels [batch, height, width, channels], declared by `image`: uint8 as training
+    has them, int64 as TF Transform does. weights: name of the transformed feature with a float32 weight per id, if
+    any, which is of any length too. unseen: how many ids, from 0, stand for missing and unknown values; 0 where that is
+    not known.
     """
 
     name: str
     feature: str
-    kind: Literal["dense", "ids"]
+    kind: Literal["dense", "ids", "image"]
     multi: bool = False
     encoding: Encoding = "auto"
     weights: str | None = None
     unseen: int = 0
+    image: ImageFeature | None = None
 
 
 def outputs(config: PreprocessingConfig) -> tuple[Output, ...]:
@@ -80,6 +84,11 @@ def outputs(config: PreprocessingConfig) -> tuple[Output, ...]:
         for c in config.crosses
     ]
     return (*of_features, *of_crosses)
+
+
+def most_pixels(features: Iterable[Output]) -> int:
+    """Returns the pixels of the largest image among transformed features, 0 without any."""
+    return max((output.image.size[0] * output.image.size[1] for output in features if output.image), default=0)
 
 
 def vocabulary_name(feature: str) -> str:
@@ -128,6 +137,8 @@ def _outputs_of(name: str, feature: Feature) -> Iterator[Output]:
     elif isinstance(feature, TextFeature):
         weights = transformed_name(name, "weight") if feature.output == "tf_idf" else None
         yield Output(key, name, "ids", multi=True, encoding=feature.encoding, weights=weights)
+    elif isinstance(feature, ImageFeature):
+        yield Output(key, name, "image", image=feature)
     elif isinstance(feature, CustomFeature) and feature.ids is not None:
         yield Output(key, name, "ids", encoding=feature.encoding)
     else:

@@ -1,5 +1,6 @@
 """Which raw columns a configuration reads, and as what."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -11,6 +12,7 @@ from fullpass.preprocessing.features.feature import (
     CustomFeature,
     DurationFeature,
     Feature,
+    ImageFeature,
     NumberFeature,
     VectorFeature,
 )
@@ -30,18 +32,20 @@ MOST_SPANS = 4096
 class RawColumn:
     """A column of the raw examples; always optional, a missing value is an absent feature.
 
-    `number` is one float32, `string` one byte string, `vector` `width` float32s.
+    `number` is one float32, `string` one byte string, `vector` `width` float32s. image: the byte string is an encoded
+    image, which must be one that TensorFlow decodes.
     """
 
     name: str
     type: Literal["number", "string", "vector"]
     width: int = 1
+    image: bool = False
 
 
 @dataclass(frozen=True)
 class _Use:
     column: str
-    wants: str  # number | string | token (text, but a number may be written out) | vector
+    wants: str  # number | string | token (text, but a number may be written out) | vector | image (encoded)
     by: str
     width: int = 1
 
@@ -95,8 +99,8 @@ def derived_behind(column: str, derive: Mapping[str, str]) -> dict[str, str]:
 
 
 def feature_columns(name: str, feature: Feature) -> dict[str, str]:
-    """Returns the columns, raw or derived, that one feature reads, and as what: number, string, vector, or token (text,
-    but a number may be written out)."""
+    """Returns the columns, raw or derived, that one feature reads, and as what: number, string, vector, image, or token
+    (text, but a number may be written out)."""
     return {use.column: use.wants for use in _uses_of(name, feature)}
 
 
@@ -112,6 +116,8 @@ def _decide(name: str, uses: list[_Use], config: PreprocessingConfig) -> RawColu
         )
     if "vector" in wants:
         return RawColumn(name, "vector", max(use.width for use in uses))
+    if "image" in wants:
+        return RawColumn(name, "string", image=True)
     if firm:
         return RawColumn(name, "number" if "number" in firm else "string")
     return RawColumn(name, "string" if "token" in wants else "number")
@@ -148,6 +154,8 @@ def _uses_of(name: str, feature: Feature) -> Iterator[_Use]:
             yield _Use(source, "number", by)
     elif isinstance(feature, VectorFeature):
         yield _Use(column, "vector", by, feature.size)
+    elif isinstance(feature, ImageFeature) and feature.pixels is not None:
+        yield _Use(column, "vector", by, math.prod(feature.pixels))
     else:
         yield _Use(column, _wanted(feature), by)
     for transform in getattr(feature, "transforms", ()):
@@ -159,6 +167,8 @@ def _uses_of(name: str, feature: Feature) -> Iterator[_Use]:
 def _wanted(feature: Feature) -> str:
     if isinstance(feature, NumberFeature):
         return "number"
+    if isinstance(feature, ImageFeature):
+        return "image"
     if feature.type in ("category", "boolean", "count"):
         return "token"
     return "string"

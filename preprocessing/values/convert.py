@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import RawColumn
 from fullpass.preprocessing.values.arrow_text import as_mask, is_binary, plain, seconds, to_text
+from fullpass.preprocessing.values.encoded_images import image_problems
 from fullpass.preprocessing.values.raw_text import RawText
 
 _DOT_NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity|nan(\(\w*\))?)$"
@@ -94,6 +95,9 @@ def convert(column: pa.Array, raw: RawColumn, *, strip: bool, missing: Sequence[
 
 def convert_raw(column: pa.Array, raw: RawColumn, text: RawText) -> Converted:
     """Returns `column` as the raw column declares it, text read as `text` says; see `convert`."""
+    if raw.image:
+        converted = convert(column, raw, strip=False, missing=())
+        return Converted(converted.flat, (*converted.problems, *image_problems(converted.flat)))
     return convert(column, raw, strip=text.strip, missing=text.missing_of(raw.name), decimal=text.decimal)
 
 

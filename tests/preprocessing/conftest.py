@@ -98,6 +98,7 @@ def _assert_transform(
     apply = analyze if apply is None else apply
     output, applied = _analyze_and_apply(config, analyze, apply, directory, continued or {})
     _assert_promises(config, output, applied)
+    _shape_images(config, applied)
     for name, values in expected.items():
         _assert_equal(applied[name], values, f"{name} as Transform writes it", tolerance)
     at_once = _apply_saved(config, output, apply)
@@ -160,13 +161,23 @@ def _assert_promises(config: Any, output: Any, applied: dict[str, list]) -> None
         assert {o.name for o in promised} | weights | {"label", "example_weight", "row_id"} == spec.keys()
     for o in promised:
         feature = spec[o.name]
-        assert feature.dtype == (tf.int64 if o.kind == "ids" else tf.float32), o.name
-        assert isinstance(feature, tf.io.VarLenFeature) or len(feature.shape) <= (o.kind == "dense" or o.multi)
+        assert feature.dtype == (tf.float32 if o.kind == "dense" else tf.int64), o.name
+        most = 3 if o.image else o.kind == "dense" or o.multi
+        assert isinstance(feature, tf.io.VarLenFeature) or len(feature.shape) <= most
         assert o.multi or isinstance(feature, tf.io.FixedLenFeature), o.name
         if o.kind == "ids":
             _assert_ids(output.num_buckets_for_transformed_feature(o.name), applied[o.name], feature)
     for name in weights:
         assert spec[name] == tf.io.VarLenFeature(tf.float32)
+
+
+def _shape_images(config: Any, applied: dict[str, list]) -> None:
+    """Gives pixels, which an example holds one after the other, their shape."""
+    from fullpass.preprocessing.features.outputs import outputs
+
+    for o in outputs(config):
+        if o.image is not None:
+            applied[o.name] = [np.reshape(row, o.image.shape).tolist() for row in applied[o.name]]
 
 
 def _assert_ids(size: int, rows: list, feature: Any) -> None:

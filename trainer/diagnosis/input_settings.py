@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from fullpass.preprocessing.cores import usable_cores
+from fullpass.preprocessing.features.outputs import most_pixels, outputs
 from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining, Source
 from fullpass.trainer.diagnosis.rates import Rate, drain, train
 from fullpass.trainer.fit.optimizer import batch_size_for
@@ -92,7 +93,9 @@ def input_settings(profiled: ProfiledTraining, changes: Changes) -> InputSetting
         source=source,
         kept=kept_in(profiled, config.cache, config.memory_fraction),
         readers=readers_of(config.readers, len(source.files)),
-        batch_size=batch_size_for(training.rows) if size == "auto" else size,
+        batch_size=batch_size_for(training.rows, most_pixels(outputs(training.spec.preprocessing)))
+        if size == "auto"
+        else size,
         shuffle=STREAM_SHUFFLE_ROWS if config.shuffle_buffer == "auto" else config.shuffle_buffer,
     )
 

@@ -16,6 +16,7 @@ from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_I
 from fullpass.trainer.diagnosis.rates import Meter
 from fullpass.trainer.fit.class_labels import class_factors, class_names
 from fullpass.trainer.fit.steps import Loop
+from fullpass.trainer.fit.worker_channel import Workers
 from fullpass.trainer.input.batch_order import Order
 from fullpass.trainer.input.cache.block_cache import CachePlan
 from fullpass.trainer.input.cache.blocks import Block, join
@@ -26,6 +27,7 @@ from fullpass.trainer.input.placement import FeaturePlacement, InModel, placemen
 from fullpass.trainer.models.build_network import BuiltTraining, TrainStatistics, build_training
 from fullpass.trainer.models.model_inputs import transformed_outputs
 from fullpass.trainer.models.number_knots import sample_knots
+from fullpass.trainer.models.pixel_moments import pixel_moments
 from fullpass.trainer.training_spec import TrainingSpec
 
 MOST_SAMPLED = 100_000
@@ -163,7 +165,8 @@ class ProfiledTraining:
         split = self.split(self.source, "memory")
         factors = class_factors(self.spec.preprocessing.label, self.names, split.counts)
         knots = sample_knots(split, self._features, self.in_model, self.spec.config.training.seed)
-        train = TrainStatistics(self.names, split.counts, factors, knots)
+        moments = pixel_moments(split, self._features, self.in_model, Workers(tf.distribute.get_strategy()))
+        train = TrainStatistics(self.names, split.counts, factors, knots, moments)
         return build_training(self.spec, train, self.in_model, updates=_UPDATES, strategy=tf.distribute.get_strategy())
 
     @cached_property

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from fullpass.preprocessing.features.label import Task
 from fullpass.preprocessing.features.outputs import ROW_ID
-from fullpass.trainer.input.input_fn import BLOCK_ROWS, Decode, read_blocks, to_batch
+from fullpass.trainer.input.input_fn import Decode, block_rows, read_blocks, to_batch
 from fullpass.trainer.models.model_inputs import apply_model
 from fullpass.trainer.models.tasks import probabilities_of
 
@@ -33,7 +33,7 @@ def write_scores(path: str, model: keras.Model, files: Sequence[str], decode: De
         task: The task of the label.
     """
     row_ids, scores = [], []
-    for block in read_blocks(files, decode, 1).take(-(-SCORED_ROWS // BLOCK_ROWS)):
+    for block in read_blocks(files, decode, 1).take(-(-SCORED_ROWS // block_rows(decode))):
         features, _, _ = to_batch({name: value for name, value in block.items() if name != ROW_ID})
         row_ids.append(block[ROW_ID].numpy())
         scores.append(scores_of(task, apply_model(model, features, training=False)).numpy())

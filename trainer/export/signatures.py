@@ -31,7 +31,7 @@ from fullpass.preprocessing.features.label import Label
 from fullpass.preprocessing.features.outputs import ROW_ID, SPAN
 from fullpass.preprocessing.features.raw_columns import ROW_BITS, SPAN_FILE_BITS, RawColumn, serving_columns
 from fullpass.trainer.export.eval_scores import scores_of
-from fullpass.trainer.input.input_fn import with_dense_label, without_gaps
+from fullpass.trainer.input.input_fn import as_pixels, with_dense_label, without_gaps
 from fullpass.trainer.input.raw_tensors import DTYPES, dense_shape, to_sparse
 from fullpass.trainer.models.model_inputs import apply_model, feature_names, input_name, transformed_outputs
 from fullpass.trainer.models.tasks import probabilities_of
@@ -107,7 +107,7 @@ def signatures_of(served: Served) -> tuple[tf.Module, dict[str, Callable[..., di
     @tf.function(autograph=False, input_signature=[sparse])
     def predict(raw: dict[str, tf.SparseTensor]) -> dict[str, tf.Tensor]:
         transformed = saved.transform_fn(raw)
-        inputs = {input_name(name): _dense(transformed[name]) for name in served.features}
+        inputs = {input_name(name): as_pixels(_dense(transformed[name])) for name in served.features}
         return _outputs(served, apply_model(served.model, inputs, training=False))
 
     module = tf.Module()
@@ -158,7 +158,7 @@ def _transform_features(served: Served, spec: Mapping[str, tf.io.VarLenFeature],
         transformed = saved.transform_fn(tf.io.parse_example(examples, spec))
         block = with_dense_label({name: without_gaps(v) for name, v in transformed.items()}, len(served.names))
         span = tf.bitwise.right_shift(block[ROW_ID], tf.constant(ROW_BITS + SPAN_FILE_BITS, tf.int64))
-        return {name: _dense(value) for name, value in block.items()} | {SPAN: span}
+        return {name: as_pixels(_dense(value)) for name, value in block.items()} | {SPAN: span}
 
     return transform_features
 

@@ -9,6 +9,7 @@ from fullpass.trainer.config import TrainingConfig
 
 _FALLS = 2
 _FALL_TO = 0.2
+_BATCH_PIXELS = 2 << 20
 
 
 class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
@@ -78,23 +79,31 @@ def make_optimizer(config: TrainingConfig, rate: WarmupDecay, policy: str = "flo
     return keras.optimizers.LossScaleOptimizer(optimizer) if policy == "mixed_float16" else optimizer
 
 
-def batch_size_for(rows: int) -> int:
+def batch_size_for(rows: int, pixels: int = 0) -> int:
     """Returns the power of two nearest to a fiftieth of `rows`, from 32 to 1,024: about 50 updates per epoch or more.
 
-    Example: 10,000 rows give 256, 1,000,000 give 1,024.
+    Images take what a network computes for each pixel: of large ones a batch has no more than fit into some gigabytes.
+
+    Example: 10,000 rows give 256, 1,000,000 give 1,024; with images of 128 x 128 pixels 128.
+
+    Args:
+        rows: The rows of the train split.
+        pixels: Of an image, 0 without any.
     """
-    return min(1024, max(32, 2 ** round(math.log2(max(1.0, rows / 50)))))
+    most = min(1024, _BATCH_PIXELS // pixels) if pixels else 1024
+    return min(2 ** int(math.log2(max(32, most))), max(32, 2 ** round(math.log2(max(1.0, rows / 50)))))
 
 
-def replica_batch_size(config: TrainingConfig, rows: int, replicas: int) -> int:
+def replica_batch_size(config: TrainingConfig, rows: int, replicas: int, pixels: int = 0) -> int:
     """Returns the examples that each replica takes in an update.
 
     Args:
         config: The section `training:`.
         rows: The rows of the train split, for `batch_size: auto`.
         replicas: The number of replicas over all workers.
+        pixels: Of an image, 0 without any.
     """
-    size = batch_size_for(rows) if config.batch_size == "auto" else config.batch_size
+    size = batch_size_for(rows, pixels) if config.batch_size == "auto" else config.batch_size
     return -(-size // replicas) if config.scaling == "none" else size
 
 

@@ -4,8 +4,9 @@ An update is exactly the gradient of the weighted mean over the whole batch, how
 into pieces. The loop over batches is in the graph: Python takes no part in an update.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import keras
@@ -13,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from fullpass.preprocessing.features.label import Task
+from fullpass.trainer.fit.blend import Blend, Blended
 from fullpass.trainer.fit.epoch_metrics import Sums, shapes_of, sums_of
 from fullpass.trainer.fit.optimizer import WarmupDecay
 from fullpass.trainer.models.model_inputs import apply_model
@@ -20,6 +22,19 @@ from fullpass.trainer.models.tasks import Loss
 
 Step = Callable[..., Sums]
 """(features, label, weight) on one replica -> statistics, to be added up over replicas and batches."""
+
+
+@dataclass(frozen=True)
+class SlowVariable:
+    """How a variable of a network that is fine-tuned follows the optimizer.
+
+    Attributes:
+        frozen_updates: The updates at the beginning in which it stays.
+        share: Of the optimizer's update afterwards.
+    """
+
+    frozen_updates: int
+    share: float
 
 
 @dataclass(frozen=True)
@@ -52,6 +67,8 @@ class Steps:
         accumulate: The pieces in which each device computes the gradient of its part of a batch, one after the other.
         xla: Whether to compile the gradient with XLA.
         rate: The learning rate of the optimizer, where the training loop lets it fall.
+        blend: How examples of a batch are blended with one another; None leaves them apart.
+        slow: The variables of networks that are fine-tuned, by id.
     """
 
     model: keras.Model
@@ -62,6 +79,8 @@ class Steps:
     accumulate: int = 1
     xla: bool = False
     rate: WarmupDecay | None = None
+    blend: Blend | None = None
+    slow: Mapping[int, SlowVariable] = field(default_factory=dict)
 
     def training(self) -> Loop:
         """Returns the loop that makes one update per batch; statistics: loss, weight."""
@@ -70,9 +89,13 @@ class Steps:
         def update(features: dict[str, tf.Tensor], label: tf.Tensor, weight: tf.Tensor) -> Sums:
             devices = tf.distribute.get_replica_context()
             mass = devices.all_reduce(tf.distribute.ReduceOp.SUM, tf.reduce_sum(weight))
-            data, found = gradients(features, label, weight, mass)
-            # The optimizer adds up the gradients of all replicas.
-            self.optimizer.apply(found, self.model.trainable_variables)
+            targets: Any = label
+            if self.blend is not None:
+                features, targets = self.blend(features, label, weight, self.optimizer.iterations)
+            data, found = gradients(features, targets, weight, mass)
+            with self._slowed():
+                # The optimizer adds up the gradients of all replicas.
+                self.optimizer.apply(found, self.model.trainable_variables)
             # The loss is there before the gradient; a step has ended when its weights are.
             with tf.control_dependencies([tf.convert_to_tensor(v.value) for v in self.model.trainable_variables]):
                 return {"loss": tf.identity(data), "weight": tf.reduce_sum(weight)}
@@ -119,13 +142,28 @@ class Steps:
         self, features: Any, label: tf.Tensor, weight: tf.Tensor, mass: tf.Tensor, pieces: tf.Tensor
     ) -> tuple[tf.Tensor, list[Any]]:
         with tf.GradientTape() as tape:
-            losses = self.loss(label, apply_model(self.model, features, training=True))
-            data = tf.reduce_sum(weight * losses)
+            logits = apply_model(self.model, features, training=True)
+            if isinstance(label, Blended):
+                data = tf.add_n([tf.reduce_sum(part * self.loss(y, logits)) for y, part in label.pairs()])
+            else:
+                data = tf.reduce_sum(weight * self.loss(label, logits))
             penalty = tf.add_n([tf.constant(0.0), *self.model.losses])
             target = tf.math.divide_no_nan(data, mass) + penalty / (pieces * self.strategy.num_replicas_in_sync)
             target = self.optimizer.scale_loss(target)
         variables = [variable.value for variable in self.model.trainable_variables]
         return data, tape.gradient(target, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+
+    @contextmanager
+    def _slowed(self) -> Iterator[None]:
+        """Shortens the update within it of the variables that are fine-tuned: to nothing at first."""
+        slow = [v for v in self.model.trainable_variables if id(v) in self.slow]
+        done = self.optimizer.iterations + 0
+        before = [tf.identity(v.value) for v in slow]
+        yield
+        for variable, start in zip(slow, before, strict=True):
+            how = self.slow[id(variable)]
+            share = tf.where(done < how.frozen_updates, 0.0, how.share)
+            variable.assign(start + tf.cast(share, start.dtype) * (variable.value - start))
 
     def _loop(self, step: Step, shapes: Mapping[str, tuple[int, ...]]) -> Loop:
         def on_replica(*batch: Any) -> Sums:

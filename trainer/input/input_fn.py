@@ -14,9 +14,11 @@ Choices, and what was measured for them (320,000 examples of 16 features, 2 core
 """
 
 import glob
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import tensorflow as tf
 import tensorflow_transform as tft
@@ -37,7 +39,10 @@ Decode = Callable[[tf.Tensor], Block]
 """string [rows] of serialized examples -> the transformed features of these rows."""
 
 BLOCK_ROWS = 8192
+IMAGE_RANK = 4
+"""Of a batch of pixels; no other transformed feature has it."""
 STREAM_SHUFFLE_ROWS = 100_000
+_BLOCK_PIXELS = 32 << 20
 _READ_BUFFER_BYTES = 1 << 20
 _REMOTE_BUFFER_BYTES = 8 << 20  # a request to a store costs as much as some MiB
 _READ_RUN = 1024
@@ -138,6 +143,7 @@ class Decoder:
         part: The part of the transform graph that computes features that are not stored; None where all are.
         in_model: The raw columns that the model computes features from.
         classes: The number of classes of a multilabel label that is stored as ids; 0 for any other.
+        block_rows: The records to decode together; fewer where they become large images.
     """
 
     stored: Mapping[str, object]
@@ -146,6 +152,7 @@ class Decoder:
     part: Callable[[Mapping[str, object]], Mapping[str, object]] | None
     in_model: Mapping[str, RawColumn]
     classes: int
+    block_rows: int = BLOCK_ROWS
 
     def __call__(self, serialized: tf.Tensor) -> Block:
         """Returns the rows of serialized examples, string [rows]."""
@@ -163,7 +170,7 @@ class Decoder:
     def transform(self, parsed: Mapping[str, object]) -> Block:
         """Returns the rows of parsed records, with the label as it is written to transformed examples."""
         columns = {name: parsed[key] for name, key in self.keys.items()}
-        block = {name: parsed[name] for name in self.stored}
+        block = {name: as_pixels(parsed[name]) for name in self.stored}
         if self.part is not None:
             block |= {name: without_gaps(value) for name, value in self.part(columns).items()}
         for name, column in self.in_model.items():
@@ -198,7 +205,19 @@ def decoder(
         part=TransformGraph(tft_output.transform_savedmodel_dir).part(made) if made else None,
         in_model=placement.columns_in_model,
         classes=classes,
+        block_rows=_block_rows(transformed),
     )
+
+
+def block_rows(decode: Decode) -> int:
+    """Returns how many records are decoded together."""
+    return decode.block_rows if isinstance(decode, Decoder) else BLOCK_ROWS
+
+
+def _block_rows(transformed: Mapping[str, Any]) -> int:
+    shapes = [feature.shape for feature in transformed.values() if isinstance(feature, tf.io.FixedLenFeature)]
+    pixels = sum(math.prod(shape) for shape in shapes if len(shape) == IMAGE_RANK - 1)
+    return max(1, min(BLOCK_ROWS, _BLOCK_PIXELS // max(1, pixels)))
 
 
 def _columns(placement: FeaturePlacement, raw: Mapping[str, object], made: Sequence[str]) -> list[str]:
@@ -215,6 +234,12 @@ def without_gaps(value: tf.Tensor | tf.SparseTensor | tf.RaggedTensor) -> tf.Ten
     return tf.RaggedTensor.from_value_rowids(value.values, value.indices[:, 0], value.dense_shape[0], validate=False)
 
 
+def as_pixels(value: Any) -> Any:
+    """Returns a transformed feature as a model takes it: pixels, which TF Transform has as int64, as uint8."""
+    is_image = isinstance(value, tf.Tensor) and value.dtype == tf.int64 and value.shape.rank == IMAGE_RANK
+    return tf.cast(value, tf.uint8) if is_image else value
+
+
 def with_dense_label(block: Block, classes: int) -> Block:
     """Returns `block` with a label of ragged class ids as float32 [rows, classes], 0 or 1."""
     label = block[LABEL]
@@ -225,9 +250,9 @@ def with_dense_label(block: Block, classes: int) -> Block:
 
 
 @tf.autograph.experimental.do_not_convert
-def read_blocks(files: Sequence[str], decode: Decode, readers: int, rows: int = BLOCK_ROWS) -> tf.data.Dataset:
-    """Returns all rows in the order of the files, decoded in large blocks of `rows`, in parallel."""
-    records = read_records(tf.data.Dataset.from_tensor_slices(list(files)), readers, rows)
+def read_blocks(files: Sequence[str], decode: Decode, readers: int, rows: int | None = None) -> tf.data.Dataset:
+    """Returns all rows in the order of the files, decoded in large blocks, of `rows` if given, in parallel."""
+    records = read_records(tf.data.Dataset.from_tensor_slices(list(files)), readers, rows or block_rows(decode))
     blocks = records.map(decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     return blocks.prefetch(tf.data.AUTOTUNE)
 

@@ -12,7 +12,7 @@ from fullpass.preprocessing.cores import usable_cores
 from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT
 from fullpass.trainer.input.cache.blocks import Block, Layout, Packed, layout_of
 from fullpass.trainer.input.data_options import data_options
-from fullpass.trainer.input.input_fn import BLOCK_ROWS, Decode, pack_used, read_records
+from fullpass.trainer.input.input_fn import Decode, block_rows, pack_used, read_records
 
 Complete = Callable[[Block], Block]
 """Adds to rows the features that the model computes itself."""
@@ -40,12 +40,14 @@ class ChunkParser:
 
     Attributes:
         layout: The layout of the packed rows; known after the first call or trace.
+        block_rows: The records to parse together.
     """
 
     def __init__(self, decode: Decode, complete: Complete | None, files: Sequence[str]):
         """Args: decode: parses. complete: see `load_split`. files: of the records."""
         self._decode, self._complete, self._files = decode, complete, files
         self.layout = Layout(())
+        self.block_rows = block_rows(decode)
 
     def __call__(self, serialized: tf.Tensor) -> Chunk:
         """Returns the rows, eager or symbolic."""
@@ -76,16 +78,16 @@ class ChunkParser:
 
 
 @tf.autograph.experimental.do_not_convert
-def read_chunks(files: Sequence[str], parse: ChunkParser, readers: int, rows: int = BLOCK_ROWS) -> tf.data.Dataset:
+def read_chunks(files: Sequence[str], parse: ChunkParser, readers: int, rows: int | None = None) -> tf.data.Dataset:
     """Returns all rows in the order of the files, parsed and packed in parallel.
 
     Args:
         files: TFRecord files.
         parse: Makes chunks of their records.
         readers: The files that are read at the same time.
-        rows: The records that are parsed together.
+        rows: The records that are parsed together; by default what the parser wants.
     """
-    records = read_records(tf.data.Dataset.from_tensor_slices(list(files)), readers, rows)
+    records = read_records(tf.data.Dataset.from_tensor_slices(list(files)), readers, rows or parse.block_rows)
     # Few chunks ahead, because wide rows take much memory.
     chunks = records.map(parse, num_parallel_calls=min(usable_cores(), _MOST_CALLS), deterministic=True)
     return chunks.prefetch(1).with_options(data_options(tuned=False))

@@ -10,15 +10,17 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.config import Dcn, Linear, Mlp, ModelConfig, Module, WideDeep
+from fullpass.trainer.fit.blend import Blend
 from fullpass.trainer.fit.optimizer import learning_rate_of, make_optimizer, scaled_learning_rate
-from fullpass.trainer.fit.steps import Steps
+from fullpass.trainer.fit.steps import SlowVariable, Steps
 from fullpass.trainer.fit.strategy import needs_fixed_shapes, precision, use_xla
 from fullpass.trainer.fit.warm_start import BaseExport, WeightOrigin, begin_from, keep_encodings
 from fullpass.trainer.input.placement import InModel, placement_of, refuse_text, with_preprocessing
 from fullpass.trainer.input.split_counts import SplitCounts
-from fullpass.trainer.models import dcn, linear, mlp, user_model, wide_deep
+from fullpass.trainer.models import dcn, image_encoders, linear, mlp, user_model, wide_deep
 from fullpass.trainer.models.model_inputs import ModelInput, model_inputs, same_shapes, transformed_outputs
 from fullpass.trainer.models.tasks import logit_columns, loss_of, with_head
 from fullpass.trainer.models.weight_semantics import Network
@@ -34,12 +36,14 @@ class TrainStatistics:
         counts: The counts of the train split.
         factors: The factor of the training weight per class, float [classes]; empty for none.
         knots: The knots of numbers, by transformed feature.
+        moments: Mean and deviation of the channels of images, by transformed feature.
     """
 
     names: tuple[str, ...]
     counts: SplitCounts
     factors: np.ndarray
     knots: Mapping[str, np.ndarray] = field(default_factory=dict)
+    moments: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,9 @@ def build_training(
         refuse_text(placement_of(spec.preprocessing, features), "XLA" if training.xla is True else "a TPU")
     keras.utils.set_random_seed(training.seed)
     with strategy.scope(), precision(training) as policy:
-        inputs = model_inputs(keep_encodings(features, base), spec.tft_output, train.knots, training.mask_rate)
+        inputs = model_inputs(
+            keep_encodings(features, base), spec.tft_output, train.knots, training.mask_rate, train.moments
+        )
         network = build_network(spec, train, inputs)
         began = tuple(begin_from(base, network, spec.tft_output.transform_savedmodel_dir)) if base else ()
         model = with_preprocessing(network.model, in_model)
@@ -113,8 +119,37 @@ def build_training(
         accumulate=training.accumulate,
         xla=xla,
         rate=rate,
+        blend=_blend_of(network.inputs, training.seed),
+        slow=_slow_of(network, updates // training.most_epochs, strategy),
     )
     return BuiltTraining(network, steps, xla or needs_fixed_shapes(strategy), policy, began)
+
+
+def _blend_of(inputs: Mapping[str, ModelInput], seed: int) -> Blend | None:
+    images = [item for item in inputs.values() if item.output.image is not None]
+    alpha = max(
+        (i.output.image.augment.mixup for i in images if i.output.image and i.output.image.augment), default=0.0
+    )
+    return Blend(tuple(item.keras_input.name for item in images), alpha, seed) if alpha else None
+
+
+def _slow_of(network: Network, epoch_updates: int, strategy: tf.distribute.Strategy) -> dict[int, SlowVariable]:
+    """Returns the variables that are fine-tuned, by id.
+
+    Raises:
+        UserError: Several devices train, which keep copies of them.
+    """
+    images = {item.name: item.output.image for item in network.inputs.values() if item.output.image is not None}
+    slow = image_encoders.slow_variables(network.model, images)
+    if slow and strategy.num_replicas_in_sync > 1:
+        raise UserError(
+            "encoder.pretrained.train: fine_tune trains on one device. Set training.distribution: one_device, or "
+            "train: frozen."
+        )
+    return {
+        key: SlowVariable(config.frozen_epochs * max(1, epoch_updates), config.fine_tune_rate)
+        for key, config in slow.items()
+    }
 
 
 def build_network(spec: TrainingSpec, train: TrainStatistics, inputs: Mapping[str, ModelInput]) -> Network:

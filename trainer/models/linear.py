@@ -19,7 +19,7 @@ def build(inputs: Mapping[str, ModelInput], classes: int, config: Linear) -> ker
         layer = keras.layers.Dense(
             classes, use_bias=False, kernel_initializer="zeros", kernel_regularizer=penalty, name="numbers"
         )
-        columns = [numbers_part(item) for item in inputs.values() if item.output.kind == "dense"]
+        columns = [numbers_part(item) for item in inputs.values() if item.output.kind != "ids"]
         parts.append(stands_for(layer, kernel=(columns, LOGITS))(concatenate(numbers)))
     total = keras.layers.Add()(parts) if len(parts) > 1 else parts[0]
     bias = stands_for(Bias(name="bias"), bias=(LOGITS,))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -14,7 +15,9 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.ids import Embedding
+from fullpass.preprocessing.features.image_feature import ImageFeature
 from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, Output, outputs
+from fullpass.trainer.models import image_encoders
 from fullpass.trainer.models.layers import MaskedIds, MultiHot, NumberEmbedding, OneHot, Pool
 from fullpass.trainer.models.weight_axes import AxisPart, stands_for
 
@@ -29,13 +32,15 @@ class ModelInput:
     """One transformed feature as a Keras input, and as the layers after it take it.
 
     Attributes:
-        keras_input: float32 [batch] or [batch, width] if dense; int64 [batch] if ids; int64 [batch, n] if multi ids.
+        keras_input: float32 [batch] or [batch, width] if dense; int64 [batch] if ids; int64 [batch, n] if multi ids;
+            uint8 [batch, height, width, channels] if an image.
         output: what the transform graph says of it.
         size: number of different ids; 0 if dense.
-        width: numbers per example; 0 if ids.
+        width: numbers per example, pixels of all channels included; 0 if ids.
         weights: float32 [batch, n], the weight of each of the multi ids, or None.
         masked: the ids with a few replaced by those of unseen values while training; None where none are.
         knots: of a number, float32 [intervals + 1]; None takes the number as it is.
+        moments: of an image, the mean and deviation of its channels, float32 [2, channels].
     """
 
     keras_input: keras.KerasTensor
@@ -45,6 +50,27 @@ class ModelInput:
     weights: keras.KerasTensor | None = None
     masked: keras.KerasTensor | None = None
     knots: np.ndarray | None = None
+    moments: np.ndarray | None = None
+
+    @cached_property
+    def normalized(self) -> keras.KerasTensor:
+        """An image as float [batch, height, width, channels]: changed at random while training, and normalised."""
+        image = self._image
+        moments = (
+            np.stack([np.zeros(image.channels), np.ones(image.channels)]) if self.moments is None else self.moments
+        )
+        return image_encoders.normalized(self.keras_input, image, moments.astype(np.float32), self.name)
+
+    @cached_property
+    def encoded(self) -> keras.KerasTensor:
+        """An image as a vector, float [batch, n], by the encoder that its feature declares."""
+        return image_encoders.encode_image(self.normalized, self._image, self.name)
+
+    @property
+    def _image(self) -> ImageFeature:
+        if self.output.image is None:
+            raise TypeError(f"{self.name} is no image")
+        return self.output.image
 
     @property
     def ids(self) -> keras.KerasTensor:
@@ -85,6 +111,7 @@ def model_inputs(
     tft_output: tft.TFTransformOutput,
     knots: Mapping[str, np.ndarray] = MappingProxyType({}),
     mask_rate: float = 0.0,
+    moments: Mapping[str, np.ndarray] = MappingProxyType({}),
 ) -> dict[str, ModelInput]:
     """Returns the inputs of a model by name of transformed feature, in the order of `features`.
 
@@ -93,9 +120,11 @@ def model_inputs(
         tft_output: The transform graph's output.
         knots: Those of numbers that are taken as piecewise linear.
         mask_rate: The share of ids that training replaces by those of unseen values.
+        moments: Means and deviations of images; one that is not there is not normalised.
     """
     spec = tft_output.transformed_feature_spec()
     found = {output.name: _model_input(output, spec, tft_output, knots.get(output.name)) for output in features}
+    found |= {name: replace(item, moments=moments.get(name)) for name, item in found.items() if item.output.image}
     single = [item for item in found.values() if item.output.kind == "ids" and not item.output.multi]
     if not mask_rate or not any(item.output.unseen for item in single):
         return found
@@ -168,8 +197,8 @@ def embedding_width(item: ModelInput) -> int:
 
 
 def dense_part(inputs: Mapping[str, ModelInput]) -> list[keras.KerasTensor]:
-    """Returns the dense inputs, each as float32 [batch, width]."""
-    return [_as_matrix(item) for item in inputs.values() if item.output.kind == "dense"]
+    """Returns the dense inputs, each as float [batch, width]; the pixels of an image side by side."""
+    return [_as_matrix(item) for item in inputs.values() if item.output.kind != "ids"]
 
 
 def _derive(name: str, feature: Any, tft_output: tft.TFTransformOutput) -> Output:
@@ -203,6 +232,9 @@ def _model_input(
     output: Output, spec: Mapping[str, Any], tft_output: tft.TFTransformOutput, knots: np.ndarray | None
 ) -> ModelInput:
     feature = spec[output.name]
+    if output.image is not None:
+        pixels = keras.Input(output.image.shape, name=input_name(output.name), dtype="uint8")
+        return ModelInput(pixels, output, width=int(np.prod(output.image.shape)))
     if output.kind == "dense":
         keras_input = keras.Input(tuple(feature.shape), name=input_name(output.name), dtype="float32")
         return ModelInput(keras_input, output, width=feature.shape[0] if feature.shape else 1, knots=knots)
@@ -244,6 +276,8 @@ def _table(layer: str, shared: str, users: Sequence[ModelInput]) -> keras.layers
 
 
 def _encoded_part(item: ModelInput) -> AxisPart:
+    if item.output.kind == "image":
+        return AxisPart("embedding", item.name, item.encoded.shape[1])
     if item.output.kind == "dense":
         return numbers_part(item)
     return ids_part(item) if encodes_one_hot(item) else AxisPart("embedding", item.name, embedding_width(item))
@@ -251,6 +285,8 @@ def _encoded_part(item: ModelInput) -> AxisPart:
 
 def _encode(item: ModelInput, table: keras.layers.Embedding | None) -> keras.KerasTensor:
     ids, weights = item.ids, item.weights
+    if item.output.kind == "image":
+        return item.encoded
     if item.output.kind == "dense":
         return _as_matrix(item)
     if table is None:
@@ -263,4 +299,6 @@ def _call(layer: keras.layers.Layer, *tensors: keras.KerasTensor | None) -> kera
 
 
 def _as_matrix(item: ModelInput) -> keras.KerasTensor:
+    if item.output.kind == "image":
+        return keras.layers.Flatten()(item.normalized)
     return item.keras_input if len(item.keras_input.shape) == 2 else keras.layers.Reshape((1,))(item.keras_input)

@@ -16,6 +16,7 @@ from fullpass.trainer.models.model_inputs import input_name
 BINS = 16
 """The intervals between knots, at most."""
 _ROWS = 65_536
+_MOST_BYTES = 256 << 20
 _LEAST_WIDTH = 1 / 200
 
 Knots = Mapping[str, np.ndarray]
@@ -31,7 +32,10 @@ def sample_knots(split: Split, features: Sequence[Output], in_model: InModel | N
         in_model: Computes those that are computed in the model; None without any.
         seed: Of the shuffle.
     """
-    order = Order(batch_size=_ROWS, shuffle=STREAM_SHUFFLE_ROWS, seed=seed)
+    if not any(output.kind == "dense" for output in features):
+        return {}
+    few = max(1, min(_ROWS, _MOST_BYTES // max(1, split.row_bytes)))
+    order = Order(batch_size=few, shuffle=STREAM_SHUFFLE_ROWS, seed=seed)
     rows, _, _ = next(iter(split.batches(order)))
     found: dict[str, tf.Tensor] = dict(rows)
     if in_model is not None:

@@ -123,7 +123,7 @@ class TrialRunner:
             keep_checkpoint=again,
         )
         keras.backend.clear_session()
-        trained = train(sized(self.data, training), spec, self.strategy, options)
+        trained = train(sized(self.data, spec), spec, self.strategy, options)
         if not again:
             remove(folder)
         best = max if self.objective in LARGER_IS_BETTER else min

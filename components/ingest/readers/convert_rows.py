@@ -34,6 +34,14 @@ def convert_rows(
         arrays[raw.name] = converted.flat
         bad = converted.bad
         for row in np.flatnonzero(bad).tolist():
-            reading.add_bad(int(rows.numbers[row]), raw.name, converted.reason_of(row), text_at(column, row))
+            reading.add_bad(int(rows.numbers[row]), raw.name, converted.reason_of(row), _shown(column, row, raw))
         good &= ~bad
     return arrays, good
+
+
+def _shown(column: pa.Array, row: int, raw: RawColumn) -> str:
+    """Returns a cell as a person would read it; of an image its size and first bytes."""
+    content = column[row].as_py() if raw.image else None
+    if not isinstance(content, bytes):
+        return text_at(column, row)
+    return f"{len(content):,} bytes, which begin with {content[:8].hex(' ')}"

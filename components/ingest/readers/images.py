@@ -48,20 +48,21 @@ class ImagesReader:
             if self._source.labels == "folders":
                 yield from folder_rows(self._path, IMAGE_ENDINGS, reading, self._read(reading))
             else:
-                check_columns(self._path, ["file"], columns)
+                check_columns(self._path, [self._source.path_column], columns)
                 yield from self._manifest_rows(reading)
 
     def _manifest_rows(self, reading: Reading) -> Iterator[Rows]:
         listed = [*reading.columns, *(self._manifest.columns() if reading.whole else ())]
-        needed = dict.fromkeys(["file", *(name for name in listed if name not in self._from_image)])
+        paths = self._source.path_column
+        needed = dict.fromkeys([paths, *(name for name in listed if name not in self._from_image)])
         lines = Reading(reading.file, {name: RawColumn(name, "string") for name in needed}, reading.part)
         for rows in self._manifest.rows(lines):
             files = []
             for number, row in zip(rows.numbers.tolist(), rows.table.to_pylist(), strict=True):
                 try:
-                    files.append((number, Found(self._place_of(row["file"] or ""), 0, ""), row))
+                    files.append((number, Found(self._place_of(row[paths] or ""), 0, ""), row))
                 except ValueError as error:
-                    reading.add_malformed(number, str(error), row["file"], column="file")
+                    reading.add_malformed(number, str(error), row[paths] or "", column=paths)
             yield from file_rows(files, reading, self._read(reading))
         reading.malformed += lines.malformed
         reading.bad += lines.bad

@@ -236,12 +236,14 @@ class ImagesSource(FileSource):
     """JPEG, PNG, GIF and BMP files as they are, in the column image, with height, width, channels, label and file."""
 
     endings = (".csv",)
-    described_by = ("labels", "decode", "max_file_mb", "max_megapixels")
+    described_by = ("labels", "path_column", "decode", "max_file_mb", "max_megapixels")
 
     format: Literal["images"]
     labels: Literal["folders", "manifest"] = "folders"
-    """folders: path is a folder with one folder of images per class. manifest: path is a CSV file with the column file,
-    relative to the manifest, and any others."""
+    """folders: path is a folder with one folder of images per class. manifest: path is a CSV file with the paths of
+    images, relative to the manifest, and any other columns."""
+    path_column: Name = "file"
+    """The column of a manifest that holds the paths."""
     decode: Decoded | None = None
     """Gives the column pixels too, for a vector feature: height * width * channels numbers from 0 to 255, by rows."""
     folders: tuple[Name, ...] = ()

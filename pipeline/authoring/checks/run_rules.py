@@ -10,7 +10,8 @@ from fullpass.pipeline.authoring.find_function import function_problem
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.preprocessing.errors import did_you_mean
-from fullpass.preprocessing.features.feature import CustomFeature
+from fullpass.preprocessing.features.feature import CustomFeature, ImageFeature
+from fullpass.preprocessing.features.image_feature import UserEncoder
 from fullpass.trainer.config import Module
 
 _RUNNERS = ("direct", "flink", "spark", "dataflow")
@@ -89,3 +90,5 @@ def _functions(loaded: Loaded) -> Iterator[tuple[Keys, str, tuple[str, ...]]]:
     for name, feature in config.features.items():
         if isinstance(feature, CustomFeature):
             yield ("features", name, "function"), feature.function, ("columns",)
+        elif isinstance(feature, ImageFeature) and isinstance(feature.encoder, UserEncoder):
+            yield ("features", name, "encoder", "module", "function"), feature.encoder.function, ("images", "options")

@@ -173,7 +173,9 @@ def _made_of(name: str, value: Any) -> set[str]:
 def _rest(profile: SourceProfile, chosen: ChosenLabel, selection: Selection) -> list[YamlLine]:
     rows = profile.sample.seen
     lines = []
-    if rows < _SMALL:
+    if any(candidate.column.kind == "image" for candidate in selection.features):
+        lines.append(YamlLine("model", {"kind": "mlp", "hidden": [64]}, "over what the image's own network finds"))
+    elif rows < _SMALL:
         model = {"kind": "wide_deep", "hidden": [32], "dropout": 0.2}
         lines.append(YamlLine("model", model, f"small, for {rows:,} rows"))
     else:

@@ -185,6 +185,13 @@ def _vector(column: ColumnProfile) -> tuple[str, Any]:
     return column.why, {"type": "vector", "width": column.width}
 
 
+def _image(column: ColumnProfile) -> tuple[str, Any]:
+    shape = column.image
+    if shape is None:
+        raise ValueError(f"{column.name} holds no images")
+    return column.why, {"type": "image", "size": list(shape.size), **({"channels": 1} if shape.channels == 1 else {})}
+
+
 _BY_KIND: Mapping[str, Any] = {
     "number": _number,
     "category": _category,
@@ -193,6 +200,7 @@ _BY_KIND: Mapping[str, Any] = {
     "date": _date,
     "text": _text,
     "vector": _vector,
+    "image": _image,
 }
 
 

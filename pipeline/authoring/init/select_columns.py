@@ -27,7 +27,7 @@ _WHY_NOT = {
     "id": "an id: {why}",
     "constant": "{why}",
     "empty": "{why}",
-    "image_path": "{why}; no feature reads images yet",
+    "image_path": "{why}, which are not there or are read by no format; see docs/images.md",
     "unreadable": "{why}",
 }
 

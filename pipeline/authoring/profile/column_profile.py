@@ -11,13 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from fullpass.pipeline.authoring.profile.date_formats import Dates, find_dates
+from fullpass.pipeline.authoring.profile.detect_images import ImageShape
 from fullpass.pipeline.authoring.profile.number_profile import NumberProfile, profile_numbers
 from fullpass.pipeline.authoring.profile.value_counts import NUMBER, ValueCounts
 from fullpass.preprocessing.features.feature import BooleanFeature
 
 Kind = Literal[
     "number", "written_number", "category", "categories", "boolean", "date", "text", "vector",
-    "id", "constant", "empty", "image_path", "unreadable",
+    "image", "id", "constant", "empty", "image_path", "unreadable",
 ]  # fmt: skip
 
 BOOLEAN = BooleanFeature(type="boolean")
@@ -49,7 +50,8 @@ class ColumnProfile:
     """A column and what it holds.
 
     values: of text columns, without missing tokens. why: what decided its kind, in a few words.
-    separator: of `categories`. width: of `vector`. bad: share of present rows that do not fit the kind.
+    separator: of `categories`. width: of `vector`. image: of `image`. bad: share of present rows that do not fit the
+    kind.
     """
 
     name: str
@@ -60,6 +62,7 @@ class ColumnProfile:
     dates: Dates | None = None
     separator: str | None = None
     width: int = 0
+    image: ImageShape | None = None
     bad: float = 0.0
 
 

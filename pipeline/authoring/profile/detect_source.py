@@ -26,8 +26,9 @@ from fullpass.components.ingest.sources.source_config import (
     Source,
     TfRecordSource,
 )
-from fullpass.components.ingest.sources.source_files import SourceFile, find_files, resolve_path
+from fullpass.components.ingest.sources.source_files import SourceFile, find_files, find_inputs, resolve_path
 from fullpass.components.ingest.sources.storage import find, is_address, is_compressed, matches, open_binary
+from fullpass.pipeline.authoring.profile.detect_images import image_folders
 from fullpass.pipeline.authoring.profile.dialect import guess_dialect
 from fullpass.preprocessing.errors import UserError, did_you_mean
 
@@ -104,6 +105,12 @@ def find_source(data: str, folder: Path, *, known: Collection[str] = ()) -> Foun
     Raises:
         UserError: There is no such file, it is empty, or of a format that cannot be read.
     """
+    images = _images(data)
+    if images is not None:
+        paths = _map_paths(images, lambda path: _from_folder(path, folder))
+        settings = {"format": "images", "path": paths}
+        files = find_inputs(_SOURCE.validate_python(settings), lambda path: resolve_path(path, folder))
+        return FoundSource(settings, {"path": "a folder of images for each class"}, files)
     named = _named(data)
     paths = _map_paths(named.paths, lambda path: _from_folder(path, folder))
     files = find_files(paths, lambda path: resolve_path(path, folder), endings=named.endings)
@@ -135,6 +142,14 @@ def _without_unlabelled(found: FoundSource, known: Collection[str]) -> FoundSour
     files = tuple(replace(f, split=f.split if "eval" in left else None) for f in found.files if f.split in left)
     why = {**found.why, "path": f"{names} left out: no column {gone}"}
     return FoundSource({**found.settings, "path": path}, why, files)
+
+
+def _images(data: str) -> Any:
+    """Returns the folders of images that `data` names; None if it is no folder, or one that holds tables."""
+    if data.startswith("package:") or is_address(data) or not Path(data).is_dir():
+        return None
+    tables = (file for source in _FORMATS.values() for file in find(data, source.endings))
+    return image_folders(Path(data)) if all(_ending(file.path) == ".txt" for file in tables) else None
 
 
 def changed(found: FoundSource, key: str, value: object, why: str) -> FoundSource:

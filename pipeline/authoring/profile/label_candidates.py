@@ -28,6 +28,7 @@ _NO_LABEL = {
     "empty": "no value in any row",
     "image_path": "paths of images",
     "vector": "vectors",
+    "image": "images",
     "unreadable": "values that cannot be read",
 }
 

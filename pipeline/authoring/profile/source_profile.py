@@ -11,8 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fullpass.components.ingest.readers.open_source import dictionary_columns
-from fullpass.components.ingest.sources.source_config import CsvSource, Source
+from fullpass.components.ingest.sources.source_config import CsvSource, ImagesSource, Source
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, profile_column, profile_list_column, shown
+from fullpass.pipeline.authoring.profile.detect_images import (
+    FROM_IMAGE,
+    manifest_settings,
+    shape_of_columns,
+    shape_of_files,
+)
 from fullpass.pipeline.authoring.profile.detect_source import FoundSource, changed, column_names, find_source
 from fullpass.pipeline.authoring.profile.number_profile import SURE_WORDS, missing_tokens, profile_numbers, read_numbers
 from fullpass.pipeline.authoring.profile.sample import Sample, read_sample
@@ -58,6 +64,8 @@ def profile_source(data: str, folder: Path, *, rows: int, known: Collection[str]
         UserError: There is no such data, it holds no rows, or it is of a format that cannot be read.
     """
     found = find_source(data, folder, known=known)
+    if isinstance(found.source, ImagesSource):
+        return _of_image_folders(found, rows)
     names, unusable = _usable_names(found)
     sample = read_sample(found.files, found.source, names, rows=rows)
     if isinstance(found.source, CsvSource) and _undecodable(sample, found.source) > _BAD_ENCODING:
@@ -72,7 +80,36 @@ def profile_source(data: str, folder: Path, *, rows: int, known: Collection[str]
     found, known = _with_missing(found, declared)
     encoded = dictionary_columns(found.files[0], found.source)
     columns = [_column(name, sample, known, found.source, encoded) for name in names]
-    return SourceProfile(found, sample, columns, unusable)
+    return _with_images(SourceProfile(found, sample, columns, unusable))
+
+
+def _of_image_folders(found: FoundSource, rows: int) -> SourceProfile:
+    """Returns the profile of folders of images: the image and its label."""
+    sample = read_sample(found.files, found.source, ["label", "height", "width", "channels"], rows=rows)
+    if not sample.rows:
+        raise UserError(f"{found.files[0].path}: no image that can be read.")
+    shape = shape_of_columns(sample.columns)
+    values = count_values(sample.columns["label"])
+    label = ColumnProfile("label", "constant" if values.distinct < 2 else "category", "names of folders", values)
+    columns = [ColumnProfile("image", "image", shape.why, image=shape), label]
+    return SourceProfile(found, sample, columns, list(FROM_IMAGE.items()))
+
+
+def _with_images(profile: SourceProfile) -> SourceProfile:
+    """Returns the profile of a table with its first column of paths read as images, where the files are there."""
+    paths = next((column for column in profile.columns if column.kind == "image_path"), None)
+    if paths is None or paths.values is None or not isinstance(profile.found.source, CsvSource):
+        return profile
+    settings = manifest_settings(profile.found.settings, paths.name)
+    folder = Path(profile.found.files[0].path).parent
+    files = [str(folder / text) for text in paths.values.texts]
+    if settings is None or profile.column("image") is not None or not Path(files[0]).is_file():
+        return profile
+    shape = shape_of_files(files)
+    found = FoundSource(settings, {"labels": f"{paths.name} holds the paths of images"}, profile.found.files)
+    image = ColumnProfile("image", "image", shape.why, image=shape)
+    columns = [image if column is paths else column for column in profile.columns]
+    return replace(profile, found=found, columns=columns)
 
 
 def _undecodable(sample: Sample, source: CsvSource) -> float:

@@ -1,0 +1,127 @@
+"""Finds images: folders of them, one per class, or a CSV file that names them; and what size they have."""
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from fullpass.components.ingest.readers.images import IMAGE_ENDINGS
+from fullpass.components.ingest.sources.storage import find
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.values.encoded_images import image_shape
+
+_LARGEST = 128
+"""Pixels of the longer side that `init` proposes, at most."""
+_LOOKED_AT = 500
+_NAMES_OF_SPLITS = {
+    "train": "train", "training": "train", "eval": "eval", "val": "eval", "valid": "eval", "validation": "eval",
+    "dev": "eval", "test": "test", "testing": "test",
+}  # fmt: skip
+
+FROM_IMAGE = {
+    "height": "the size of the file's image, not what it shows",
+    "width": "the size of the file's image, not what it shows",
+    "channels": "the colours of the file's image, not what it shows",
+    "file": "the path, whose folder is the label",
+}
+"""Columns of the format images that are no features, and why."""
+
+
+@dataclass(frozen=True)
+class ImageShape:
+    """What images are like.
+
+    Attributes:
+        size: Rows and columns that suit them: the median, at most 128 for the longer.
+        channels: 1 where all are grey.
+        why: In words.
+    """
+
+    size: tuple[int, int]
+    channels: int
+    why: str
+
+
+def image_folders(folder: Path) -> str | dict[str, str] | None:
+    """Returns the folder of class folders, or one for each split; None if it holds no images.
+
+    Raises:
+        UserError: It holds images, but not in folders of their classes.
+    """
+    files = [PurePath(file.path).relative_to(folder) for file in find(str(folder), IMAGE_ENDINGS)]
+    if not files:
+        return None
+    top = {file.parts[0] for file in files if len(file.parts) > 1}
+    if {_NAMES_OF_SPLITS.get(name.lower()) for name in top} >= {"train"} and top <= set(_by_name(top).values()):
+        by_split = _by_name(top)
+        by_split.setdefault("eval", by_split.pop("test", ""))
+        if by_split["eval"]:
+            return {split: str(folder / by_split[split]) for split in ("train", "eval", "test") if split in by_split}
+    if len({file.parent for file in files}) < 2:
+        raise UserError(
+            f"{folder}: {len(files):,} images, but no folder for each class. Sort them into one folder per class, or "
+            "write a CSV file with a column of their paths and one of labels, and give that file."
+        )
+    return str(folder)
+
+
+def _by_name(folders: set[str]) -> dict[str, str]:
+    return {split: name for name in sorted(folders) if (split := _NAMES_OF_SPLITS.get(name.lower()))}
+
+
+def manifest_settings(settings: Mapping[str, Any], column: str) -> dict[str, Any] | None:
+    """Returns the source that reads a CSV file of paths as images; None where its format would have to be told.
+
+    Args:
+        settings: `data.source` of the CSV file.
+        column: holds the paths.
+    """
+    if set(settings) - {"format", "path"}:
+        return None
+    named = {} if column == "file" else {"path_column": column}
+    return {"format": "images", "path": settings["path"], "labels": "manifest", **named}
+
+
+def shape_of_files(paths: Sequence[str]) -> ImageShape:
+    """Returns what images are like, by the headers of some of them.
+
+    Raises:
+        UserError: None of them can be read.
+    """
+    chosen = np.unique(np.linspace(0, len(paths) - 1, num=min(len(paths), _LOOKED_AT)).round().astype(int))
+    shapes = [shape for index in chosen if (shape := _shape(paths[index])) is not None]
+    if not shapes:
+        raise UserError(f"{paths[0] if paths else 'no image'}: no JPEG, PNG, GIF or BMP image, and none of the others.")
+    heights, widths, channels = zip(*shapes, strict=True)
+    return shape_of(heights, widths, max(channels))
+
+
+def _shape(path: str) -> tuple[int, int, int] | None:
+    try:
+        return image_shape(Path(path).read_bytes())
+    except (OSError, ValueError, IndexError, struct.error):
+        return None
+
+
+def shape_of_columns(columns: Mapping[str, pa.Array]) -> ImageShape:
+    """Returns what images are like, by the columns that the format images gives."""
+    height, width, channels = (
+        [int(text) for text in columns[name].drop_null().to_pylist()] for name in ("height", "width", "channels")
+    )
+    return shape_of(height, width, max(channels, default=3))
+
+
+def shape_of(heights: Sequence[int], widths: Sequence[int], channels: int) -> ImageShape:
+    """Returns what suits images of these sizes and at most so many channels."""
+    channels = 1 if channels <= 2 else 3
+    height, width = (max(1, int(np.median(sides))) for sides in (heights, widths))
+    factor = min(1.0, _LARGEST / max(height, width))
+    size = (max(1, round(height * factor)), max(1, round(width * factor)))
+    same = len(set(heights)) == len(set(widths)) == 1
+    why = f"images of {width} x {height} pixels" if same else f"images of {width} x {height} pixels in the median"
+    why += ", all grey" if channels == 1 else ""
+    return ImageShape(size, channels, why + (", made smaller" if factor < 1 else ""))

@@ -1,0 +1,167 @@
+"""Features that are images: how they are decoded, what training changes in them, and which network reads them."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from fullpass.preprocessing.features.base_feature import BaseFeature, ComputeAt
+from fullpass.preprocessing.spec import Count, Fraction, Name, NonNegative, Spec, TaggedSpec, tag_of, tagged_union
+
+Side = Annotated[int, Field(strict=True, ge=1, le=4096)]
+Factor = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
+ImportPath = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
+
+
+class Augment(Spec):
+    """Random changes of images while training. Every image of every epoch is changed anew, on the device that trains.
+
+    Eval, Parity and the export see images as they are.
+    """
+
+    flip: Literal["horizontal", "vertical", "both"] | None = None
+    """Mirrors half of the images; both mirrors them in either direction, independently."""
+    crop: Annotated[Fraction, Field(lt=1)] = 0.0
+    """Shifts and magnifies: a window of at least `1 - crop` of each side, anywhere in the image, fills it."""
+    shift: Annotated[Fraction, Field(lt=1)] = 0.0
+    """Moves the image by up to this share of its sides; what comes in is the nearest edge."""
+    rotate: Annotated[float, Field(strict=True, ge=0, le=180)] = 0.0
+    """Turns by up to so many degrees, either way."""
+    brightness: Fraction = 0.0
+    """Adds up to this share of the range of pixels, either way."""
+    contrast: Annotated[Fraction, Field(lt=1)] = 0.0
+    """Multiplies the distance of pixels from the image's mean by 1 - contrast to 1 + contrast."""
+    cutout: Annotated[Fraction, Field(lt=1)] = 0.0
+    """Fills a square of this share of the sides, anywhere in the image, with the mean of train."""
+    mixup: Factor = 0.0
+    """Blends an example with another of its batch, images and labels alike; the share is drawn from Beta(a, a) with
+    this a, 0.2 being usual. Only where every feature of the model is an image. Source: Zhang et al. 2018, mixup."""
+
+
+class Constants(Spec):
+    """Normalisation by given numbers."""
+
+    mean: tuple[float, ...] = Field(min_length=1)
+    """Per channel, or one for all; pixels are 0 to 255."""
+    deviation: tuple[Annotated[float, Field(gt=0)], ...] = Field(min_length=1)
+    """Per channel, or one for all."""
+
+
+class Cnn(TaggedSpec):
+    """A small residual network: stages of two convolutions with a shortcut, each at half the resolution of the last.
+
+    Source: He et al. 2016, Identity Mappings in Deep Residual Networks.
+    """
+
+    tag: ClassVar[str] = "cnn"
+    width: Count = 32
+    """Channels of the first stage; each later stage has twice as many, up to eight times."""
+    blocks: Count = 1
+    """Residual blocks of a stage."""
+    dropout: Annotated[Fraction, Field(lt=1)] = 0.2
+    """Share of the numbers at the end that is dropped in training."""
+
+
+class Pretrained(TaggedSpec):
+    """A network of keras.applications that begins from weights in a file. Nothing is downloaded."""
+
+    tag: ClassVar[str] = "pretrained"
+    architecture: Name
+    """Its name there, such as EfficientNetV2B0, MobileNetV2 or ResNet50."""
+    weights: Name
+    """File of the weights without the top, `.weights.h5` or `.h5`. A relative path starts at the YAML's folder."""
+    train: Literal["frozen", "fine_tune"] = "frozen"
+    """frozen: its weights stay. fine_tune: they stay for `frozen_epochs`, then all train."""
+    frozen_epochs: NonNegative = 3
+    """With fine_tune: epochs in which only the layers behind it train."""
+    fine_tune_rate: Annotated[float, Field(strict=True, gt=0, le=1)] = 0.1
+    """With fine_tune: the learning rate of its weights, as a share of `training.learning_rate`."""
+
+
+class UserEncoder(TaggedSpec):
+    """An encoder of your own.
+
+    Called as `function(images, options)` with a float Keras tensor [batch, height, width, channels], normalised; must
+    return one of [batch, n].
+    """
+
+    tag: ClassVar[str] = "module"
+    function: ImportPath
+    """`package.module:function`; the module must be importable where the pipeline runs."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Passed to the function as they are."""
+
+
+ImageEncoder = tagged_union(Cnn, Pretrained, UserEncoder)
+
+
+class ImageFeature(BaseFeature):
+    """A picture. Raw: the bytes of a JPEG, PNG, GIF or BMP file, or with `pixels` the numbers themselves.
+
+    Transformed: uint8 [batch, height, width, channels], 0 to 255. TensorFlow decodes it in one way wherever that is
+    done, training and serving alike. Grey becomes colour by repetition, colour grey by its luminance (ITU-R 601);
+    transparency is dropped; of an animation the first picture counts. A missing image is black. An image that cannot
+    be decoded is a bad row. The model normalises pixels, changes them at random in training (`augment`), and turns
+    them into a vector (`encoder`) that stands beside all other features.
+    """
+
+    example: ClassVar[str] = """\
+image: {type: image, size: [32, 32]}
+photo:
+  type: image
+  column: jpeg
+  size: [64, 96]                   # rows, columns
+  resize: crop
+  augment: {flip: horizontal, crop: 0.2, brightness: 0.1}
+digit: {type: image, column: pixels, pixels: [28, 28, 1], size: [28, 28], channels: 1}
+"""
+
+    type: Literal["image"]
+    size: tuple[Side, Side]
+    """Rows and columns of pixels that every image is brought to."""
+    channels: Literal[1, 3] = 3
+    """1: grey. 3: red, green, blue."""
+    resize: Literal["stretch", "pad", "crop"] = "stretch"
+    """How another shape is brought to `size`, by averaging: stretch it; keep its shape and pad with black; or keep its
+    shape and cut off what is too much, evenly on both sides."""
+    pixels: tuple[Side, Side, Literal[1, 3]] | None = None
+    """The column holds lists of numbers from 0 to 255, by rows, in this shape: rows, columns, channels."""
+    normalize: Literal["train", "none"] | Constants = "train"
+    """train: less the mean and divided by the deviation of each channel, over all pixels of train. none: pixels from 0
+    to 255. pretrained encoders bring a normalisation of their own, and take none."""
+    encoder: ImageEncoder = Cnn()
+    """The network that turns the image into a vector: cnn, pretrained, or a module of your own."""
+    augment: Augment | None = None
+    """Random changes in training; null makes none."""
+    compute_at: ComputeAt | None = "input"
+    """Where it is decoded: input (as training reads; kept decoded from then on, see `input.cache`), transform (once;
+    the examples then hold pixels) or model (in every training step)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _normalised_once(cls, value: Any) -> Any:
+        # Runs before the fields: what was not written follows the encoder.
+        if isinstance(value, Mapping) and tag_of(value.get("encoder")) == "pretrained" and "normalize" not in value:
+            return {**value, "normalize": "none"}
+        return value
+
+    @model_validator(mode="after")
+    def _fits(self) -> "ImageFeature":
+        if isinstance(self.encoder, Pretrained):
+            if self.channels != 3:
+                raise ValueError("encoder: pretrained takes three channels. Leave out channels: 1; grey is repeated.")
+            if self.normalize != "none":
+                raise ValueError("normalize: a pretrained encoder brings its own. Leave normalize out.")
+        if isinstance(self.normalize, Constants):
+            for name, numbers in (("mean", self.normalize.mean), ("deviation", self.normalize.deviation)):
+                if len(numbers) not in (1, self.channels):
+                    raise ValueError(
+                        f"normalize.{name}: one number, or one for each of {self.channels} channels. "
+                        f"Received: {len(numbers)}."
+                    )
+        return self
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Rows, columns and channels after resizing."""
+        return (*self.size, self.channels)

@@ -1,0 +1,114 @@
+"""Encoded images as cells of a column: which of them cannot be decoded, and why.
+
+The header is read first and compared with a limit, since a small file can hold a picture that takes gigabytes. Then
+TensorFlow decodes the image, as it does later in training and serving: what passes here does not fail there.
+"""
+
+import io
+import re
+import struct
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+MOST_MEGAPIXELS = 64
+_PNG, _GIF, _BMP, _JPEG = b"\x89PNG\r\n\x1a\n", (b"GIF87a", b"GIF89a"), b"BM", b"\xff\xd8\xff"
+_PLACE = re.compile(r"\{\{.*?\}\}")
+_PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}
+"""Of its types of colour."""
+_NO_SIZE = frozenset({0x01, *range(0xD0, 0xDA)})
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+
+
+def image_problems(cells: pa.Array) -> tuple[tuple[np.ndarray, str], ...]:
+    """Returns bool [rows], true where an image cannot be used, with the problem; one pair for each problem.
+
+    Args:
+        cells: binary, null where missing; a missing image is no problem.
+    """
+    rows: dict[str, list[int]] = {}
+    for row, cell in enumerate(cells):
+        problem = image_problem(cell.as_py()) if cell.is_valid else None
+        if problem is not None:
+            rows.setdefault(problem, []).append(row)
+    return tuple((np.isin(np.arange(len(cells)), found), problem) for problem, found in rows.items())
+
+
+def image_problem(content: bytes) -> str | None:
+    """Returns why an image cannot be used; None if it can."""
+    if not content:
+        return "an image of 0 bytes"
+    try:
+        shape = image_shape(content)
+    except (struct.error, IndexError):
+        return "an image that ends in its header"
+    if shape is None:
+        return "no JPEG, PNG, GIF or BMP image"
+    height, width, _ = shape
+    if not height or not width:
+        return f"an image of {width:,} x {height:,} pixels"
+    if height * width > MOST_MEGAPIXELS * 10**6:
+        return f"an image of {width:,} x {height:,} pixels, above {MOST_MEGAPIXELS} million"
+    return _decoding_problem(content)
+
+
+def image_shape(content: bytes) -> tuple[int, int, int] | None:
+    """Returns rows, columns and channels of an image as its header says; None if it is none that TensorFlow decodes.
+
+    Raises:
+        struct.error: The header is cut short.
+        IndexError: As above.
+    """
+    if content.startswith(_PNG):
+        width, height = struct.unpack_from(">II", content, 16)
+        return height, width, _PNG_CHANNELS.get(content[25], 3)
+    if content.startswith(_GIF):
+        width, height = struct.unpack_from("<HH", content, 6)
+        return height, width, 3
+    if content.startswith(_BMP):
+        width, height = struct.unpack_from("<ii", content, 18)
+        return abs(height), abs(width), 3
+    return _jpeg_shape(content) if content.startswith(_JPEG) else None
+
+
+def _jpeg_shape(content: bytes) -> tuple[int, int, int]:
+    for marker, at in _segments(content):
+        if marker in _FRAMES:
+            height, width, channels = struct.unpack_from(">HHB", content, at + 3)
+            return height, width, channels
+    raise IndexError("no frame")
+
+
+def _segments(content: bytes) -> Iterator[tuple[int, int]]:
+    """Yields the marker of each segment of a JPEG, and where its length stands."""
+    stream = io.BytesIO(content)
+    stream.seek(2)
+    while byte := stream.read(1):
+        if byte != b"\xff":
+            continue
+        while byte == b"\xff":
+            byte = stream.read(1)
+        if not byte or byte == b"\0" or byte[0] in _NO_SIZE:
+            continue
+        at = stream.tell()
+        yield byte[0], at
+        stream.seek(at + struct.unpack_from(">H", content, at)[0])
+
+
+def _decoding_problem(content: bytes) -> str | None:
+    import tensorflow as tf  # only where there are images, for its start takes seconds
+
+    with tf.device("CPU"):
+        try:
+            pixels = tf.io.decode_image(content, channels=0, dtype=tf.uint8, expand_animations=False)
+        except (tf.errors.OpError, ValueError) as error:
+            return f"an image that cannot be decoded: {_reason(error)}"
+    channels = pixels.shape[2] if pixels.shape.rank == 3 else 0
+    return None if 1 <= channels <= 4 else f"an image of {channels} channels"
+
+
+def _reason(error: Exception) -> str:
+    """Returns TensorFlow's words without those about itself."""
+    words = _PLACE.sub("", str(getattr(error, "message", error)).splitlines()[0])
+    return words.split("[Op:", 1)[0].strip().rstrip(".:")[-200:]

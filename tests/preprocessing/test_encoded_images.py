@@ -1,0 +1,74 @@
+"""Images that cannot be used are told from those that can, each with its reason."""
+
+import io
+import struct
+import zlib
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from PIL import Image
+
+from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.values.convert import convert_raw
+from fullpass.preprocessing.values.encoded_images import image_problem, image_shape
+from fullpass.preprocessing.values.raw_text import RawText
+
+pytestmark = pytest.mark.integration
+
+COLOUR = np.random.default_rng(0).integers(0, 255, (7, 9, 3), dtype=np.uint8)
+
+
+def encoded(form, mode="RGB", **options):
+    stream = io.BytesIO()
+    Image.fromarray(COLOUR).convert(mode).save(stream, form, **options)
+    return stream.getvalue()
+
+
+def png_of(height, width):
+    """Returns a PNG whose header promises so many pixels."""
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    checksum = struct.pack(">I", zlib.crc32(b"IHDR" + head))
+    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", len(head)) + b"IHDR" + head + checksum
+
+
+@pytest.mark.parametrize(
+    ("form", "mode", "channels"),
+    [("PNG", "RGB", 3), ("PNG", "L", 1), ("PNG", "LA", 2), ("PNG", "RGBA", 4), ("PNG", "P", 3), ("PNG", "1", 1),
+     ("JPEG", "RGB", 3), ("JPEG", "L", 1), ("JPEG", "CMYK", 4), ("GIF", "P", 3), ("BMP", "RGB", 3)],
+)  # fmt: skip
+def test_usual_images_are_no_problem(form, mode, channels):
+    content = encoded(form, mode)
+    assert image_shape(content) == (7, 9, channels)
+    assert image_problem(content) is None
+
+
+def test_of_an_animation_the_first_picture_counts():
+    frames = [Image.fromarray(COLOUR[::-1].copy())] * 3
+    assert image_problem(encoded("GIF", save_all=True, append_images=frames)) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "0 bytes"),
+        (b"hello", "no JPEG, PNG, GIF or BMP"),
+        (encoded("TIFF"), "no JPEG, PNG, GIF or BMP"),
+        (encoded("PNG")[:20], "ends in its header"),
+        (encoded("PNG")[:100], "cannot be decoded: Invalid PNG data"),
+        (encoded("JPEG")[:-150], "cannot be decoded"),
+        (encoded("BMP")[:-9], "cannot be decoded"),
+        (png_of(10_000, 10_000), "10,000 x 10,000 pixels, above 64 million"),
+        (png_of(0, 5), "5 x 0 pixels"),
+    ],
+)
+def test_each_broken_image_has_its_reason(content, reason):
+    assert reason in image_problem(content)
+
+
+def test_a_column_of_images_has_one_bad_row_for_each_broken_one():
+    cells = pa.array([encoded("PNG"), b"\xff\xfe", None, b"", encoded("JPEG")], pa.binary())
+    converted = convert_raw(cells, RawColumn("image", "string", image=True), RawText(missing=("",)))
+    assert converted.bad.tolist() == [False, True, False, True, False]
+    assert converted.reason_of(1).startswith("no JPEG") and converted.reason_of(3) == "an image of 0 bytes"
+    assert converted.flat.to_pylist()[2] is None

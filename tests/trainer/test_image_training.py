@@ -1,0 +1,220 @@
+"""Images through training and export: what the model was trained on, what it answers, and what augmentation leaves alone."""
+
+import io
+import json
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.errors import UserError
+from fullpass.trainer.export.sample_requests import write_samples
+from fullpass.trainer.run_fn import run_fn
+from fullpass.trainer.training_inputs import parse_fn_args
+from tests.trainer.conftest import Prepared, write_records
+
+pytestmark = pytest.mark.integration
+
+ROWS = {"train": 96, "eval": 48}
+AUGMENT = {"flip": "both", "crop": 0.2, "cutout": 0.2, "brightness": 0.1}
+
+
+def drawn(count, seed):
+    """Returns pictures of 12 x 10 pixels with a bright bar that lies or stands, and what it does."""
+    draw = np.random.default_rng(seed)
+    pictures, lies = draw.integers(0, 80, (count, 12, 10, 3), dtype=np.uint8), draw.random(count) < 0.5
+    for picture, flat in zip(pictures, lies, strict=True):
+        place = draw.integers(2, 7)
+        picture[(slice(place, place + 2), slice(1, 9)) if flat else (slice(1, 11), slice(place, place + 2))] += 150
+    return pictures, lies
+
+
+def example(picture, lies, price, number):
+    stream = io.BytesIO()
+    Image.fromarray(picture).save(stream, "PNG")
+    feature = {
+        "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[stream.getvalue()])),
+        "price": tf.train.Feature(float_list=tf.train.FloatList(value=[price])),
+        "lies": tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"yes" if lies else b"no"])),
+        "fullpass_row": tf.train.Feature(int64_list=tf.train.Int64List(value=[number])),
+    }
+    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+
+
+def prepared_in(folder: Path, image, place="input") -> Prepared:
+    """Writes raw examples and a graph, analysed in this process, of an image beside a number."""
+    from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
+
+    from fullpass.preprocessing.analysis.analyze import analyze_table
+    from fullpass.preprocessing.features.raw_schema import raw_schema
+
+    declared = {
+        "features": {"image": {"type": "image", "size": [12, 10], "compute_at": place, **image}, "price": "number"},
+        "label": {"name": "lies", "task": "binary", "positive": "yes"},
+        "compute_at": "input",
+    }
+    config = PreprocessingConfig.model_validate(declared)
+    for seed, (split, count) in enumerate(ROWS.items()):
+        pictures, lies = drawn(count, seed)
+        rows = [example(*row, float(i), 1000 * seed + i) for i, row in enumerate(zip(pictures, lies, strict=True))]
+        write_records(folder / "raw" / split, rows, 1)
+        if split == "train":
+            decoder = ExamplesToRecordBatchDecoder(raw_schema(config).SerializeToString())
+            analyze_table(config, [decoder.DecodeBatch(rows)], str(folder / "graph"))
+    prepared = Prepared(folder, config.model_dump(mode="json"), {})
+    write_samples(prepared.graph, prepared.files("raw", "eval"))
+    return prepared
+
+
+def fn_args(prepared, output, **training):
+    training = {"epochs": 8, "learning_rate": 0.01, "batch_size": 32, **training}
+    return prepared.fn_args(
+        output, model={"kind": "mlp", "hidden": [8]}, training=training, input={"compute_at": "input"}
+    )
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """Returns a model of an image and a number, trained with augmentation, and the folder of its data."""
+    folder = tmp_path_factory.mktemp("images")
+    prepared = prepared_in(folder / "data", {"encoder": {"cnn": {"width": 8}}, "augment": AUGMENT})
+    run_fn(fn_args(prepared, folder / "output"))
+    return prepared, folder / "output"
+
+
+def encoded(picture, form):
+    stream = io.BytesIO()
+    Image.fromarray(picture).save(stream, form)
+    return stream.getvalue()
+
+
+def test_it_learns_what_the_pictures_show_and_answers_from_encoded_bytes(exported):
+    loaded = tf.saved_model.load(str(exported[1] / "Format-Serving"))
+    pictures, lies = drawn(ROWS["eval"], 1)
+    files = tf.constant([encoded(picture, "PNG") for picture in pictures])
+    found = loaded.signatures["serving_raw"](image=files, price=tf.zeros(len(lies)))["prediction"].numpy()
+    assert np.mean((found == b"yes") == lies) > 0.9
+    again = loaded.signatures["serving_raw"](image=files, price=tf.zeros(len(lies)))["prediction"].numpy()
+    np.testing.assert_array_equal(found, again)  # nothing random is left in the export
+    other_form = tf.constant([encoded(picture, "BMP") for picture in pictures])
+    from_bmp = loaded.signatures["serving_raw"](image=other_form, price=tf.zeros(len(lies)))["scores"].numpy()
+    from_png = loaded.signatures["serving_raw"](image=files, price=tf.zeros(len(lies)))["scores"].numpy()
+    np.testing.assert_allclose(from_bmp, from_png, rtol=1e-5)
+
+
+def test_the_export_answers_as_the_trained_model_did(exported):
+    """The trained model's scores come from the input function, those of the export from its own graph."""
+    from fullpass.trainer.export.eval_scores import SCORES_FILE, read_scores
+
+    prepared, output = exported
+    loaded = tf.saved_model.load(str(output / "Format-Serving"))
+    records = list(tf.data.TFRecordDataset(prepared.files("raw", "eval"), "GZIP").as_numpy_iterator())
+    served = loaded.signatures["serving_default"](examples=tf.constant(records))["scores"].numpy()
+    trained = read_scores(str(output / "model_run" / SCORES_FILE))
+    np.testing.assert_allclose(served[np.argsort(trained["row_id"])], trained["scores"], rtol=1e-4, atol=1e-5)
+
+
+def test_requests_hold_images_as_base64(exported):
+    lines = (exported[1] / "Format-Serving" / "assets.extra" / "requests.jsonl").read_text().splitlines()
+    assert set(json.loads(lines[0])["image"]) == {"b64"}
+
+
+def test_pixels_are_normalised_by_their_mean_and_deviation_over_train(exported):
+    from fullpass.trainer.fit.worker_channel import Workers
+    from fullpass.trainer.training_data import load_data
+
+    inputs = parse_fn_args(fn_args(exported[0], exported[1] / "again"))
+    data = load_data(inputs.train_files, inputs.eval_files, inputs.spec, Workers(tf.distribute.get_strategy()))
+    pictures, _ = drawn(ROWS["train"], 0)
+    pixels = pictures.reshape(-1, 3).astype(np.float64)
+    np.testing.assert_allclose(data.moments["image_xf"], [pixels.mean(axis=0), pixels.std(axis=0)], rtol=1e-5)
+
+
+@pytest.mark.parametrize("place", ["transform", "model"])
+def test_a_picture_is_the_same_wherever_it_is_decoded(exported, tmp_path, place):
+    """Only the one at `input` is compared with numpy: here the records, or the raw column, go another way."""
+    from fullpass.preprocessing.apply.transform_graph import TransformGraph
+    from fullpass.trainer.input.input_fn import decoder, read_blocks
+    from fullpass.trainer.input.placement import InModel, placement_of
+    from fullpass.trainer.models.model_inputs import transformed_outputs
+
+    prepared = exported[0]
+    pictures, _ = drawn(ROWS["eval"], 1)
+    declared = json.loads(json.dumps(prepared.preprocessing))
+    declared["features"]["image"]["compute_at"] = place
+    config = PreprocessingConfig.model_validate(declared)
+    output = prepared.tft_output
+    placement = placement_of(config, transformed_outputs(config, output))
+    if place == "transform":
+        pixels = TransformGraph(output.transform_savedmodel_dir).part(["image_xf"])
+        assert pixels.names == ("image_xf",) and placement.stored == ("image_xf",)
+        return
+    decode = decoder(output, placement, placement.read)
+    block = next(iter(read_blocks(prepared.files("raw", "eval"), decode, 1)))
+    np.testing.assert_array_equal(InModel(placement, output).complete(block)["image_xf"].numpy(), pictures)
+
+
+def test_mixup_blends_images_and_labels_and_trains(tmp_path):
+    from fullpass.trainer.fit.blend import Blend
+
+    images = np.arange(4 * 2 * 2, dtype=np.uint8).reshape(4, 2, 2, 1) * 10
+    blend = Blend(("image",), 0.5, seed=3)
+    label, weight = tf.constant([0.0, 1.0, 0.0, 1.0]), tf.constant([1.0, 1.0, 2.0, 0.0])
+    features, blended = blend({"image": tf.constant(images)}, label, weight, tf.constant(5))
+    share = float(blended.weight[0])
+    expected = np.round(share * images + (1 - share) * np.roll(images, 1, axis=0).astype(np.float32))
+    np.testing.assert_allclose(features["image"].numpy(), expected, atol=1)
+    total = float(tf.reduce_sum(blended.weight) + tf.reduce_sum(blended.other_weight))
+    assert total == pytest.approx(4.0) and blended.other_label.numpy().tolist() == [1, 0, 1, 0]
+    again = blend({"image": tf.constant(images)}, label, weight, tf.constant(5))[1]
+    other = blend({"image": tf.constant(images)}, label, weight, tf.constant(6))[1]
+    assert float(again.weight[0]) == share != float(other.weight[0])
+
+
+def pretrained_weights(folder):
+    keras.utils.set_random_seed(5)
+    network = keras.applications.MobileNetV2(include_top=False, weights=None, input_shape=(32, 32, 3), alpha=1.0)
+    network.save_weights(folder / "mobile.weights.h5")
+    return network.get_weights()[0]
+
+
+def built(prepared, output, **training):
+    from fullpass.trainer.fit.worker_channel import Workers
+    from fullpass.trainer.train import train
+    from fullpass.trainer.training_data import load_data
+
+    inputs = parse_fn_args(fn_args(prepared, output, **training))
+    strategy = tf.distribute.get_strategy()
+    data = load_data(inputs.train_files, inputs.eval_files, inputs.spec, Workers(strategy))
+    return train(data, inputs.spec, strategy).network.model.get_layer("pretrained_image_xf")
+
+
+@pytest.mark.long
+def test_pretrained_weights_stay_while_frozen_and_move_slowly_afterwards(tmp_path):
+    first = pretrained_weights(tmp_path)
+    encoder = {"architecture": "MobileNetV2", "weights": str(tmp_path / "mobile.weights.h5")}
+    frozen = prepared_in(tmp_path / "frozen", {"size": [32, 32], "encoder": {"pretrained": encoder}})
+    np.testing.assert_array_equal(built(frozen, tmp_path / "a", epochs=1).get_weights()[0], first)
+    tuned = {**encoder, "train": "fine_tune", "frozen_epochs": 1}
+    data = prepared_in(tmp_path / "tuned", {"size": [32, 32], "encoder": {"pretrained": tuned}})
+    np.testing.assert_array_equal(built(data, tmp_path / "b", epochs=1).get_weights()[0], first)
+    moved = built(data, tmp_path / "c", epochs=4, early_stopping=None).get_weights()[0]
+    assert 0 < np.abs(moved - first).max() < 0.05
+
+
+def test_weights_that_do_not_fit_are_named(tmp_path):
+    from fullpass.preprocessing.features.image_feature import ImageFeature
+    from fullpass.trainer.models.image_encoders import encode_image
+
+    (tmp_path / "bad.weights.h5").write_bytes(b"none")
+    written = {"architecture": "MobileNetV2", "weights": str(tmp_path / "bad.weights.h5")}
+    feature = ImageFeature(type="image", size=(32, 32), encoder={"pretrained": written})
+    with pytest.raises(UserError, match="bad.weights.h5"):
+        encode_image(keras.Input((32, 32, 3)), feature, "image_xf")
+    with pytest.raises(UserError, match="MobileNetV2"):
+        wrong = feature.encoder.model_copy(update={"architecture": "MobileNetV3"})
+        encode_image(keras.Input((32, 32, 3)), feature.model_copy(update={"encoder": wrong}), "image_xf")

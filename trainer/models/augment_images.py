@@ -1,0 +1,121 @@
+"""Random changes of images while training, on the device that trains.
+
+All that moves pixels (mirror, crop, shift, turn) is one map from the places of the new image to those of the old one,
+so that pixels are interpolated once. It is made of gathers, which XLA compiles too.
+"""
+
+import math
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from fullpass.preprocessing.features.image_feature import Augment
+
+RANGE = 255.0
+"""Of pixels."""
+
+
+class AugmentImages(keras.layers.Layer):
+    """images uint8 [batch, h, w, c] -> float32 of the same shape, 0 to 255; each changed at random, in training only.
+
+    Args:
+        config: What is changed.
+        fill: What cutout fills with, float [c].
+    """
+
+    def __init__(self, config: Augment, fill: np.ndarray, **options):
+        super().__init__(dtype="float32", autocast=False, **options)
+        self.config, self._fill = config, np.asarray(fill, np.float32)
+        self._seeds = keras.random.SeedGenerator()
+
+    def call(self, images, training=False):
+        """See base class."""
+        pixels = tf.cast(images, tf.float32)
+        if not training:
+            return pixels
+        config = self.config
+        if config.crop or config.shift or config.rotate:
+            pixels = self._moved(pixels)
+        elif config.flip:
+            pixels = self._mirrored(pixels)
+        if config.brightness or config.contrast:
+            pixels = self._lit(pixels)
+        return self._cut_out(pixels) if config.cutout else pixels
+
+    def compute_output_spec(self, images, training=False):
+        """See base class."""
+        return keras.KerasTensor(images.shape, "float32")
+
+    def _uniform(self, images: tf.Tensor, low: float = -1.0, high: float = 1.0) -> tf.Tensor:
+        """Returns one number per image, float32 [batch]."""
+        return keras.random.uniform((tf.shape(images)[0],), low, high, dtype="float32", seed=self._seeds)
+
+    def _signs(self, images: tf.Tensor, *, mirrored: bool) -> tf.Tensor:
+        """Returns -1 for the half of the images that are mirrored, else 1."""
+        return tf.where(self._uniform(images) < 0.0, -1.0, 1.0) if mirrored else tf.ones_like(self._uniform(images))
+
+    def _mirrored(self, pixels: tf.Tensor) -> tf.Tensor:
+        for axis, names in ((2, ("horizontal", "both")), (1, ("vertical", "both"))):
+            if self.config.flip in names:
+                chosen = self._signs(pixels, mirrored=True)[:, None, None, None] < 0
+                pixels = tf.where(chosen, tf.reverse(pixels, [axis]), pixels)
+        return pixels
+
+    def _moved(self, pixels: tf.Tensor) -> tf.Tensor:
+        config, (height, width) = self.config, pixels.shape[1:3]
+        scale = 1.0 - config.crop * self._uniform(pixels, 0.0)
+        angle = math.radians(config.rotate) * self._uniform(pixels)
+        across = self._signs(pixels, mirrored=config.flip in ("horizontal", "both"))
+        down = self._signs(pixels, mirrored=config.flip in ("vertical", "both"))
+        room = (1.0 - scale) / 2 + config.shift
+        x_off, y_off = (size * room * self._uniform(pixels) for size in (width, height))
+        y, x = np.meshgrid(np.arange(height) - (height - 1) / 2, np.arange(width) - (width - 1) / 2, indexing="ij")
+        y, x = (tf.constant(value[None], tf.float32) for value in (y, x))
+        cos, sin, across, down, x_off, y_off = (
+            value[:, None, None] for value in (scale * tf.cos(angle), scale * tf.sin(angle), across, down, x_off, y_off)
+        )
+        from_x = cos * across * x - sin * down * y + x_off + (width - 1) / 2
+        from_y = sin * across * x + cos * down * y + y_off + (height - 1) / 2
+        return _interpolated(pixels, from_y, from_x)
+
+    def _lit(self, pixels: tf.Tensor) -> tf.Tensor:
+        mean = tf.reduce_mean(pixels, axis=[1, 2, 3], keepdims=True)
+        factor = 1.0 + self.config.contrast * self._uniform(pixels)[:, None, None, None]
+        added = RANGE * self.config.brightness * self._uniform(pixels)[:, None, None, None]
+        return tf.clip_by_value(mean + factor * (pixels - mean) + added, 0.0, RANGE)
+
+    def _cut_out(self, pixels: tf.Tensor) -> tf.Tensor:
+        inside = tf.constant(True)
+        for axis, size in ((1, pixels.shape[1]), (2, pixels.shape[2])):
+            middle = self._uniform(pixels, 0.0, float(size))
+            shape = [1, 1, 1, 1]
+            shape[axis] = size
+            place = tf.reshape(tf.range(size, dtype=tf.float32) + 0.5, shape)
+            inside &= tf.abs(place - middle[:, None, None, None]) < self.config.cutout * size / 2
+        return tf.where(inside, tf.constant(self._fill), pixels)
+
+
+def _interpolated(pixels: tf.Tensor, y: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
+    """Returns pixels at places between them, bilinear; beyond an edge its nearest pixel.
+
+    Args:
+        pixels: float32 [batch, h, w, c].
+        y, x: The places, float32 [batch, h, w].
+    """
+    height, width, channels = pixels.shape[1:]
+    y = tf.clip_by_value(y, 0.0, height - 1.0)
+    x = tf.clip_by_value(x, 0.0, width - 1.0)
+    top, left = tf.floor(y), tf.floor(x)
+    flat = tf.reshape(pixels, [-1, height * width, channels])
+
+    def at(row: tf.Tensor, column: tf.Tensor) -> tf.Tensor:
+        row, column = tf.minimum(row, height - 1.0), tf.minimum(column, width - 1.0)
+        place = tf.cast(row * width + column, tf.int32)
+        found = tf.gather(flat, tf.reshape(place, [-1, height * width]), batch_dims=1)
+        return tf.reshape(found, [-1, height, width, channels])
+
+    right_share, low_share = (x - left)[..., None], (y - top)[..., None]
+    upper = at(top, left) * (1.0 - right_share) + at(top, left + 1.0) * right_share
+    lower = at(top + 1.0, left) * (1.0 - right_share) + at(top + 1.0, left + 1.0) * right_share
+    return upper * (1.0 - low_share) + lower * low_share

@@ -1,0 +1,191 @@
+"""Networks that turn an image into a vector, one function each: pixels [batch, h, w, c], normalised -> [batch, n]."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+
+from fullpass.preprocessing.errors import UserError, did_you_mean
+from fullpass.preprocessing.features.image_feature import Augment, Cnn, ImageFeature, Pretrained, UserEncoder
+from fullpass.preprocessing.user_modules import import_function
+from fullpass.trainer.models.augment_images import AugmentImages
+from fullpass.trainer.models.weight_axes import stands_for
+
+_LARGEST_STAGE, _SMALLEST_STAGE, _MOST_STAGES = 48, 4, 4
+_MOMENTUM = 0.9
+
+
+class NormalizePixels(keras.layers.Layer):
+    """pixels float32 [batch, h, w, c] -> float: less a mean per channel, and divided by a deviation.
+
+    Args:
+        moments: Mean and deviation, float32 [2, c].
+    """
+
+    def __init__(self, moments: np.ndarray, **options):
+        super().__init__(autocast=False, **options)
+        self._first = moments
+
+    def build(self, shape):
+        """See base class."""
+        self.moments = self.add_weight(shape=self._first.shape, dtype="float32", trainable=False, name="moments")
+        self.moments.assign(self._first)
+
+    def call(self, pixels):
+        """See base class."""
+        return keras.ops.cast((pixels - self.moments[0]) / self.moments[1], self.compute_dtype)
+
+    def compute_output_shape(self, shape):
+        """See base class."""
+        return shape
+
+
+def normalized(pixels: keras.KerasTensor, feature: ImageFeature, moments: np.ndarray, name: str) -> keras.KerasTensor:
+    """Returns uint8 pixels as the encoder takes them: changed at random while training, then normalised.
+
+    Args:
+        pixels: uint8 [batch, h, w, c].
+        feature: Says how.
+        moments: Mean and deviation per channel, float32 [2, c].
+        name: Of the feature.
+    """
+    changed = AugmentImages(feature.augment or Augment(), moments[0], name=_layer_name("augment", name))(pixels)
+    normalize = NormalizePixels(moments, name=_layer_name("pixels", name))
+    return stands_for(normalize, known_as=f"pixels of {name}")(changed)
+
+
+def encode_image(images: keras.KerasTensor, feature: ImageFeature, name: str) -> keras.KerasTensor:
+    """Returns normalised images, [batch, h, w, c], as vectors [batch, n] by the feature's encoder.
+
+    Raises:
+        UserError: The encoder cannot be made.
+    """
+    match feature.encoder:
+        case Cnn():
+            return cnn(images, feature.encoder, name)
+        case Pretrained():
+            return pretrained(images, feature.encoder, name)
+        case UserEncoder():
+            return of_user(images, feature.encoder, name)
+    raise TypeError(f"no encoder {feature.encoder!r}")
+
+
+def cnn(images: keras.KerasTensor, config: Cnn, name: str) -> keras.KerasTensor:
+    """Returns the mean over all places of what a small residual network finds there.
+
+    Large images are halved until a side has at most 48 pixels. From there each stage halves again, while 4 are left.
+    """
+    layers = _Named(name)
+    side = min(images.shape[1:3])
+    x = layers.convolution(images, config.width)
+    while side > _LARGEST_STAGE:
+        x = layers.convolution(layers.active(x), config.width, stride=2)
+        side = -(-side // 2)
+    for stage in range(_MOST_STAGES):
+        if stage and side < 2 * _SMALLEST_STAGE:
+            break
+        side = -(-side // 2) if stage else side
+        for block in range(config.blocks):
+            x = _residual(layers, x, config.width * 2**stage, 2 if stage and not block else 1)
+    x = keras.layers.GlobalAveragePooling2D()(layers.active(x))
+    return keras.layers.Dropout(config.dropout)(x) if config.dropout else x
+
+
+class _Named:
+    """Makes layers whose names are the same in every model with this feature, so that a warm start finds them."""
+
+    def __init__(self, feature: str):
+        self._feature, self._made = feature, 0
+
+    def convolution(self, x: keras.KerasTensor, width: int, *, size: int = 3, stride: int = 1) -> keras.KerasTensor:
+        layer = keras.layers.Conv2D(
+            width, size, stride, padding="same", use_bias=False, kernel_initializer="he_normal", name=self._next()
+        )
+        return self._stated(layer)(x)
+
+    def active(self, x: keras.KerasTensor) -> keras.KerasTensor:
+        norm = keras.layers.BatchNormalization(momentum=_MOMENTUM, name=self._next())
+        return keras.layers.Activation("relu")(self._stated(norm)(x))
+
+    def _next(self) -> str:
+        self._made += 1
+        return _layer_name(f"cnn_{self._made}", self._feature)
+
+    def _stated(self, layer: keras.layers.Layer) -> keras.layers.Layer:
+        return stands_for(layer, known_as=f"cnn {self._made} of {self._feature}")
+
+
+def _residual(layers: _Named, x: keras.KerasTensor, width: int, stride: int) -> keras.KerasTensor:
+    active = layers.active(x)
+    same = x.shape[-1] == width and stride == 1
+    shortcut = x if same else layers.convolution(active, width, size=1, stride=stride)
+    inner = layers.active(layers.convolution(active, width, stride=stride))
+    return keras.layers.Add()([shortcut, layers.convolution(inner, width)])
+
+
+def pretrained(images: keras.KerasTensor, config: Pretrained, name: str) -> keras.KerasTensor:
+    """Returns the pooled output of a network of keras.applications, whose weights come from a file.
+
+    Its normalisation layers always use the moments that they were trained with.
+
+    Raises:
+        UserError: There is no such network, it takes no images of this size, or the file does not hold its weights.
+    """
+    made = getattr(keras.applications, config.architecture, None)
+    known = [key for key, value in vars(keras.applications).items() if callable(value)]
+    if made is None or config.architecture not in known:
+        raise UserError(
+            f"features: encoder.pretrained.architecture: keras.applications has no {config.architecture!r}."
+            f"{did_you_mean(config.architecture, known)} It has: {', '.join(sorted(known))}."
+        )
+    try:
+        network = made(include_top=False, weights=None, input_shape=tuple(images.shape[1:]), pooling="avg")
+        network.load_weights(config.weights)
+    except Exception as error:  # readers of weights raise whatever a file leads them to
+        raise UserError(
+            f"features: encoder.pretrained: {config.architecture} for images of {tuple(images.shape[1:])} with the "
+            f"weights of {config.weights}: {type(error).__name__}: {error}. Accepted: a file that "
+            "`network.save_weights` of this architecture without its top wrote, and a size that it takes."
+        ) from error
+    network.trainable = config.train == "fine_tune"
+    network.name = _layer_name("pretrained", name)
+    stands_for(network, known_as=f"pretrained {config.architecture} of {name}")
+    prepare: Any = sys.modules[made.__module__].preprocess_input
+    return network(prepare(images), training=False)
+
+
+def of_user(images: keras.KerasTensor, config: UserEncoder, name: str) -> keras.KerasTensor:
+    """Returns what the user's encoder makes of images.
+
+    Raises:
+        UserError: There is no such function, or what it returns is no vector.
+    """
+    try:
+        function = import_function(config.function)
+    except Exception as error:
+        raise UserError(
+            f"features: encoder.module.function: {config.function} cannot be imported: {type(error).__name__}: {error}."
+        ) from error
+    encoded = function(images, dict(config.options))
+    if not isinstance(encoded, keras.KerasTensor) or len(encoded.shape) != 2 or encoded.shape[1] is None:
+        received = getattr(encoded, "shape", type(encoded).__name__)
+        raise UserError(f"{config.function} must return a Keras tensor [batch, n] for {name}. Received: {received}.")
+    return encoded
+
+
+def slow_variables(model: keras.Model, images: Mapping[str, ImageFeature]) -> dict[int, Pretrained]:
+    """Returns, by id, the trained variables of networks that are fine-tuned, and how."""
+    found: dict[int, Pretrained] = {}
+    for name, feature in images.items():
+        config = feature.encoder
+        if isinstance(config, Pretrained) and config.train == "fine_tune":
+            layer = model.get_layer(_layer_name("pretrained", name))
+            found |= {id(variable): config for variable in layer.trainable_variables}
+    return found
+
+
+def _layer_name(what: str, feature: str) -> str:
+    """Returns a name of a layer; Keras forbids `/`."""
+    return f"{what}_{feature}".replace("/", "\N{DIVISION SLASH}")
