@@ -86,7 +86,10 @@ def load_export(path: Path) -> Exported:
     return Exported(
         directory=directory,
         answer=lambda **columns: loaded.signatures[_SIGNATURE](**columns),
-        columns={c["name"]: RawColumn(c["name"], c["type"], c.get("width", 1)) for c in said["columns"]},
+        columns={
+            c["name"]: RawColumn(c["name"], c["type"], c.get("width", 1), c.get("image", False))
+            for c in said["columns"]
+        },
         keys={c["name"]: c["key"] for c in said["columns"]},
         classes=tuple(said["classes"]),
         source={"format": "csv", **said.get("source", {})},

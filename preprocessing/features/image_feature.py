@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from fullpass.preprocessing.features.base_feature import BaseFeature, ComputeAt
-from fullpass.preprocessing.spec import Count, Fraction, Name, NonNegative, Spec, TaggedSpec, tag_of, tagged_union
+from fullpass.preprocessing.spec import Count, Fraction, Name, NonNegative, Spec, TaggedSpec, tag_of
 
 Side = Annotated[int, Field(strict=True, ge=1, le=4096)]
 Factor = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
@@ -92,7 +92,10 @@ class UserEncoder(TaggedSpec):
     """Passed to the function as they are."""
 
 
-ImageEncoder = tagged_union(Cnn, Pretrained, UserEncoder)
+ImageEncoder = Annotated[
+    Annotated[Cnn, Tag("cnn")] | Annotated[Pretrained, Tag("pretrained")] | Annotated[UserEncoder, Tag("module")],
+    Discriminator(tag_of),
+]
 
 
 class ImageFeature(BaseFeature):

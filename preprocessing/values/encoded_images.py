@@ -37,6 +37,11 @@ def image_problems(cells: pa.Array) -> tuple[tuple[np.ndarray, str], ...]:
 
 def image_problem(content: bytes) -> str | None:
     """Returns why an image cannot be used; None if it can."""
+    return header_problem(content) or _decoding_problem(content)
+
+
+def header_problem(content: bytes) -> str | None:
+    """Returns why an image cannot be used, as far as its header tells, without TensorFlow; None if it may be."""
     if not content:
         return "an image of 0 bytes"
     try:
@@ -50,7 +55,7 @@ def image_problem(content: bytes) -> str | None:
         return f"an image of {width:,} x {height:,} pixels"
     if height * width > MOST_MEGAPIXELS * 10**6:
         return f"an image of {width:,} x {height:,} pixels, above {MOST_MEGAPIXELS} million"
-    return _decoding_problem(content)
+    return None
 
 
 def image_shape(content: bytes) -> tuple[int, int, int] | None:

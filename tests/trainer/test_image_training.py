@@ -1,4 +1,4 @@
-"""Images through training and export: what the model was trained on, what it answers, and what augmentation leaves alone."""
+"""Images through training and export: what the model was trained on, and what it answers."""
 
 import io
 import json

@@ -69,7 +69,13 @@ def describe(served: Served, name: str, source: Mapping[str, Any]) -> dict[str, 
     """Returns the content of `fullpass.json`: the inputs and outputs of the model, and its run."""
     keys = column_keys(tuple(served.columns))
     columns = [
-        {"name": c.name, "key": keys[c.name], "type": c.type, **({"width": c.width} if c.type == "vector" else {})}
+        {
+            "name": c.name,
+            "key": keys[c.name],
+            "type": c.type,
+            **({"width": c.width} if c.type == "vector" else {}),
+            **({"image": True} if c.image else {}),
+        }
         for c in served.columns.values()
     ]
     return {

@@ -15,6 +15,7 @@ from fullpass.trainer.models.model_inputs import apply_model, input_name
 from fullpass.trainer.models.weight_semantics import Network
 
 _BATCH = 4096
+_MOST_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,13 +54,14 @@ class SampledRows:
 
 
 def sample_rows(split: Split, in_model: InModel | None, rows: int) -> SampledRows:
-    """Returns up to `rows` rows of a split that have a label, in shuffled order.
+    """Returns up to `rows` rows of a split that have a label, in shuffled order; fewer of large images.
 
     Args:
         split: Train or eval.
         in_model: Computes the features that are computed in the model; None without any.
         rows: The rows, at most.
     """
+    rows = min(rows, max(1, _MOST_BYTES // max(1, split.row_bytes)))
     order = Order(batch_size=rows, shuffle=STREAM_SHUFFLE_ROWS)
     batch, label, weight = next(iter(split.batches(order)))
     features: dict[str, tf.Tensor] = dict(batch)

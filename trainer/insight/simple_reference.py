@@ -20,6 +20,7 @@ _ITERATIONS = 100
 _REACH = 2.093
 """Of an interval of 95 % in standard errors: Student's t with 19 degrees of freedom."""
 _FARTHEST = 10.0
+_IMAGE_RANK, _MOST_PIXELS = 4, 16
 _METRICS: Mapping[Task, tuple[str, str]] = {
     "binary": ("auc", "logistic regression"),
     "multiclass": ("multiclass_accuracy", "logistic regression"),
@@ -68,12 +69,17 @@ def measure_reference(
 
 
 class Design:
-    """Rows as a sparse matrix: numbers standardized by the train rows and kept within 10 deviations, ids one-hot."""
+    """Rows as a sparse matrix: numbers standardized by the train rows and kept within 10 deviations, ids one-hot.
+
+    Of an image every so many pixels are numbers, at most 16 a side.
+    """
 
     def __init__(self, inputs: Sequence[ModelInput], train: SampledRows):
         self._inputs = inputs
         self._moments = {
-            item.name: _moments(train.features[item.keras_input.name]) for item in inputs if item.output.kind == "dense"
+            item.name: _moments(_thinned(train.features[item.keras_input.name]))
+            for item in inputs
+            if item.output.kind != "ids"
         }
 
     def __call__(self, rows: SampledRows) -> sparse.csr_matrix:
@@ -82,7 +88,8 @@ class Design:
 
     def _columns(self, item: ModelInput, rows: SampledRows) -> sparse.spmatrix:
         values = rows.features[item.keras_input.name]
-        if item.output.kind == "dense":
+        if item.output.kind != "ids":
+            values = _thinned(values)
             mean, deviation = self._moments[item.name]
             standard = (values.reshape(len(rows), -1) - mean) / deviation
             return sparse.csr_matrix(np.clip(np.nan_to_num(standard), -_FARTHEST, _FARTHEST))
@@ -92,6 +99,14 @@ class Design:
             amounts = np.where(ids == 0, 0.0, amounts)  # 0 pads lists of ids
         starts = np.arange(0, ids.size + 1, ids.shape[1])
         return sparse.csr_matrix((amounts.ravel(), ids.ravel(), starts), shape=(len(rows), item.size))
+
+
+def _thinned(values: np.ndarray) -> np.ndarray:
+    """Returns numbers as they are; of images every so many pixels."""
+    if values.ndim < _IMAGE_RANK:
+        return values
+    steps = [-(-side // _MOST_PIXELS) for side in values.shape[1:3]]
+    return values[:, :: steps[0], :: steps[1]].astype(np.float32)
 
 
 def _moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -8,6 +8,7 @@ import pyarrow as pa
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, listed
 from fullpass.pipeline.authoring.profile.date_formats import find_dates, moments
+from fullpass.pipeline.authoring.profile.image_cells import BROKEN
 from fullpass.pipeline.authoring.profile.number_profile import SURE_WORDS, missing_tokens, read_numbers
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts
 from fullpass.preprocessing.dates.date_format import compile_format
@@ -69,6 +70,25 @@ def check_constants(sampled: SampledData) -> Iterator[Finding]:
             yield warning(keys, f"column {column} has no value in any row looked at. Remove the feature.")
         elif values.distinct == 1 and values.missing_share == 0:
             yield warning(keys, f"column {column} is {listed(values.texts)} in every row. Remove the feature.")
+
+
+def check_images(sampled: SampledData) -> Iterator[Finding]:
+    """Columns of encoded images hold such, as far as their headers tell, or too few others for the run to stop."""
+    budget = sampled.loaded.config.data.bad_rows
+    for name, raw in sampled.raw.items():
+        if not raw.image or name not in sampled.values:
+            continue
+        values = sampled.values[name]
+        broken = np.array([text.startswith(BROKEN) for text in values.texts], dtype=bool)
+        share = values.share(broken) if values.distinct else 0.0
+        if not share:
+            continue
+        reasons = ", ".join(text.removeprefix(BROKEN) for text in values.examples(broken))
+        what = f"column {name}: {share:.2%} of cells are no image that can be decoded ({reasons})."
+        if share > budget.max_fraction:
+            yield Finding(sampled.reader(name), f"{what} The run allows {budget.max_fraction:.2%} (data.bad_rows).")
+        else:
+            yield warning(sampled.reader(name), f"{what} Those rows are set aside.")
 
 
 def check_categories(sampled: SampledData) -> Iterator[Finding]:

@@ -37,6 +37,7 @@ CHECKS: tuple[Check, ...] = (
     column_findings.check_booleans,
     column_findings.check_dates,
     column_findings.check_vectors,
+    column_findings.check_images,
     label_findings.check_label,
     label_findings.check_classes,
     label_findings.check_weight,
@@ -81,7 +82,8 @@ def check_data(loaded: Loaded, *, rows: int = ROWS) -> DataReport:
     findings = [finding for _, finding in absent]
     if not present:
         return DataReport(_problems(loaded, findings), 0, 0)
-    sample = read_sample(files, source, present, rows=rows)
+    images = [name for name, column in known_raw_columns(loaded.config).items() if column.image]
+    sample = read_sample(files, source, present, rows=rows, images=images)
     if not sample.rows:
         findings.append(Finding(("data", "source", "path"), "no row that can be read; only a header line, or nothing."))
         return DataReport(_problems(loaded, findings), 0, sample.seen)

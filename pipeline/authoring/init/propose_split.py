@@ -28,6 +28,8 @@ def split_line(profile: SourceProfile, names: Sequence[str]) -> YamlLine:
     """Returns how rows are split: by content, unless there are so few different rows that eval could go empty."""
     ratios = {"train": 8, "eval": 2}
     different = len(row_keys(profile.sample, names).unique())
+    if any(column.kind == "image" for column in profile.columns):
+        different = profile.sample.seen
     if different < _FEW_DIFFERENT and different < profile.sample.seen:
         why = f"by chance: there are only {different} different rows, too few to be parted by content"
         return YamlLine("split", {"method": "random", "ratios": ratios}, why)

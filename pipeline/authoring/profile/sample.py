@@ -1,6 +1,6 @@
 """Rows of a source to look at: read as the run reads them, from all over the files, within a budget of bytes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,7 @@ from fullpass.components.ingest.sources.source_config import (
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.sources.storage import is_compressed, open_binary, open_raw
 from fullpass.components.ingest.splitting.assign_split import assign, split_columns
+from fullpass.pipeline.authoring.profile.image_cells import image_texts
 from fullpass.preprocessing.features.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import to_text
 
@@ -81,12 +82,20 @@ class _Piece:
     total: int | None
 
 
-def read_sample(files: Sequence[SourceFile], source: Source, columns: Sequence[str], *, rows: int | None) -> Sample:
+def read_sample(
+    files: Sequence[SourceFile],
+    source: Source,
+    columns: Sequence[str],
+    *,
+    rows: int | None,
+    images: Collection[str] = (),
+) -> Sample:
     """Returns up to `rows` rows (None for all that the budget allows), drawn evenly from what is read.
 
     A source within the budget (64 MB; 16 MB for formats that are slow to read) is read whole. Of a larger one up to 16
     files are read, and of each large file pieces from all over it, if it can be cut. A part of a Parquet, Arrow or ORC
-    file that holds too many rows is passed through as a whole, and some of its batches are kept.
+    file that holds too many rows is passed through as a whole, and some of its batches are kept. Columns of encoded
+    `images` become the texts of `image_texts`.
 
     Raises:
         UserError: A file is empty, lacks a column, or is not of its format.
@@ -95,7 +104,7 @@ def read_sample(files: Sequence[SourceFile], source: Source, columns: Sequence[s
     within = sum(file.size for file in files) <= budget
     chosen = list(files) if within else _spread([file for file in files if file.size], _MOST_FILES)
     limits = budget // len(chosen), _MOST_ROWS // len(chosen)
-    pieces = apart_if_native(source, lambda: [_read(file, source, columns, *limits) for file in chosen])
+    pieces = apart_if_native(source, lambda: [_read(file, source, columns, images, *limits) for file in chosen])
     total = sum(piece.rows for piece in pieces)
     picked = _picked(total, rows)
     owner = np.repeat(np.arange(len(pieces)), [piece.rows for piece in pieces])
@@ -199,7 +208,9 @@ def _as_text(array: pa.Array, source: Source) -> pa.Array:
         return array
 
 
-def _read(file: SourceFile, source: Source, columns: Sequence[str], budget: int, rows: int) -> _Piece:
+def _read(
+    file: SourceFile, source: Source, columns: Sequence[str], images: Collection[str], budget: int, rows: int
+) -> _Piece:
     """Reads a file, or parts of it, until its bytes in memory, or its rows, are over the budget."""
     cut = _cut(file, source, budget)
     parts = cut.parts if cut else [WHOLE]
@@ -217,7 +228,8 @@ def _read(file: SourceFile, source: Source, columns: Sequence[str], budget: int,
                 break
         for table in kept.tables:
             for name in columns:
-                chunks[name].append(_as_text(table.column(name).combine_chunks(), source))
+                cells = table.column(name).combine_chunks()
+                chunks[name].append(image_texts(cells) if name in images else _as_text(cells, source))
         whole = whole and not kept.is_full
         passed, total = passed + kept.passed, total + kept.rows
         malformed, bad = malformed + reading.malformed, bad + reading.bad
