@@ -18,6 +18,7 @@ from fullpass.components.push.model_lineage import RecordedArtifact
 from fullpass.components.report.charts import bar_chart, histogram, line_chart
 from fullpass.components.report.column_statistics import Column, read_columns
 from fullpass.components.report.gate_section import Gate, gate_section
+from fullpass.components.report.image_section import Images, image_section
 from fullpass.components.report.insight_section import Insight, insight_section
 from fullpass.trainer.export.run_provenance import TRAINING_FILE
 
@@ -74,6 +75,7 @@ class Run:
     gate: Gate
     data: Data
     pushed_to: str
+    images: Images = Images()
 
 
 def read_run(
@@ -98,6 +100,7 @@ def read_run(
         name=name,
         verdict=read_verdict(evaluation.uri, config, blessed=blessed),
         insight=insight_section(record),
+        images=image_section(record),
         training=training(record),
         parity=_parity(read_json(f"{parity.uri}/parity.json")),
         serving=_serving(read_json(f"{serving.uri}/serving.json")),

@@ -4,6 +4,7 @@ from typing import Any
 
 from fullpass.trainer.insight.permutation_importance import measure_importance
 from fullpass.trainer.insight.sampled_rows import sample_rows
+from fullpass.trainer.insight.shown_images import show_images
 from fullpass.trainer.insight.simple_reference import measure_reference
 from fullpass.trainer.models.weight_semantics import Network
 from fullpass.trainer.training_data import TrainingData
@@ -12,7 +13,7 @@ TRAIN_ROWS, EVAL_ROWS = 20_000, 10_000
 
 
 def measure_insight(network: Network, data: TrainingData) -> dict[str, Any]:
-    """Returns the entries `reference` and `importance` of training.json.
+    """Returns the entries `reference`, `importance` and `images` of training.json.
 
     Args:
         network: The trained network.
@@ -24,4 +25,5 @@ def measure_insight(network: Network, data: TrainingData) -> dict[str, Any]:
     return {
         "reference": measure_reference(network, train, evaluation, task),
         "importance": measure_importance(network, evaluation, task),
+        "images": show_images(network, evaluation, task, data.names),
     }

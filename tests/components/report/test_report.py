@@ -24,6 +24,7 @@ from fullpass.components.report.column_statistics import Column, read_columns
 from fullpass.components.report.component import render
 from fullpass.components.report.gate_page import render_gate
 from fullpass.components.report.gate_section import gate_section
+from fullpass.components.report.image_section import image_section
 from fullpass.components.report.insight_section import insight_section
 from fullpass.components.report.report_data import Data, Parity, Run, ShownColumn, Training, quarantines, training
 
@@ -239,3 +240,14 @@ def test_the_page_of_a_run_shows_the_gate():
     assert f"warn drift zone: moved; most of all {HOSTILE}" in text
     _, text = read(render_gate("taxi", data_verdict("")))
     assert "The data may be trained on." in text and "No change is beyond its limit." in text
+
+
+def test_images_are_shown_in_the_page_itself_with_what_the_model_said():
+    one = {"feature": "image", "png": "aGk=", "prediction": "cat", "probability": 0.9}
+    record = {"images": [{**one, "label": HOSTILE, "right": False}, {**one, "label": "cat", "right": True}]}
+    hostile = {**one, "png": '"><script>', "label": "x", "right": True}
+    shown = image_section({"images": [*record["images"], hostile]})
+    page = render(replace(run(blessed=True), images=shown))
+    _, text = read(page)
+    assert page.count('<img src="data:image/png;base64,aGk="') == page.count("<img") == 2
+    assert f"is {HOSTILE}" in text and "cat 90%" in text and "://" not in page

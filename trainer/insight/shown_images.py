@@ -1,0 +1,57 @@
+"""A few images of the eval split with what the model said of them, for the report."""
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from fullpass.preprocessing.features.label import Task
+from fullpass.trainer.insight.sampled_rows import SampledRows
+from fullpass.trainer.models.tasks import probabilities_of
+from fullpass.trainer.models.weight_semantics import Network
+
+_MOST = 12
+_SIDE = 96
+_MOST_BYTES = 500_000
+
+
+def show_images(network: Network, evaluation: SampledRows, task: Task, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Returns images on which the model is wrong, those first of which it was surest, and some on which it is right.
+
+    Args:
+        network: The trained network.
+        evaluation: Rows of the eval split.
+        task: The task of the label; of others than binary and multiclass nothing is shown.
+        names: The names of the classes, in id order.
+
+    Returns:
+        Per image: feature, png (base64), label, prediction, probability, right. At most 24 of each feature, half a
+        megabyte in all.
+    """
+    images = [item for item in network.inputs.values() if item.output.kind == "image"]
+    if not images or task not in ("binary", "multiclass") or not len(evaluation):
+        return []
+    probabilities = probabilities_of(task, tf.constant(evaluation.logits(network))).numpy()
+    said, truth = probabilities.argmax(axis=1), evaluation.labels.astype(np.int64)
+    sure = probabilities.max(axis=1)
+    wrong = np.flatnonzero(said != truth)
+    chosen = [*wrong[np.argsort(-sure[wrong])][:_MOST], *np.flatnonzero(said == truth)[:_MOST]]
+    found: list[dict[str, Any]] = []
+    for item in images:
+        for row in chosen:
+            shown = _png(evaluation.features[item.keras_input.name][row])
+            if sum(len(one["png"]) for one in found) + len(shown) > _MOST_BYTES:
+                return found
+            about = {"label": names[truth[row]], "prediction": names[said[row]], "probability": float(sure[row])}
+            found.append(
+                {"feature": item.output.feature, "png": shown, **about, "right": bool(said[row] == truth[row])}
+            )
+    return found
+
+
+def _png(pixels: np.ndarray) -> str:
+    """Returns a picture, at most 96 pixels a side, as base64."""
+    step = -(-max(pixels.shape[:2]) // _SIDE)
+    return base64.b64encode(tf.io.encode_png(pixels[::step, ::step]).numpy()).decode("ascii")
