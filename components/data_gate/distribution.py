@@ -5,18 +5,23 @@ up to this one. Its error is at most three rows in a thousand, and a value more 
 Categories are kept as counts of tokens. Both come from the sketches that TFDV and TF Transform use.
 """
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from tfx_bsl import sketches
 
 ATOMS = 1000
 """Largest number of values that a distribution keeps."""
 _SKETCHED = 4096
 """Number of tokens per file that are counted exactly."""
+_LONGEST_TOKEN = 256
+"""Bytes of a token; of a longer one its beginning and a digest are counted, so that no sketch holds documents."""
+_BEGINNING = 64
 _SKETCH_ERROR = 5e-4
 _MOST_ROWS = 1 << 32
 
@@ -92,6 +97,22 @@ class NumberSketch:
         return _number(values, below, missing=float(self._missing))
 
 
+def _short(tokens: pa.Array) -> pa.Array:
+    """Returns tokens with a shorter one in place of each that is long: equal for equal tokens."""
+    sizes = pc.binary_length(tokens)
+    if pc.max(sizes).as_py() <= _LONGEST_TOKEN:
+        return tokens
+    long = pc.greater(sizes, _LONGEST_TOKEN)
+    shortened = [_beginning_and_digest(token.as_buffer()) for token in tokens.filter(long)]
+    return pc.replace_with_mask(tokens, long, pa.array(shortened, pa.binary()))
+
+
+def _beginning_and_digest(token: pa.Buffer) -> bytes:
+    view = memoryview(token)
+    beginning = bytes(view[:_BEGINNING]).decode("utf-8", "ignore").encode()
+    return beginning + f" ... {hashlib.sha256(view).hexdigest()[:16]} ({len(view):,} bytes)".encode()
+
+
 class TokenSketch:
     """A heavy-hitter sketch of the tokens of one file, filled batch by batch."""
 
@@ -104,7 +125,7 @@ class TokenSketch:
         self._present += len(tokens)
         self._missing += missing
         if len(tokens):
-            self._sketch.AddValues(tokens.cast(pa.binary()))
+            self._sketch.AddValues(_short(tokens.cast(pa.binary())))
 
     def distribution(self) -> Distribution:
         """Returns the distribution of the tokens added, without those that an inexact count may rank too high."""

@@ -21,6 +21,7 @@ _FORBIDDEN = (
 )
 _SINGLE_CALLS = 200
 _BATCH_ROWS = 1000
+_BATCH_BYTES = 32 << 20
 
 
 def main(directory: Path) -> dict[str, Any]:
@@ -49,7 +50,9 @@ def main(directory: Path) -> dict[str, Any]:
     _check_equal(answers, _answers(by_example(examples=examples)))
 
     one = {key: value[:1] for key, value in columns.items()}
-    many = _columns(tf, description, [rows[i % len(rows)] for i in range(_BATCH_ROWS)])
+    row_bytes = max(1, sum(map(len, lines)) // len(lines))
+    batch_rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES // row_bytes))
+    many = _columns(tf, description, [rows[i % len(rows)] for i in range(batch_rows)])
     single = _seconds(lambda: by_column(**one), _SINGLE_CALLS)
     batch = _seconds(lambda: by_column(**many), 5)
     return {
@@ -58,7 +61,7 @@ def main(directory: Path) -> dict[str, Any]:
         "latency_ms": statistics.median(single) * 1e3,
         "latency_p99_ms": sorted(single)[math.ceil(0.99 * len(single)) - 1] * 1e3,
         "batch_ms": statistics.median(batch) * 1e3,
-        "batch_rows": _BATCH_ROWS,
+        "batch_rows": batch_rows,
         "tensorflow": tf.__version__,
         "predictions": [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in answers["prediction"]],
     }

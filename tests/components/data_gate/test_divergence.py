@@ -174,3 +174,13 @@ def test_distributions_of_two_kinds_do_not_merge():
 def test_a_distribution_survives_as_json():
     for d in (numbers([1.0, 2.5, 2.5], 4), tokens("aab", 1)):
         assert Distribution.from_json(d.to_json()) == d
+
+
+def test_long_tokens_are_counted_by_their_beginning_and_a_digest():
+    sketch = TokenSketch()
+    long = ["ä" * 200_000 + end for end in ("a", "b", "b")]
+    sketch.add(pa.array(["short", *long, "short"], pa.string()), missing=2)
+    found = sketch.distribution()
+    counted = dict(zip(found.values, found.counts, strict=True))
+    assert counted.pop("short") == 2 and sorted(counted.values()) == [1, 2]
+    assert all(name.startswith("ä" * 32 + " ... ") and name.endswith("(400,001 bytes)") for name in counted)
