@@ -15,11 +15,19 @@ RELEASES = ("2.4", "2.5", "2.14", "2.15", "2.16", "2.17")
 
 Release = Literal["2.4", "2.5", "2.14", "2.15", "2.16", "2.17"]
 
+RESTRICTED_SINCE = "2.16"
+"""The first release whose pods the restricted pod security standard of Kubernetes admits."""
+
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)(Ki|Mi|Gi|Ti|k|M|G|T)?")
 _CORES = re.compile(r"(\d+(?:\.\d+)?)(m)?")
 _TIME = re.compile(r"(\d+)([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def is_before(release: str, other: str) -> bool:
+    """Whether a release of the backend is older than another one."""
+    return RELEASES.index(release) < RELEASES.index(other)
 
 
 def byte_count(text: str) -> int:
@@ -165,6 +173,8 @@ class Workers(Spec):
     """Number of pods; each has the node's resources."""
     port: Annotated[int, Field(ge=1024, le=65535)] = 2222
     """Port that they reach each other by."""
+    queue: Name | None = None
+    """Queue of Kueue, which starts all pods at once when there is room for all of them."""
 
 
 class NodeConfig(Spec):

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from tfx.components import Trainer
@@ -18,14 +18,14 @@ from fullpass.components.ingest.spans.spans import LATEST
 from fullpass.components.push.last_blessed import LastBlessedModel
 from fullpass.components.transform.component import Transform
 from fullpass.kubeflow.beam_engines import beam_config
-from fullpass.kubeflow.compile import lint, lookup_tasks, notify_tasks
+from fullpass.kubeflow.compile import lint, lookup_tasks, notify_tasks, packed
 from fullpass.kubeflow.compile.node_tasks import ENTRYPOINT, Sources, executor_args, node_task, title
 from fullpass.kubeflow.compile.package import Package
-from fullpass.kubeflow.compile.package_paths import check_engines, cluster_paths, widest_window
+from fullpass.kubeflow.compile.package_paths import check_engines, cluster_paths, span_records
 from fullpass.kubeflow.compile.parts import Json, Output, Task, task_name
-from fullpass.kubeflow.compile.pod import container, kubernetes, retry_policy
+from fullpass.kubeflow.compile.pod import LAUNCHER_MEMORY, LOOKUP_MEMORY, container, kubernetes, retry_policy, waiting
 from fullpass.kubeflow.compile.redacted_inputs import redacted_environment, redacted_pipeline
-from fullpass.kubeflow.config import Cpu, EnvironmentConfig, Memory, NodeConfig, Volume
+from fullpass.kubeflow.config import EnvironmentConfig, NodeConfig, Volume
 from fullpass.kubeflow.environment import Environment, require
 from fullpass.kubeflow.runtime import pod_provenance
 from fullpass.pipeline.authoring.loading.load import Loaded
@@ -71,12 +71,12 @@ def compile_package(loaded: Loaded, environment: Environment) -> Compiled:
     ).components
     check_engines(loaded, config, [node.id for node in nodes])
     names = [node.id for node in nodes]
-    registry_nodes = _registry_nodes(nodes, config, spans=paths.window.unit is not None)
+    registry_nodes = _registry_nodes(nodes, config)
     if loaded.config.notify:
         notify_tasks.check(loaded.config.notify, config)
         names = registry_nodes = [*names, notify_tasks.NODE]  # whatever fails says so in the registry
     warnings = require(environment, names, push_to=paths.push_to, registry_nodes=registry_nodes)
-    builder = _PackageBuilder(loaded, config, widest_window(loaded, paths.window))
+    builder = _PackageBuilder(loaded, config, spanned=paths.window.unit is not None)
     for node in nodes:
         builder.add_node(node)
     package = builder.package()
@@ -88,12 +88,12 @@ def compile_package(loaded: Loaded, environment: Environment) -> Compiled:
 class _PackageBuilder:
     """Builds a package node by node, in the order of the DAG.
 
-    spans: widest window, 0 for a source without spans. found_window: the look-up that finds the window.
+    spanned: whether the source has spans. found_window: the look-up that finds the window. window: its examples.
     """
 
     loaded: Loaded
     environment: EnvironmentConfig
-    spans: int
+    spanned: bool
     sources: Sources = field(default_factory=dict)
     components: Json = field(default_factory=dict)
     executors: Json = field(default_factory=dict)
@@ -104,6 +104,7 @@ class _PackageBuilder:
     request: Output | None = None
     made_from: dict[str, str | Output] = field(default_factory=dict)
     found_window: Task | None = None
+    window: Output | None = None
 
     def add_node(self, node: base_node.BaseNode) -> None:
         """Adds the tasks that stand for a node."""
@@ -111,20 +112,21 @@ class _PackageBuilder:
             self._add_resolver(node)
             return
         task = node_task(node, self.sources, self.environment)
-        tasks = self._ingest_tasks(node, task) if isinstance(node, Ingest) else [task]
+        ingest = self._with_request(node, task) if isinstance(node, Ingest) else None
         settings = self.environment.node(node.id)
         beam = beam_config(settings.beam, self.loaded.config.beam, self.environment.pipeline_root)
-        args = executor_args(node, beam, self.environment, self.sources)
+        args = executor_args(node, beam, self.environment, self.sources, window=self.window, ingest=ingest)
         command: Sequence[str] = ENTRYPOINT
         if settings.workers:
             command, args = WORKER_LAUNCHER, self._job_args(node, settings, settings.workers.count, args)
-            settings = _without_resources(settings)  # its pod only waits
+            settings = waiting(settings, self.environment.defaults, LAUNCHER_MEMORY)
         if isinstance(node, Trainer):
             facts = {pod_provenance.VARIABLE: pod_provenance.package_facts(self.loaded)}
             settings = settings.model_copy(update={"env": settings.env | facts})
-        for task in tasks:
-            self._add_container(task, command, args, settings)
-        self.sources |= {(node.id, key): tuple(Output(task.name, key) for task in tasks) for key in node.outputs}
+        self._add_container(task, command, args, settings)
+        self.sources |= {(node.id, key): Output(task.name, key) for key in node.outputs}
+        if isinstance(node, Ingest) and self.spanned:
+            self.window = Output(task.name, "examples")
         self._record_blessings(node, task)
         self._record_window(node)
 
@@ -167,7 +169,7 @@ class _PackageBuilder:
             "pushed_model": ("Pusher", standard_artifacts.PushedModel),
             "report": ("Report", Report),
         }
-        artifacts = {key: (self.sources[node, key][0], title(kind)) for key, (node, kind) in made.items()}
+        artifacts = {key: (self.sources[node, key], title(kind)) for key, (node, kind) in made.items()}
         records = [name for name in self.tasks if name.startswith("record-")]
         outcome = notify_tasks.outcome_task(config.evaluation.model_dump_json(), artifacts, records)
         self._add_lookup("outcome", outcome, notify_tasks.NODE)
@@ -183,7 +185,7 @@ class _PackageBuilder:
         if self._has_path:
             text = "Files to read instead of data.source.path: a path, or JSON as it stands in the YAML."
             declared[lookup_tasks.DATA_PATH] = _text_parameter("", text)
-        if self.spans:
+        if self.spanned:
             text = (
                 "The newest span to train on, as a date or number, or A:B; latest; or new, the newest, which must not "
                 "have been trained on before."
@@ -195,33 +197,28 @@ class _PackageBuilder:
     def _has_path(self) -> bool:
         return hasattr(self.loaded.config.data.source, "path")
 
-    def _ingest_tasks(self, node: Ingest, task: Task) -> list[Task]:
-        """Returns the tasks that ingest: one, or one per place of the window, so that Kubeflow's cache knows spans."""
+    def _with_request(self, node: Ingest, task: Task) -> Json:
+        """Adds the look-up that finds what Ingest reads; returns where Ingest finds it, and where spans are kept."""
+        records = span_records(self.loaded, self.environment) if self.spanned else {}
+        spans = str(self.loaded.config.data.window.spans)
         found = lookup_tasks.find_inputs_task(
             node.id,
             self.loaded.config.name,
             node.exec_properties["request"],
             self.environment,
             by_path=self._has_path,
-            spans=self.spans,
+            window={lookup_tasks.SPANS: spans, lookup_tasks.ENTRIES: records["entries"]} if records else {},
         )
         self._add_lookup("inputs", found, node.id)
         self.remarks.append(f"{node.id}: its files and their fingerprint are found by {found.name} when a run begins.")
-        if not self.spans:
-            self.request = Output(found.name, "request")
-            return [replace(task, parameters={**task.parameters, "request": self.request})]
+        self.request = Output(found.name, lookup_tasks.REQUEST)
+        task.parameters |= {"request": self.request}
+        where: Json = {"registry": self.environment.registry, "pipeline": self.loaded.config.name}
+        if not records:
+            return where
         self.found_window, self.request = found, Output(found.name, lookup_tasks.WINDOW)
-        if self.spans > 1:
-            self.remarks.append(f"{node.id}: {self.spans} tasks of one span each; the cache has those of earlier runs.")
-        return [
-            replace(
-                task,
-                name=f"{task.name}-{place:03d}" if self.spans > 1 else task.name,
-                component=task.name,
-                parameters={**task.parameters, "request": Output(found.name, request)},
-            )
-            for place, request in enumerate(lookup_tasks.request_names(self.spans), 1)
-        ]
+        self.remarks.append(f"{node.id}: spans that earlier runs ingested are taken from the registry.")
+        return {**where, **records, "anew": not task.cache}
 
     def _record_window(self, node: base_node.BaseNode) -> None:
         if self.found_window is None or not isinstance(node, Trainer):
@@ -258,7 +255,7 @@ class _PackageBuilder:
         self.tasks[name] = importer.dag_task
         self.components |= {f"comp-{name}": importer.dag, f"comp-{importer.name}": importer.component}
         self.executors[f"exec-{importer.name}"] = importer.executor
-        self.sources[node.id, "model"] = (Output(name, "model"),)
+        self.sources[node.id, "model"] = Output(name, "model")
         if not by_metadata:
             self.resolvers.append(node.id)
         asked = "Kubeflow's metadata" if by_metadata else f"the registry {self.environment.registry}"
@@ -295,8 +292,7 @@ class _PackageBuilder:
         return (pushed,)
 
     def _add_lookup(self, kind: str, task: Task, node: str, volumes: tuple[Volume, ...] = ()) -> None:
-        # It reads the same volumes as the node, but needs no accelerator and little memory.
-        settings = _without_resources(self.environment.node(node))
+        settings = waiting(self.environment.node(node), self.environment.defaults, LOOKUP_MEMORY)
         settings = settings.model_copy(update={"volumes": settings.volumes + volumes})
         self._add_container(task, lookup_tasks.COMMAND, lookup_tasks.lookup_args(kind, task), settings)
 
@@ -308,32 +304,32 @@ class _PackageBuilder:
             settings = settings.model_copy(update={"env": settings.env | variables})
         if settings.retries:
             task.retry = retry_policy(settings.retries)
-        component: Json = {"executorLabel": f"exec-{task.kind}"}
+        constants = task.take_constants(packed.MOST_CHARACTERS)
+        if constants:
+            args = [*args, "--constants", packed.pack(constants)]
+        component: Json = {"executorLabel": f"exec-{task.name}"}
         definitions = {"inputDefinitions": task.input_definitions(), "outputDefinitions": task.output_definitions()}
-        self.components[f"comp-{task.kind}"] = component | {key: value for key, value in definitions.items() if value}
-        self.executors[f"exec-{task.kind}"] = {"container": container(settings, command, args)}
+        self.components[f"comp-{task.name}"] = component | {key: value for key, value in definitions.items() if value}
+        self.executors[f"exec-{task.name}"] = {"container": container(settings, command, args)}
         asked = kubernetes(settings, self.environment)
         if asked:
-            self.kubernetes[f"exec-{task.kind}"] = asked
+            self.kubernetes[f"exec-{task.name}"] = asked
         self.tasks[task.name] = task.task_spec()
 
 
-def _registry_nodes(nodes: Sequence[base_node.BaseNode], environment: EnvironmentConfig, *, spans: bool) -> list[str]:
+def _registry_nodes(nodes: Sequence[base_node.BaseNode], environment: EnvironmentConfig) -> list[str]:
     """Returns the nodes whose containers, or those of their look-ups, open the registry."""
-    resolvers = [
-        node.id
-        for node in nodes
-        if isinstance(node, Resolver) and node.exec_properties.get("resolver_class") is LastBlessedModel
-    ]
-    ids = resolvers if environment.blessed_models == "registry" else []
-    keeping = (SpanComparison, Ingest, Transform, Trainer) if spans else (SpanComparison,)
-    return ids + [node.id for node in nodes if isinstance(node, keeping)]
+    strategies = {node.id: node.exec_properties["resolver_class"] for node in nodes if isinstance(node, Resolver)}
+    blessed = [name for name, strategy in strategies.items() if strategy is LastBlessedModel]
+    windows = {name for name, strategy in strategies.items() if strategy is SpansOfWindow}
+    keeping = (SpanComparison, Ingest, Transform, Trainer) if windows else (SpanComparison, Ingest)
+
+    def reads_spans(node: base_node.BaseNode) -> bool:
+        return any(getattr(c, "producer_component_id", None) in windows for c in node.inputs.values())
+
+    opening = [node.id for node in nodes if isinstance(node, keeping) or reads_spans(node)]
+    return (blessed if environment.blessed_models == "registry" else []) + opening
 
 
 def _text_parameter(default: str, description: str) -> Json:
     return {"parameterType": "STRING", "defaultValue": default, "isOptional": True, "description": description}
-
-
-def _without_resources(settings: NodeConfig) -> NodeConfig:
-    """Returns a node's settings without its share of cores, memory and devices."""
-    return settings.model_copy(update={"cpu": Cpu(), "memory": Memory(), "accelerator": None, "timeout": None})

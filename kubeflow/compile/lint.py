@@ -5,19 +5,17 @@ below backend/src, unless it names another project and tag. A rule yields findin
 the defect and the fix.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterator
 
+from fullpass.kubeflow.compile import argument_sizes
 from fullpass.kubeflow.compile.package import Package
 from fullpass.kubeflow.compile.parts import Json
-from fullpass.kubeflow.config import RELEASES
+from fullpass.kubeflow.config import RESTRICTED_SINCE, is_before
 from fullpass.preprocessing.errors import UserError
 
 Rule = Callable[[Package, str], Iterator[str]]
 
-MAX_BYTES = 120_000
-"""Linux limits an argument to 131,072 bytes. The executor input is one argument; it holds names and addresses, too."""
 _PIPELINE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _TASK_NAME = re.compile(r"[a-zA-Z0-9][-a-zA-Z0-9]*")
 _PLACEHOLDER = re.compile(r"\{\{.*?\}\}")
@@ -28,7 +26,7 @@ _KNOWN_PLACEHOLDER = re.compile(
 _STORE = re.compile(r"(gs|s3|minio|oci)://.+")
 _KUBERNETES = {
     "nodeSelector", "tolerations", "secretAsEnv", "secretAsVolume", "pvcMount", "imagePullSecret", "imagePullPolicy",
-    "activeDeadlineSeconds",
+    "activeDeadlineSeconds", "securityContext",
 }  # fmt: skip
 
 
@@ -205,22 +203,13 @@ def _replaced_text(package: Package, release: str) -> Iterator[str]:
 
 
 def _argument_sizes(package: Package, release: str) -> Iterator[str]:
-    """driver.go:480 passes the executor input as one argument; :465 passes each variable by itself. Linux limits both
-    to MAX_ARG_STRLEN."""
-    for label, executor in package.executors.items():
-        for entry in executor.get("container", {}).get("env", ()):
-            size = len(entry["value"].encode())
-            if size > MAX_BYTES:
-                yield (
-                    f"{label}: variable {entry['name']} is of {size:,} bytes, and a container takes {MAX_BYTES:,}. "
-                    "Where it holds the pipeline YAML: move lists into files beside it; comments count too."
-                )
-    for where, name, task in _tasks(package):
-        size = len(json.dumps(dict(_given_constants(task))).encode())
-        if size > MAX_BYTES:
+    """See argument_sizes: a longer one ends a pod with `argument list too long` before it has begun."""
+    for size in argument_sizes.sizes(package, release):
+        if size.bytes > argument_sizes.MOST_BYTES:
             yield (
-                f"{where}: task {name!r}: its parameters are {size:,} bytes, and a container takes {MAX_BYTES:,}. "
-                "Move lists such as vocabularies into files beside the pipeline YAML."
+                f"{size.what} takes {size.bytes:,} bytes with {size.cause}; a pod takes {argument_sizes.LIMIT:,} in "
+                f"one argument or variable, of which a package may use {argument_sizes.MOST_BYTES:,}. Move lists such "
+                "as vocabularies into files beside the pipeline YAML."
             )
 
 
@@ -248,10 +237,10 @@ def _release_features(package: Package, release: str) -> Iterator[str]:
     needs 2.14 (dag.go:630); no release iterates over artifacts (driver.go:1179). An exit task is a hook of the task
     that it waits for, so it would run once after each of several (dag.go:84)."""
     for where, name, task in _tasks(package):
-        if task.get("retryPolicy") and _before(release, "2.5"):
+        if task.get("retryPolicy") and is_before(release, "2.5"):
             yield f"{where}: task {name!r}: {release} knows no retries. Leave `retries` out, or use 2.5 or later."
         final = [key for key, spec in task.get("inputs", {}).get("parameters", {}).items() if "taskFinalStatus" in spec]
-        if final and _before(release, "2.14"):
+        if final and is_before(release, "2.14"):
             yield f"{where}: task {name!r}: {final[0]} is how the run ended, which needs 2.14 or later."
         exits = task.get("triggerPolicy", {}).get("strategy") == "ALL_UPSTREAM_TASKS_COMPLETED"
         if exits and len(task.get("dependentTasks", ())) != 1:
@@ -265,6 +254,8 @@ def _kubernetes_options(package: Package, release: str) -> Iterator[str]:
     for label, config in package.kubernetes.items():
         if label not in package.executors:
             yield f"the Kubernetes part names {label!r}, which is no executor."
+        if "securityContext" in config and is_before(release, RESTRICTED_SINCE):
+            yield f"{label}: securityContext needs {RESTRICTED_SINCE} or later."
         for key in sorted(set(config) - _KUBERNETES):
             yield f"{label}: {key} is not supported here. Supported: {', '.join(sorted(_KUBERNETES))}."
 
@@ -286,10 +277,6 @@ RULES: tuple[Rule, ...] = (
     _release_features,
     _kubernetes_options,
 )
-
-
-def _before(release: str, other: str) -> bool:
-    return RELEASES.index(release) < RELEASES.index(other)
 
 
 def _dags(package: Package) -> Iterator[tuple[str, Json]]:

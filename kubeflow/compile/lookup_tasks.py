@@ -18,6 +18,12 @@ SPAN = "span"
 """Parameter of a pipeline: the spans that a run takes, as `fullpass run --span` does, or NEW."""
 NEW = "new"
 """The newest span, which must not have been trained on before."""
+REQUEST = "request"
+"""JSON that names a request in the registry, and says for people what it asks for."""
+SPANS = "spans"
+"""Widest window: a number, or `all`."""
+ENTRIES = "entries"
+"""The folder that names the records of each span."""
 WINDOW = "window"
 MODEL_URI = "model_uri"
 NOTHING = "nothing"
@@ -30,9 +36,11 @@ _URI, _ARTIFACT = "uri", "artifact"
 
 
 def find_inputs_task(
-    ingest: str, pipeline: str, request: str, environment: EnvironmentConfig, *, by_path: bool, spans: int
+    ingest: str, pipeline: str, request: str, environment: EnvironmentConfig, *, by_path: bool, window: dict[str, str]
 ) -> Task:
     """Returns the task that finds the files Ingest reads, and their fingerprints, when a run begins.
+
+    Its output stays small: the list of files goes into the registry, and its name there to Ingest.
 
     Args:
         ingest: the node.
@@ -40,26 +48,22 @@ def find_inputs_task(
         request: what it is asked for, without files.
         environment: the environment file.
         by_path: whether the source has paths that a run may replace.
-        spans: widest window, 0 for a source without spans.
+        window: of a source with spans: SPANS and ENTRIES.
     """
-    given: dict[str, str | int | float | bool | Output] = {"request": request, "folder": environment.folder}
-    outputs = {"request": "STRING"}
-    if spans:
-        given |= {"spans": spans, "pipeline": pipeline, "registry": environment.registry}
-        outputs = {name: "STRING" for name in (*request_names(spans), WINDOW)}
+    given: dict[str, str | int | float | bool | Output] = {
+        "request": request,
+        "folder": environment.folder,
+        "pipeline": pipeline,
+        "registry": environment.registry,
+    }
     return Task(
         name=f"find-{task_name(ingest)}-inputs",
         label=ingest,
-        parameters=given,
-        component_inputs=({DATA_PATH: "STRING"} if by_path else {}) | ({SPAN: "STRING"} if spans else {}),
-        output_parameters=outputs,
+        parameters=given | window,
+        component_inputs=({DATA_PATH: "STRING"} if by_path else {}) | ({SPAN: "STRING"} if window else {}),
+        output_parameters={REQUEST: "STRING"} | ({WINDOW: "STRING"} if window else {}),
         cache=False,
     )
-
-
-def request_names(spans: int) -> list[str]:
-    """Returns the outputs of `find_inputs` for a source with spans: one request per span of the window."""
-    return [f"request_{place:03d}" for place in range(1, spans + 1)]
 
 
 def record_window_task(pipeline: str, found: Task, trainer: str, environment: EnvironmentConfig) -> Task:

@@ -8,7 +8,7 @@ from tfx.dsl.component.experimental import executor_specs
 from tfx.dsl.components.base import base_component, base_driver, base_node, executor_spec
 from tfx.types.channel import OutputChannel
 
-from fullpass.kubeflow.compile.parts import Output, Task, task_name
+from fullpass.kubeflow.compile.parts import Json, Output, Task, task_name
 from fullpass.kubeflow.config import EnvironmentConfig
 from fullpass.pipeline.config import BeamConfig
 from fullpass.preprocessing.errors import UserError
@@ -16,8 +16,8 @@ from fullpass.preprocessing.errors import UserError
 ENTRYPOINT = ("python", "-P", "-m", "fullpass.kubeflow.runtime.entrypoint")
 _TYPE_NAMES = {str: "str", int: "int", float: "float", bool: "bool"}
 
-Sources = dict[tuple[str, str], tuple[Output, ...]]
-"""Node and output, as TFX names them -> the outputs that stand for them in the package: one, or one per span."""
+Sources = dict[tuple[str, str], Output]
+"""Node and output, as TFX names them -> the output that stands for them in the package."""
 
 
 def node_task(node: base_node.BaseNode, sources: Sources, environment: EnvironmentConfig) -> Task:
@@ -39,9 +39,7 @@ def node_task(node: base_node.BaseNode, sources: Sources, environment: Environme
         label=node.id,
         parameters={name: _constant(node, name, value) for name, value in properties.items()},
         artifacts={
-            part: (output, title(channel.type))
-            for name, channel in node.inputs.items()
-            for part, output in parts(name, _source(node, name, channel, sources)).items()
+            name: (_source(node, name, channel, sources), title(channel.type)) for name, channel in node.inputs.items()
         },
         outputs={name: title(channel.type) for name, channel in node.outputs.items()},
         after=_waits_for(node),
@@ -49,22 +47,14 @@ def node_task(node: base_node.BaseNode, sources: Sources, environment: Environme
     )
 
 
-def parts(name: str, outputs: tuple[Output, ...]) -> dict[str, Output]:
-    """Returns the inputs of a task that stand for one input of a node: the backend gives one artifact to each.
-
-    Example:
-        >>> list(parts("model", (Output("trainer", "model"),)))
-        ['model']
-        >>> list(parts("examples", (Output("ingest-1", "examples"), Output("ingest-2", "examples"))))
-        ['examples_001', 'examples_002']
-    """
-    if len(outputs) == 1:
-        return {name: outputs[0]}
-    return {f"{name}_{i:03d}": output for i, output in enumerate(outputs, 1)}
-
-
 def executor_args(
-    node: base_node.BaseNode, beam: BeamConfig, environment: EnvironmentConfig, sources: Sources
+    node: base_node.BaseNode,
+    beam: BeamConfig,
+    environment: EnvironmentConfig,
+    sources: Sources,
+    *,
+    window: Output | None,
+    ingest: Json | None,
 ) -> list[str]:
     """Returns the arguments of the container that runs a component.
 
@@ -76,23 +66,25 @@ def executor_args(
         beam: the section of the pipeline YAML.
         environment: the environment file.
         sources: where inputs come from.
+        window: the examples of a window of spans, which nodes find in the registry.
+        ingest: of Ingest: where it finds its request, and where spans are kept.
     """
-    joined = {name: list(parts(name, _source(node, name, c, sources))) for name, c in node.inputs.items()}
     plan = {
         "node": node.id,
         "executor": node.executor_spec.class_path,
         "parameters": {n: _TYPE_NAMES[type(v)] for n, v in node.exec_properties.items() if v is not None},
         "inputs": {name: class_path(channel.type) for name, channel in node.inputs.items()},
-        "joined": joined,
+        "windows": [name for name, c in node.inputs.items() if _source(node, name, c, sources) == window],
         "outputs": {name: class_path(channel.type) for name, channel in node.outputs.items()},
         "beam": beam.model_dump(mode="json")
         if isinstance(node.executor_spec, executor_spec.BeamExecutorSpec)
         else None,
         "folder": environment.folder,
         "artifacts": environment.artifacts,
+        "ingest": ingest,
     }
     args = ["--plan", json.dumps(plan, sort_keys=True), "--executor-input", "{{$}}"]
-    for name in (part for parted in joined.values() for part in parted):
+    for name in node.inputs:
         args.append(f"--input={name}={{{{$.inputs.artifacts['{name}'].path}}}}")
     for name in node.outputs:
         args.append(f"--output={name}={{{{$.outputs.artifacts['{name}'].path}}}}")
@@ -137,7 +129,7 @@ def _constant(node: base_node.BaseNode, name: str, value: Any) -> str | int | fl
     return value
 
 
-def _source(node: base_node.BaseNode, name: str, channel: types.BaseChannel, sources: Sources) -> tuple[Output, ...]:
+def _source(node: base_node.BaseNode, name: str, channel: types.BaseChannel, sources: Sources) -> Output:
     if not isinstance(channel, OutputChannel):
         raise UserError(
             f"{node.id}.{name}: comes from a {type(channel).__name__}; Kubeflow joins one output to one input. Give "

@@ -5,6 +5,7 @@ from pathlib import PurePosixPath
 
 from fullpass.components.ingest.sources.storage import is_address
 from fullpass.components.ingest.spans.spans import Window, span_unit
+from fullpass.kubeflow.compile.parts import Json
 from fullpass.kubeflow.config import EnvironmentConfig
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.build import RunPaths
@@ -70,18 +71,12 @@ def check_engines(loaded: Loaded, environment: EnvironmentConfig, nodes: Sequenc
         )
 
 
-def widest_window(loaded: Loaded, window: Window) -> int:
-    """Returns the spans of the widest window that a package takes, 0 for a source without spans.
+def span_records(loaded: Loaded, environment: EnvironmentConfig) -> Json:
+    """Returns where ingested spans lie: `entries`, which name them, and `records`.
 
-    Raises:
-        UserError: Their number is not known when it is compiled.
+    Beam on a cluster cannot write to a volume, so that records lie beside other artifacts where it may have to.
     """
-    if window.unit is None:
-        return 0
-    size = loaded.config.data.window.spans
-    if isinstance(size, str):
-        raise UserError(
-            f"data.window.spans: {size}: a package has a task per span, so that their number must be known when it is "
-            "compiled. Give a number that the window never exceeds, such as 30, or cut the source into larger spans."
-        )
-    return size
+    name = loaded.config.name
+    direct = environment.artifacts == "direct"
+    root = f"{environment.pipeline_root}/{name}" if direct else f"{environment.registry}/{name}"
+    return {"entries": f"{environment.registry}/{name}/examples", "records": f"{root}/examples/files"}

@@ -27,8 +27,7 @@ class Task:
 
     parameters: input -> a constant, or where its value comes from. artifacts: input -> where it comes from, and its
     type. outputs: artifact -> type. output_parameters: name -> type. component_inputs: inputs that the pipeline or the
-    enclosing DAG has under the same name. after: tasks it waits for beside those it takes inputs from. component: name
-    of what stands behind it, where several tasks share it.
+    enclosing DAG has under the same name. after: tasks it waits for beside those it takes inputs from.
     """
 
     name: str
@@ -42,12 +41,12 @@ class Task:
     condition: str | None = None
     cache: bool = True
     retry: Json | None = None
-    component: str = ""
 
-    @property
-    def kind(self) -> str:
-        """Name of its component and its executor, without comp- and exec-."""
-        return self.component or self.name
+    def take_constants(self, longest: int) -> Json:
+        """Removes the parameters that are texts of more than `longest` characters, and returns them."""
+        taken = {name: v for name, v in self.parameters.items() if isinstance(v, str) and len(v) > longest}
+        self.parameters = {name: value for name, value in self.parameters.items() if name not in taken}
+        return taken
 
     def task_spec(self) -> Json:
         """Returns the entry of `dag.tasks`."""
@@ -64,7 +63,7 @@ class Task:
             inputs["artifacts"] = artifacts
         spec: Json = {
             "taskInfo": {"name": self.name},
-            "componentRef": {"name": f"comp-{self.kind}"},
+            "componentRef": {"name": f"comp-{self.name}"},
             "cachingOptions": {"enableCache": self.cache},
         }
         producers = {v.task for v in self.parameters.values() if isinstance(v, Output)}

@@ -4,7 +4,47 @@ from collections.abc import Sequence
 from typing import Any
 
 from fullpass.kubeflow.compile.parts import Json
-from fullpass.kubeflow.config import EnvironmentConfig, NodeConfig, Retries, byte_count, cores, seconds
+from fullpass.kubeflow.config import (
+    RESTRICTED_SINCE,
+    Cpu,
+    EnvironmentConfig,
+    Memory,
+    NodeConfig,
+    Retries,
+    byte_count,
+    cores,
+    is_before,
+    seconds,
+)
+
+LOOKUP_MEMORY = "256Mi"
+"""A look-up takes 97 MiB to begin with, and more with the driver of a store."""
+LAUNCHER_MEMORY = "1Gi"
+"""What waits for workers opens gs:// by TensorFlow."""
+_WAITING_CORES = "100m"
+
+
+def waiting(node: NodeConfig, defaults: NodeConfig, memory: str) -> NodeConfig:
+    """Returns the settings of a pod that looks something up for a node, or waits for it.
+
+    It opens the node's volumes with the node's secrets, but needs neither its devices nor the machines that have them.
+    Limits are the defaults', which a namespace with quotas asks of every pod.
+
+    Args:
+        node: what the node runs on.
+        defaults: of the environment file.
+        memory: that the pod asks for.
+    """
+    return node.model_copy(
+        update={
+            "cpu": Cpu(request=_WAITING_CORES, limit=defaults.cpu.limit),
+            "memory": Memory(request=memory, limit=defaults.memory.limit),
+            "accelerator": None,
+            "node_selector": defaults.node_selector,
+            "tolerations": defaults.tolerations,
+            "timeout": None,
+        }
+    )
 
 
 def container(node: NodeConfig, command: Sequence[str], args: Sequence[str]) -> Json:
@@ -45,6 +85,8 @@ def kubernetes(node: NodeConfig, environment: EnvironmentConfig) -> Json:
         "pvcMount": [{"constant": volume.claim, "mountPath": volume.mount} for volume in node.volumes],
         "imagePullSecret": [{"secretName": name} for name in environment.image_pull_secrets],
         "imagePullPolicy": environment.image_pull_policy,
+        # The backend adds the rest of the restricted standard itself; the image says as which user.
+        "securityContext": None if is_before(environment.kubeflow, RESTRICTED_SINCE) else {"runAsNonRoot": True},
         # A 64-bit number is text in the JSON form of protocol buffers.
         "activeDeadlineSeconds": str(seconds(node.timeout)) if node.timeout else None,
     }

@@ -13,6 +13,8 @@ from fullpass.kubeflow.config import NodeConfig, Workers, seconds
 COMMAND = ("python", "-P", "-m", "fullpass.kubeflow.runtime.worker_entrypoint")
 JOB, WORKERS, PORT, INDEX = "FULLPASS_JOB", "FULLPASS_WORKERS", "FULLPASS_PORT", "JOB_COMPLETION_INDEX"
 """Variables of a pod: name of the Job, number of its pods, port of each, and which one it is (set by Kubernetes)."""
+QUEUE = "kueue.x-k8s.io/queue-name"
+"""Label of a Job: the queue that admits it."""
 _TTL_SECONDS = 3600
 
 
@@ -64,11 +66,14 @@ def manifests(
         "resources": _resources(node),
         "volumeMounts": [{"name": volume, "mountPath": path} for volume, path in _mounts(node).items()],
         "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
         "imagePullPolicy": pull_policy,
     }
     pod: Json = {
         "restartPolicy": "Never",
         "subdomain": name,
+        # With that of the container, what the restricted pod security standard asks for; the image says the user.
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [_without_empty(container)],
         "volumes": _volumes(node),
         "nodeSelector": dict(sorted(node.node_selector.items())),
@@ -78,7 +83,7 @@ def manifests(
     job: Json = {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": name, "labels": labels},
+        "metadata": {"name": name, "labels": labels | ({QUEUE: workers.queue} if workers.queue else {})},
         "spec": {
             "completionMode": "Indexed",
             "completions": workers.count,

@@ -10,10 +10,11 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fullpass.components.ingest.sources.storage import is_address
 from fullpass.kubeflow.compile.parts import Json
 from fullpass.kubeflow.runtime import termination
 from fullpass.kubeflow.runtime.executor_imports import libraries_for
@@ -77,32 +78,84 @@ def run_node(plan: Json, task: ExecutorInput) -> None:
     direct = plan["artifacts"] == "direct"
     with libraries_for(plan["executor"], direct=direct):
         executor_class = _import_executor(plan["executor"], plan["folder"])
-    from fullpass.kubeflow.runtime.artifact_messages import to_tfx
     from fullpass.kubeflow.runtime.pod_provenance import provide_run_facts
 
-    _reset_file_times(task)
-    inputs = {name: copy for name, copy in task.inputs.items() if not copy.is_absent}
+    _reset_file_times(task.inputs.values())
+    inputs = {name: [copy] for name, copy in task.inputs.items() if not copy.is_absent}
     if not direct:
         _check_inputs(inputs)
         for copy in task.outputs.values():
             copy.path.mkdir(parents=True, exist_ok=True)
-    input_dict = {
-        name: [to_tfx(inputs[part], plan["inputs"][name], direct=direct) for part in joined if part in inputs]
-        for name, joined in plan["joined"].items()
-        if any(part in inputs for part in joined)
-    }
-    output_dict = {name: [to_tfx(copy, plan["outputs"][name], direct=direct)] for name, copy in task.outputs.items()}
+    for name in plan["windows"]:
+        inputs[name] = _spans_of(inputs[name][0], direct=direct)
+    copies = [copy for listed in inputs.values() for copy in listed]
     properties = _properties(plan["parameters"], task.parameters)
+    if plan["ingest"]:
+        properties["request"] = _request(plan["ingest"], task)
     with tempfile.TemporaryDirectory() as scratch:
         provide_run_facts(os.environ, task, Path(scratch))
         temporary = f"{os.path.dirname(next(iter(task.outputs.values())).uri)}/.temp" if direct else scratch
-        _executor(executor_class, plan, _data_bytes(task, plan), temporary).Do(input_dict, output_dict, properties)
-    copies = [*inputs.values(), *task.outputs.values()]
-    outputs = {
+        executor = _executor(executor_class, plan, _data_bytes(copies, properties), temporary)
+        work = _ingest_window if plan["ingest"] and "entries" in plan["ingest"] else _do
+        outputs = work(executor, plan, task, inputs, properties)
+    write_output(task.output_file, outputs, {})
+
+
+Copies = Mapping[str, Sequence[ArtifactCopy]]
+Described = dict[str, tuple[ArtifactCopy, Json]]
+
+
+def _do(executor: Any, plan: Json, task: ExecutorInput, inputs: Copies, properties: dict[str, Any]) -> Described:
+    """Calls an executor; returns the outputs with their metadata."""
+    from fullpass.kubeflow.runtime.artifact_messages import to_tfx
+
+    direct = plan["artifacts"] == "direct"
+    input_dict = {
+        name: [to_tfx(copy, plan["inputs"][name], direct=direct) for copy in copies] for name, copies in inputs.items()
+    }
+    output_dict = {name: [to_tfx(copy, plan["outputs"][name], direct=direct)] for name, copy in task.outputs.items()}
+    executor.Do(input_dict, output_dict, properties)
+    copies = [*(copy for listed in inputs.values() for copy in listed), *task.outputs.values()]
+    return {
         name: (task.outputs[name], _describe_output(task.outputs[name], artifacts, copies, direct=direct))
         for name, artifacts in output_dict.items()
     }
-    write_output(task.output_file, outputs, {})
+
+
+def _spans_of(window: ArtifactCopy, *, direct: bool) -> list[ArtifactCopy]:
+    from fullpass.kubeflow.runtime.span_store import open_window
+
+    copies = open_window(window, direct=direct)
+    _reset_file_times(copy for copy in copies if is_address(copy.uri))
+    return copies
+
+
+def _request(where: Json, task: ExecutorInput) -> str:
+    """Returns what Ingest is asked for, which the look-up of the run left in the registry."""
+    from fullpass.kubeflow.runtime.registry_store import FolderRegistry
+
+    name = json.loads(task.parameters["request"])["name"]
+    return FolderRegistry(where["registry"]).request(where["pipeline"], name)
+
+
+def _ingest_window(
+    executor: Any, plan: Json, task: ExecutorInput, inputs: Copies, properties: dict[str, Any]
+) -> Described:
+    """Ingests what the store of spans lacks of a window; returns the artifact that names all its spans."""
+    from fullpass.components.ingest.spans.ingest_request import Request, read_request
+    from fullpass.kubeflow.runtime.artifact_messages import metadata_of, to_tfx
+    from fullpass.kubeflow.runtime.span_store import SpanStore, ingest_window, write_window
+
+    where, [(name, output)] = plan["ingest"], task.outputs.items()
+
+    def ingest(asked: Request, folder: str) -> list[tuple[str, Json]]:
+        made = {name: [to_tfx(ArtifactCopy(folder, Path(folder), {}, ""), plan["outputs"][name], direct=True)]}
+        executor.Do({}, made, {"request": asked.to_json()})
+        return [(artifact.uri, metadata_of(artifact, ())) for artifact in made[name]]
+
+    store = SpanStore(where["entries"])
+    window = ingest_window(read_request(properties["request"]), store, where["records"], ingest, anew=where["anew"])
+    return {name: (output, write_window(window, output.path))}
 
 
 def _import_executor(class_path: str, folder: str) -> Any:
@@ -114,10 +167,10 @@ def _import_executor(class_path: str, folder: str) -> Any:
     return import_utils.import_class_by_path(class_path)
 
 
-def _reset_file_times(task: ExecutorInput) -> None:
+def _reset_file_times(copies: Iterable[ArtifactCopy]) -> None:
     """Sets the modification time of all inputs to zero: each attempt copies them anew, and a resumed training
     identifies its data by name, size and time."""
-    for copy in task.inputs.values():
+    for copy in copies:
         for file in copy.path.rglob("*"):
             if file.is_file():
                 os.utime(file, (0, 0))
@@ -145,12 +198,12 @@ def _executor(executor_class: Any, plan: Json, data_bytes: int, temporary: str) 
     )
 
 
-def _data_bytes(task: ExecutorInput, plan: Json) -> int:
+def _data_bytes(copies: Sequence[ArtifactCopy], properties: Mapping[str, Any]) -> int:
     """Returns the bytes that the node reads: its inputs, or for Ingest the files of its request."""
-    request = task.parameters.get("request")
-    if not task.inputs and isinstance(request, str):
+    request = properties.get("request")
+    if not copies and isinstance(request, str):
         return sum(file["size"] for span in json.loads(request).get("spans", ()) for file in span["files"])
-    files = (file for copy in task.inputs.values() for file in copy.path.rglob("*") if file.is_file())
+    files = (file for copy in copies for file in copy.path.rglob("*") if file.is_file())
     return sum(file.stat().st_size for file in files)
 
 
@@ -158,8 +211,8 @@ def _has_files(path: Path) -> bool:
     return path.is_file() or any(file.is_file() for file in path.rglob("*"))
 
 
-def _check_inputs(inputs: Mapping[str, Any]) -> None:
-    for name, copy in inputs.items():
+def _check_inputs(inputs: Copies) -> None:
+    for name, [copy] in inputs.items():
         if not _has_files(copy.path) and not copy.metadata:
             raise UserError(
                 f"input {name!r}: {copy.uri} holds no files. They were deleted since they were written, or the run may "

@@ -4,10 +4,11 @@ import argparse
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from fullpass.kubeflow.compile.packed import unpack
 from fullpass.kubeflow.compile.parts import Json
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.secrets.redact import redact_tree
@@ -82,6 +83,7 @@ def parse(text: str, input_paths: Mapping[str, str], output_paths: Mapping[str, 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of a container that `from_arguments` reads."""
     parser.add_argument("--executor-input", required=True)
+    parser.add_argument("--constants", type=unpack, default={}, help="further parameters, written by pack")
     parser.add_argument("--input", action="append", default=[])
     parser.add_argument("--output", action="append", default=[])
 
@@ -92,7 +94,8 @@ def from_arguments(arguments: argparse.Namespace) -> ExecutorInput:
     Raises:
         UserError: The launcher's message is invalid.
     """
-    return parse(arguments.executor_input, name_values(arguments.input), name_values(arguments.output))
+    task = parse(arguments.executor_input, name_values(arguments.input), name_values(arguments.output))
+    return replace(task, parameters={**task.parameters, **arguments.constants})
 
 
 def run_id(addresses: Iterable[str], pipeline: str) -> str | None:

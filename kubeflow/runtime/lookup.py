@@ -10,7 +10,6 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,19 @@ from fullpass.components.ingest.sources.storage import is_address
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, SpanRequest, read_request
 from fullpass.components.ingest.spans.spans import LATEST, Span, Window, find_window
 from fullpass.components.push.push import rolled_back_origins
-from fullpass.kubeflow.compile import lookup_tasks
-from fullpass.kubeflow.compile.lookup_tasks import DATA_PATH, MODEL_URI, NEW, NOTHING, PUSH_TO, SPAN, WINDOW
+from fullpass.kubeflow.compile.lookup_tasks import (
+    DATA_PATH,
+    ENTRIES,
+    MODEL_URI,
+    NEW,
+    NOTHING,
+    PUSH_TO,
+    REQUEST,
+    SPAN,
+    SPANS,
+    WINDOW,
+)
+from fullpass.kubeflow.compile.parts import Json
 from fullpass.kubeflow.runtime import termination
 from fullpass.kubeflow.runtime.executor_input import (
     ExecutorInput,
@@ -35,6 +45,8 @@ from fullpass.kubeflow.runtime.executor_input import (
 from fullpass.kubeflow.runtime.notify_container import notify_receivers, record_outcome
 from fullpass.kubeflow.runtime.pod_outcomes import NoNewSpanError, container_records, record_failure
 from fullpass.kubeflow.runtime.registry_store import Blessed, FolderRegistry, Trained
+from fullpass.kubeflow.runtime.span_store import SpanStore
+from fullpass.kubeflow.runtime.volume_access import check_writable
 from fullpass.pipeline.root_layout import RootLayout
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.secrets.redact import redact_streams
@@ -62,56 +74,63 @@ def find_ingest_inputs(task: ExecutorInput) -> Outputs:
     """Finds the files that Ingest reads.
 
     Returns Ingest's own parameter with the files and their fingerprint in it. Parameters are part of Kubeflow's cache
-    key, so Ingest runs again only where a file has changed. For a source with spans it returns one request for each
-    span of the window, the newest last, and `window`, which later runs read.
+    key, so Ingest runs again only where a file has changed. For a source with spans it also returns `window`, which
+    later runs read.
 
     Raises:
         SpanNotFoundError: The span asked for is not there, or was trained on before though a new one was asked for.
+        UserError: The registry cannot be written to.
     """
+    check_writable(task.parameters["registry"])
     asked = json.loads(task.parameters["request"])
     given = task.parameters.get(DATA_PATH, "")
     if given:
         asked["config"]["source"]["path"] = json.loads(given) if given[0] in "[{" else given
     request = read_request(json.dumps(asked))
     folder = Path(task.parameters["folder"])
-    size = int(task.parameters.get("spans", 0))
-    if size:
-        return {}, _window_inputs(task, request, folder, size)
+    if SPANS in task.parameters:
+        return {}, _window_inputs(task, request, folder)
     files = find_inputs(request.config.source, lambda path: resolve_path(path, folder))
     logging.info("%d files, %s bytes", len(files), f"{sum(file.size for file in files):,}")
-    return {}, {"request": request.with_window(Window(None, (Span(0, files),)), ()).to_json()}
+    return {}, {REQUEST: _record_request(task, request.with_window(Window(None, (Span(0, files),)), ()))}
 
 
-def _window_inputs(task: ExecutorInput, request: Request, folder: Path, size: int) -> dict[str, str]:
+def _record_request(task: ExecutorInput, request: Request, *, again: bool = False) -> str:
+    """Keeps a request in the registry and returns what names it there, and tells people what it is about."""
     registry, pipeline = FolderRegistry(task.parameters["registry"]), task.parameters["pipeline"]
-    span = task.parameters.get(SPAN) or LATEST
-    window = _find_window(task, request, folder, size)
+    files = [file for span in request.spans for file in span.files]
+    told: Json = {"files": len(files), "bytes": sum(file.size for file in files)}
+    if request.spanned:
+        told |= {"spans": len(request.spans), "first_span": request.spans[0].label, "span": request.spans[-1].label}
+    return json.dumps({"name": registry.record_request(pipeline, request.to_json(), again=again), **told})
+
+
+def _window_inputs(task: ExecutorInput, request: Request, folder: Path) -> dict[str, str]:
+    registry, pipeline = FolderRegistry(task.parameters["registry"]), task.parameters["pipeline"]
+    window = _find_window(task, request, folder)
     for line in window.lines():
         logging.info("%s", line)
-    if len(window.spans) > size:
-        raise UserError(
-            f"span {span}: a window of {len(window.spans)} spans, and the package has places for {size}. Ask for "
-            "fewer, or give data.window.spans and compile anew."
-        )
     request = request.with_window(window, registry.known_spans(pipeline))
     newest = request.spans[-1]
     records = container_records(os.environ, task.message)
     if records is not None:
         records.record_window_data({"first_span": request.spans[0].label, "span": newest.label})
-    if span == NEW:
+    if task.parameters.get(SPAN) == NEW:
         _check_new(newest, registry.newest_trained(pipeline))
     registry.record_spans(pipeline, [KnownSpan(s.number, s.fingerprint, s.version) for s in request.spans])
-    spans_of_tasks = [()] * (size - len(request.spans)) + [(span,) for span in request.spans]
-    texts = [replace(request, spans=spans).to_json() for spans in spans_of_tasks]
-    facts = {"number": newest.number, "fingerprint": newest.fingerprint, "label": newest.label}
-    facts["spans"] = [span.fingerprint for span in request.spans]
-    return {WINDOW: json.dumps(facts), **dict(zip(lookup_tasks.request_names(size), texts, strict=True))}
+    lacking = SpanStore(task.parameters[ENTRIES]).lacking(request.spans)
+    logging.info("%d of %d spans are to be ingested", len(lacking), len(request.spans))
+    fingerprints = hashlib.sha256("".join(span.fingerprint for span in request.spans).encode()).hexdigest()
+    facts = {"number": newest.number, "fingerprint": newest.fingerprint, "label": newest.label, "spans": fingerprints}
+    return {WINDOW: json.dumps(facts), REQUEST: _record_request(task, request, again=bool(lacking))}
 
 
-def _find_window(task: ExecutorInput, request: Request, folder: Path, size: int) -> Window:
+def _find_window(task: ExecutorInput, request: Request, folder: Path) -> Window:
     span = task.parameters.get(SPAN) or LATEST
-    config = request.config
-    data = DataConfig(source=config.source, span=config.span, window=WindowConfig(spans=size))
+    config, size = request.config, task.parameters[SPANS]
+    data = DataConfig(
+        source=config.source, span=config.span, window=WindowConfig(spans=int(size) if size.isdigit() else size)
+    )
     registry = task.parameters["registry"]
     # An index on a volume saves reading files again to see which spans they hold.
     index = None if is_address(registry) else RootLayout(Path(registry) / task.parameters["pipeline"]).span_index
@@ -169,6 +188,7 @@ def find_blessed_model_in_metadata(task: ExecutorInput) -> Outputs:
 
 
 def _rolled_back(task: ExecutorInput) -> set[str]:
+    check_writable(task.parameters[PUSH_TO])
     rolled_back = rolled_back_origins(Path(task.parameters[PUSH_TO]))
     for model in sorted(rolled_back):
         logging.info("passed over if it was blessed, for it was rolled back: %s", model)

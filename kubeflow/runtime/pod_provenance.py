@@ -5,31 +5,28 @@ inputs (v2/cacheutils/cache.go:52 at 2.5.0, :173 at 2.17.0), and by no variable:
 anew. The code's facts are read in the container, the run's id from the addresses of the task's outputs.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fullpass.kubeflow.compile.packed import pack, unpack
 from fullpass.kubeflow.runtime.executor_input import ExecutorInput, run_id
 
 if TYPE_CHECKING:
     from fullpass.pipeline.authoring.loading.load import Loaded
 
 VARIABLE = "FULLPASS_PACKAGE_FACTS"
-"""Environment variable of the Trainer's container: JSON."""
+"""Environment variable of the Trainer's container: JSON data, packed."""
 COMMIT_VARIABLE = "FULLPASS_COMMIT"
 """Environment variable: commit of what lies in the image under `folder`, which has no history there."""
 
 
 def package_facts(loaded: "Loaded") -> str:
-    """Returns the facts about all runs of a package, as the value of an environment variable.
-
-    Kubernetes replaces $(NAME) and $$ in values of variables, and Argo {{...}} anywhere: neither stands in the text.
-    """
+    """Returns the facts about all runs of a package, as the value of an environment variable."""
     from fullpass.pipeline.running.record_provenance import config_facts, user_functions
 
     facts = {"pipeline": loaded.config.name, "config": config_facts(loaded), "functions": user_functions(loaded.config)}
-    return json.dumps(facts, sort_keys=True).replace("$", "\\u0024").replace("{{", "{\\u007b")
+    return pack(facts)
 
 
 def provide_run_facts(variables: Mapping[str, str], task: ExecutorInput, folder: Path) -> None:
@@ -46,7 +43,7 @@ def provide_run_facts(variables: Mapping[str, str], task: ExecutorInput, folder:
     # Imported late: containers without these facts do not need the whole config's classes.
     from fullpass.pipeline.running.record_provenance import code_facts, write_run_facts
 
-    facts = json.loads(text)
+    facts = unpack(text)
     code = code_facts(facts["functions"], variables.get(COMMIT_VARIABLE))
     run = run_id((output.uri for output in task.outputs.values()), facts["pipeline"])
     write_run_facts({"run": run, "config": facts["config"], "code": code}, folder)

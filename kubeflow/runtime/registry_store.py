@@ -109,6 +109,35 @@ class FolderRegistry:
         self._write(pipeline, f"trained/{_stamp(now)}{ending}", Trained(number, fingerprint, label, _iso(now)))
         return True
 
+    def record_request(self, pipeline: str, request: str, *, again: bool) -> str:
+        """Keeps what Ingest is asked for, whose size grows with its files, and returns the name to read it by.
+
+        Args:
+            pipeline: name of the pipeline.
+            request: JSON.
+            again: return a name that no earlier run had, where what was made of this request is gone.
+        """
+        digest = hashlib.sha256(request.encode()).hexdigest()[:32]
+        made = [int(name.split(".")[1]) for name in self._names(pipeline, "requests") if name.startswith(digest)]
+        number = max(made, default=-1) + (again or not made)
+        if number not in made:
+            self._folder.write(f"{pipeline}/requests/{digest}.{number}.json", request.encode())
+        return f"{digest}.{number}"
+
+    def request(self, pipeline: str, name: str) -> str:
+        """Returns what Ingest is asked for.
+
+        Raises:
+            UserError: It is not there.
+        """
+        content = self._folder.read(f"{pipeline}/requests/{name}.json")
+        if content is None:
+            where = f"{self._folder.path}/{pipeline}/requests/{name}.json"
+            raise UserError(
+                f"{where} is not there, though the look-up of this run wrote it. Do the two mount one volume?"
+            )
+        return content.decode()
+
     def _names(self, pipeline: str, kind: str) -> list[str]:
         return [name for name in self._folder.names(f"{pipeline}/{kind}") if name.endswith(".json")]
 

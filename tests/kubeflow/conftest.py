@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from fullpass.kubeflow.compile.packed import unpack
 from tests import REPOSITORY
 
 ENVIRONMENT = """\
@@ -113,6 +114,14 @@ def toy_package(*tasks: dict, root: dict[str, Any] | None = None) -> dict[str, A
 
 def as_text(spec: dict[str, Any]) -> str:
     return yaml.safe_dump(json.loads(json.dumps(spec)))
+
+
+def constants(package: Any, task: str) -> dict[str, Any]:
+    """Returns all constants of a task: its parameters, and those that its container gets packed."""
+    given = package.tasks[task]["inputs"].get("parameters", {})
+    found = {name: source["runtimeValue"]["constant"] for name, source in given.items() if "runtimeValue" in source}
+    args = package.executors[f"exec-{task}"]["container"]["args"]
+    return found | (unpack(args[args.index("--constants") + 1]) if "--constants" in args else {})
 
 
 @pytest.fixture(scope="session")

@@ -9,25 +9,36 @@ import yaml
 from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
+from fullpass.kubeflow.compile.argument_sizes import LIMIT, sizes
 from fullpass.kubeflow.compile.package import from_yaml, to_yaml
+from fullpass.kubeflow.compile.packed import unpack
 from fullpass.kubeflow.compile.parts import task_name
+from fullpass.kubeflow.config import RELEASES
 from fullpass.pipeline.authoring.checks.check import require
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.loading.problems import ConfigError
 from fullpass.preprocessing.errors import UserError
-from tests.kubeflow.conftest import ENVIRONMENT, REPOSITORY
+from tests.kubeflow.conftest import ENVIRONMENT, REPOSITORY, constants
 
 pytestmark = pytest.mark.integration
 
 
+FILES = "    path: package:tfx/examples/chicago_taxi_pipeline/data/simple/data.csv"
+
+
+@pytest.fixture(scope="module")
+def spans_package(compile_taxi):
+    return compile_taxi(edit={FILES: "    path: trips/{YYYY}-{MM}-{DD}.csv\n  window: {spans: 3}"}).package
+
+
 def test_the_taxi_package_is_the_golden_one(taxi_package, golden):
-    """Sections of the config, which nodes take as JSON, are left out: they have a golden file of their own."""
+    """What is packed is left out: sections of the config, which have a golden file of their own."""
     shown = copy.deepcopy(taxi_package)
-    for task in shown.pipeline["root"]["dag"]["tasks"].values():
-        for source in task.get("inputs", {}).get("parameters", {}).values():
-            value = source.get("runtimeValue", {})
-            if len(str(value.get("constant", ""))) > 300:
-                value["constant"] = "(a section of the config)"
+    for executor in shown.executors.values():
+        args = executor.get("container", {}).get("args", [])
+        if "--constants" in args:
+            packed = args.index("--constants") + 1
+            args[packed] = f"({', '.join(sorted(unpack(args[packed])))})"
     for entry in shown.executors["exec-trainer"]["container"]["env"]:
         if entry["name"] == "FULLPASS_PACKAGE_FACTS":
             entry["value"] = "(the pipeline YAML)"
@@ -92,6 +103,24 @@ def test_the_trainer_gets_what_the_environment_gives_it(taxi_package):
     assert not any("accelerator" in other["container"].get("resources", {}) for other in others)
 
 
+def test_look_ups_ask_for_little_and_have_the_limits_of_the_defaults(spans_package):
+    """A namespace with quotas admits no pod without limits. The Trainer's look-up needs no machine with GPUs."""
+    for name in ("find-ingest-inputs", "find-last-blessed-model", "no-last-blessed-model", "record-window"):
+        assert spans_package.executors[f"exec-{name}"]["container"]["resources"] == {
+            "cpuRequest": 0.1, "cpuLimit": 4.0, "memoryRequest": 0.268435456, "memoryLimit": 8.589934592,
+        }, name  # fmt: skip
+    pod = spans_package.kubernetes["exec-record-window"]
+    assert set(pod) == {"pvcMount", "secretAsEnv", "imagePullSecret", "imagePullPolicy"}
+
+
+def test_the_restricted_standard_admits_every_pod_from_the_release_that_can_say_so(compile_taxi, taxi_package):
+    assert not any("securityContext" in pod for pod in taxi_package.kubernetes.values())
+    package = compile_taxi(ENVIRONMENT.replace('"2.5"', '"2.16"')).package
+    containers = {label for label, executor in package.executors.items() if "container" in executor}
+    asked = {label for label, pod in package.kubernetes.items() if pod["securityContext"] == {"runAsNonRoot": True}}
+    assert asked == containers
+
+
 def test_look_ups_are_never_cached_and_nodes_are_unless_told(taxi_package):
     tasks = taxi_package.pipeline["root"]["dag"]["tasks"]
     uncached = {name for name, task in tasks.items() if not task["cachingOptions"]["enableCache"]}
@@ -107,12 +136,18 @@ def test_every_node_of_the_local_pipeline_is_there(taxi_package):
 
 
 def test_of_the_nodes_a_change_of_the_config_changes_the_trainer_alone(compile_taxi, taxi_package):
-    other = compile_taxi(edit={"epochs: ": "epochs: 1"}).package.pipeline
-    before, after = taxi_package.pipeline["root"]["dag"]["tasks"], other["root"]["dag"]["tasks"]
+    edited = compile_taxi(edit={"epochs: ": "epochs: 1"}).package
+    before, after = taxi_package.pipeline["root"]["dag"]["tasks"], edited.pipeline["root"]["dag"]["tasks"]
     # Look-ups tell by the parameters which model a run would make.
     changed = {name for name in before if before[name] != after[name]}
+    args = [package.pipeline["deploymentSpec"]["executors"] for package in (taxi_package, edited)]
+    changed |= {
+        label.removeprefix("exec-")
+        for label, executor in args[0].items()
+        if executor.get("container", {}).get("args") != args[1][label].get("container", {}).get("args")
+    }
     assert changed == {"trainer", "find-last-blessed-model", "record-last-blessed-model"}
-    config = json.loads(after["trainer"]["inputs"]["parameters"]["custom_config"]["runtimeValue"]["constant"])
+    config = json.loads(constants(edited, "trainer")["custom_config"])
     assert config["name"] == "taxi"
 
 
@@ -128,7 +163,7 @@ def test_a_comment_changes_nothing_that_the_cache_goes_by(compile_taxi, taxi_pac
             for entry in executor.get("container", {}).pop("env", ()):
                 told.setdefault(entry["name"], []).append(entry["value"])
     assert other.executors == taxi_package.executors
-    before, after = (json.loads(text)["config"] for text in told["FULLPASS_PACKAGE_FACTS"])
+    before, after = (unpack(text)["config"] for text in told["FULLPASS_PACKAGE_FACTS"])
     assert before["hash"] == after["hash"] and "# A comment." in after["yaml"]
     assert "# A comment." not in before["yaml"]
 
@@ -152,33 +187,35 @@ def test_what_cannot_run_is_refused_when_it_is_compiled(compile_taxi, old, new, 
     assert not [part for part in said if part not in str(error.value)], str(error.value)
 
 
-FILES = "    path: package:tfx/examples/chicago_taxi_pipeline/data/simple/data.csv"
-
-
-@pytest.fixture(scope="module")
-def spans_package(compile_taxi):
-    return compile_taxi(edit={FILES: "    path: trips/{YYYY}-{MM}-{DD}.csv\n  window: {spans: 3}"}).package
-
-
-def test_a_window_is_a_task_per_span_of_one_component(spans_package):
+def test_a_window_is_one_artifact_and_nodes_find_its_spans_in_the_registry(spans_package):
     tasks = spans_package.pipeline["root"]["dag"]["tasks"]
-    ingest = [name for name in tasks if name.startswith("ingest")]
-    assert ingest == ["ingest-001", "ingest-002", "ingest-003"]
-    assert {tasks[name]["componentRef"]["name"] for name in ingest} == {"comp-ingest"}
-    requests = [tasks[name]["inputs"]["parameters"]["request"]["taskOutputParameter"] for name in ingest]
-    assert [request["outputParameterKey"] for request in requests] == ["request_001", "request_002", "request_003"]
-    assert {request["producerTask"] for request in requests} == {"find-ingest-inputs"}
+    assert [name for name in tasks if name.startswith("ingest")] == ["ingest"] and "window" not in tasks
+    for name in ("statistics-gen", "transform", "parity", "evaluator", "pusher", "report"):
+        source = tasks[name]["inputs"]["artifacts"]["examples"]["taskOutputArtifact"]
+        assert source == {"producerTask": "ingest", "outputArtifactKey": "examples"}, name
+        plan = json.loads(spans_package.executors[f"exec-{name}"]["container"]["args"][1])
+        assert plan["windows"] == ["examples"] and plan["ingest"] is None, name
+    plan = json.loads(spans_package.executors["exec-ingest"]["container"]["args"][1])
+    assert plan["ingest"] == {
+        "registry": "/models/registry", "pipeline": "taxi", "anew": False,
+        "entries": "/models/registry/taxi/examples", "records": "/models/registry/taxi/examples/files",
+    }  # fmt: skip
+    assert constants(spans_package, "find-ingest-inputs")["spans"] == "3"
 
 
-def test_nodes_take_the_examples_of_every_span(spans_package):
-    tasks = spans_package.pipeline["root"]["dag"]["tasks"]
-    for name in ("statistics-gen", "transform", "parity", "evaluator", "report"):
-        sources = tasks[name]["inputs"]["artifacts"]
-        taken = {key: spec["taskOutputArtifact"]["producerTask"] for key, spec in sources.items() if "examples" in key}
-        assert taken == {f"examples_{i:03d}": f"ingest-{i:03d}" for i in (1, 2, 3)}, name
-        args = spans_package.executors[f"exec-{name}"]["container"]["args"]
-        assert "--input=examples_002={{$.inputs.artifacts['examples_002'].path}}" in args
-    assert "window" not in tasks
+def test_neither_features_nor_spans_make_a_package_large(compile_taxi):
+    """300 features and 365 spans; the driver gets each DAG, each task and each container as one argument."""
+    features = "".join(
+        f"  column_{i:03d}: {{type: number, transforms: [{{clip: {{min: 0, max: {i + 1}}}}}, log1p, z_score]}}\n"
+        for i in range(300)
+    )
+    path = f"    path: {'/'.join(['a_folder'] * 8)}/{{YYYY}}-{{MM}}-{{DD}}/*.csv\n  window: {{spans: 365}}"
+    package = compile_taxi(edit={FILES: path, "features:\n": f"features:\n{features}"}).package
+    components = package.pipeline["components"].values()
+    dags = [package.pipeline["root"], *(component for component in components if "dag" in component)]
+    assert max(len(json.dumps(dag)) for dag in dags) < LIMIT / 2
+    largest = {release: max(size.bytes for size in sizes(package, release)) for release in RELEASES}
+    assert max(largest.values()) < LIMIT / 2, largest
 
 
 def test_a_run_is_told_its_span_and_by_default_takes_the_newest(spans_package):
@@ -188,31 +225,22 @@ def test_a_run_is_told_its_span_and_by_default_takes_the_newest(spans_package):
 
 def test_the_cache_of_analyzers_lies_in_the_registry_and_is_no_input(spans_package):
     transform = spans_package.pipeline["root"]["dag"]["tasks"]["transform"]["inputs"]
-    options = json.loads(transform["parameters"]["options"]["runtimeValue"]["constant"])
+    options = json.loads(constants(spans_package, "transform")["options"])
     assert options["cache"] == "/models/registry/taxi/analyzer_cache"
-    assert set(transform["artifacts"]) == {"examples_001", "examples_002", "examples_003", "schema"}
+    assert set(transform["artifacts"]) == {"examples", "schema"}
 
 
-def test_a_window_of_one_span_is_one_task(compile_taxi):
-    package = compile_taxi(edit={FILES: "    path: trips/{SPAN}.csv"}).package
-    tasks = package.pipeline["root"]["dag"]["tasks"]
-    assert "ingest" in tasks and "examples" in tasks["transform"]["inputs"]["artifacts"]
-    assert (
-        tasks["ingest"]["inputs"]["parameters"]["request"]["taskOutputParameter"]["outputParameterKey"] == "request_001"
-    )
-
-
-def test_a_window_that_only_grows_is_refused_by_name(compile_taxi):
-    with pytest.raises(UserError, match=r"data\.window\.spans: all: a package has a task per span"):
-        compile_taxi(edit={FILES: "    path: trips/{SPAN}.csv\n  window: {spans: all}"})
+def test_a_window_that_only_grows_is_taken_too(compile_taxi):
+    package = compile_taxi(edit={FILES: "    path: trips/{SPAN}.csv\n  window: {spans: all}"}).package
+    assert constants(package, "find-ingest-inputs")["spans"] == "all"
 
 
 def test_the_newest_span_is_found_by_the_evaluator_itself(compile_taxi):
     edit = {FILES: "    path: trips/{SPAN}.csv", "auc: {min: 0.85,": "auc: {newest_span: {min: 0.8}, min: 0.85,"}
     package = compile_taxi(edit=edit).package
-    given = package.pipeline["root"]["dag"]["tasks"]["evaluator"]["inputs"]["parameters"]
-    assert json.loads(given["options"]["runtimeValue"]["constant"])["spanned"] is True
-    evaluated = json.loads(given["evaluated"]["runtimeValue"]["constant"])
+    given = constants(package, "evaluator")
+    assert json.loads(given["options"])["spanned"] is True
+    evaluated = json.loads(given["evaluated"])
     assert evaluated["thresholds"]["auc"]["newest_span"]["min"] == 0.8
     plan = json.loads(package.executors["exec-evaluator"]["container"]["args"][1])
     assert plan["executor"] == "fullpass.components.evaluation.component.EvaluatorExecutor"

@@ -27,7 +27,7 @@ def run_gate(tmp_path, policy):
         "node": "DataGate", "executor": "fullpass.components.data_gate.gate_component.DataGate_Executor",
         "parameters": {"serving": "str"}, "inputs": {"comparison": "fullpass.components.artifacts.SpanComparison"},
         "outputs": {"verdict": "fullpass.components.artifacts.DataVerdict"}, "beam": None, "folder": str(tmp_path),
-        "artifacts": "copied", "joined": {"comparison": ["comparison"]},
+        "artifacts": "copied", "windows": [], "ingest": None,
     }  # fmt: skip
     answer = tmp_path / "answer.json"
     message = {

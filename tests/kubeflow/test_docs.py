@@ -24,15 +24,17 @@ def test_the_environment_file_of_the_walk_through_compiles(compile_taxi):
     assert "models" in str(compiled.package.platform)
 
 
-def test_a_rollback_is_made_on_the_volume_of_the_walk_through():
+def test_pods_for_people_mount_the_volume_of_the_walk_through():
     [environment] = [yaml.safe_load(text) for text in documents() if "push_to" in text]
-    [pod] = [yaml.safe_load(text) for text in documents() if "kind: Pod" in text]
-    assert as_kubernetes_reads_it(pod, "V1Pod") == pod
-    [container], [volume] = pod["spec"]["containers"], pod["spec"]["volumes"]
-    [mounted] = container["volumeMounts"]
-    assert mounted["name"] == volume["name"] and container["image"] == environment["image"]
-    claim = {"claim": volume["persistentVolumeClaim"]["claimName"], "mount": mounted["mountPath"]}
-    assert environment["defaults"]["volumes"] == [claim]
+    pods = [yaml.safe_load(text) for text in documents() if "kind: Pod" in text]
+    assert [pod["metadata"]["name"] for pod in pods] == ["models", "prepare-models"]
+    for pod in pods:
+        assert as_kubernetes_reads_it(pod, "V1Pod") == pod
+        [container], [volume] = pod["spec"]["containers"], pod["spec"]["volumes"]
+        [mounted] = container["volumeMounts"]
+        assert mounted["name"] == volume["name"] and container["image"] == environment["image"]
+        claim = {"claim": volume["persistentVolumeClaim"]["claimName"], "mount": mounted["mountPath"]}
+        assert environment["defaults"]["volumes"] == [claim]
     assert f"fullpass rollback {environment['push_to']}\n" in TEXT
 
 

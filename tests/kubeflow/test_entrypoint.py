@@ -54,7 +54,7 @@ def node(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
 
-    def run(executor="Writes", *, examples="file", artifacts="copied", root="minio://bucket/root", more=()):
+    def run(executor="Writes", *, examples="file", artifacts="copied", root="minio://bucket/root", windows=()):
         sys.modules.pop("toy_executors", None)
         local = tmp_path / "local"
         (local / "examples").mkdir(parents=True)
@@ -78,16 +78,10 @@ def node(tmp_path, monkeypatch):
             "node": "Toy", "executor": f"toy_executors.{executor}", "parameters": {"keep": "int", "target": "str"},
             "inputs": {"examples": "tfx.types.standard_artifacts.Examples"},
             "outputs": {"model": "tfx.types.standard_artifacts.Model"}, "beam": None,
-            "joined": {"examples": ["examples", *more]},
+            "windows": windows, "ingest": None,
             "folder": str(tmp_path / "pipeline"), "artifacts": artifacts,
         }  # fmt: skip
         paths = {"examples": str(local / "examples")}, {"model": str(local / "model")}
-        for name, file in dict(more).items():
-            (local / name).mkdir()
-            (local / name / file).write_text("x")
-            listed = [{"uri": f"{root}/{name}", "metadata": {"span": 8.0}}]
-            message["inputs"]["artifacts"][name] = {"artifacts": listed}
-            paths[0][name] = str(local / name)
         run_node(plan, parse(json.dumps(message), *paths))
         answer = json.loads((tmp_path / "kfp_outputs" / "output_metadata.json").read_text())
         return answer, sys.modules["toy_executors"].SEEN
@@ -116,11 +110,6 @@ def test_types_parameters_and_addresses_are_restored(node):
 def test_an_absent_input_is_no_input(node):
     answer, seen = node(examples=ABSENT)
     assert seen["inputs"] == {} and "examples" not in answer["artifacts"]["model"]["artifacts"][0]["metadata"]
-
-
-def test_the_examples_of_several_spans_are_one_input_without_those_that_are_absent(node):
-    _, seen = node(more={"examples_002": "file", "examples_003": ABSENT})
-    assert [examples.span for examples in seen["inputs"]["examples"]] == [7, 8]
 
 
 def test_an_output_of_which_there_is_none_stands_for_nothing(node, tmp_path):

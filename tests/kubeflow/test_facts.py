@@ -1,13 +1,13 @@
 """What the Trainer in a container is told of its run, beside what the backend's cache goes by."""
 
 import hashlib
-import json
 import re
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+from fullpass.kubeflow.compile.packed import unpack
 from fullpass.kubeflow.runtime import pod_provenance
 from fullpass.kubeflow.runtime.executor_input import ArtifactCopy, ExecutorInput, run_id
 from fullpass.pipeline.authoring.loading.load import load
@@ -38,7 +38,7 @@ def loaded(tmp_path):
 def test_neither_kubernetes_nor_argo_changes_what_the_package_says(loaded):
     text = pod_provenance.package_facts(loaded)
     assert not re.search(r"\$|\{\{", text)
-    said = json.loads(text)
+    said = unpack(text)
     assert said["config"] == {"hash": config_hash(loaded.config), "yaml": YAML}
     assert text == pod_provenance.package_facts(loaded)
 

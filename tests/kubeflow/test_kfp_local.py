@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from fullpass.kubeflow.compile.package import to_yaml
+from fullpass.kubeflow.compile.packed import unpack
 from fullpass.kubeflow.runtime.entrypoint import _CASTS
 from fullpass.kubeflow.runtime.executor_input import name_values, parse, write_output
 from tests.kubeflow.conftest import as_text, toy, toy_package
@@ -40,14 +41,15 @@ class Engine:
         )
         message = command[command.index("--executor-input") + 1]
         told = parse(message, inputs, outputs)
+        packed = unpack(command[command.index("--constants") + 1]) if "--constants" in command else {}
         assert set(told.outputs) == set(outputs) and set(told.inputs) == set(inputs)
-        self.ran.append((command[command.index("-m") + 1], inputs, told.parameters))
+        self.ran.append((command[command.index("-m") + 1], inputs, told.parameters | packed))
         for copy in told.outputs.values():
             copy.path.mkdir(parents=True, exist_ok=True)
             (copy.path / "file").write_text("x")
         values = {"model_uri": str(copy.path)} if (copy := told.outputs.get("model")) else {}
         values |= {"model_uri": "/an/earlier/model"} if "nothing" in told.inputs else {}
-        values |= {"request": told.parameters["request"]} if "folder" in told.parameters else {}
+        values |= {"request": "{}"} if "data_path" in told.parameters else {}
         write_output(told.output_file, {name: (copy, {"made": 1}) for name, copy in told.outputs.items()}, values)
         return types.SimpleNamespace(logs=lambda stream: [], wait=lambda: {"StatusCode": 0})
 

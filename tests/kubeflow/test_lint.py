@@ -80,10 +80,10 @@ BREACHES = {
     ),
     "a text that Argo changes": (lambda s: give(s, "{{workflow.name}}"), "parameter 'text' holds '{{'"),
     "a text that Kubernetes changes": (lambda s: give(s, "$(HOME)"), "parameter 'text' holds '$(HOME)'"),
-    "too long a text": (lambda s: give(s, "x" * 130_000), "its parameters are 130,0"),
+    "too long a text": (lambda s: give(s, "x" * 130_000), "task 'make': the task takes 130,"),
     "too long a variable": (
         lambda s: container(s, "use").update(env=[{"name": "YAML", "value": "x" * 130_000}]),
-        "exec-use: variable YAML is of 130,000 bytes",
+        "task 'use': variable YAML takes 130,005 bytes",
     ),
     "an importer of a file": (lambda s: importer(s, {"constant": "/data/x"}), "an importer opens gs://"),
     "an importer of a task's output": (lambda s: importer(s, {"runtimeParameter": "uri"}), "input of the DAG"),
@@ -108,6 +108,16 @@ def test_every_breach_is_named(breach):
     broken = package()
     change(broken.pipeline)
     assert any(said in finding for finding in lint(broken, "2.5")), lint(broken, "2.5")
+
+
+def test_argo_before_3_6_has_every_template_in_a_variable_where_inputs_stand_twice():
+    """70,000 bytes are an argument that every pod takes; twice in a variable, none does."""
+    broken = package()
+    give(broken.pipeline, "x" * 70_000)
+    assert lint(broken, "2.14") == lint(broken, "2.17") == []
+    of_root, of_task = lint(broken, "2.5")
+    assert "DAG root: ARGO_TEMPLATE of its driver takes 14" in of_root and "of which a package may use" in of_root
+    assert "task 'make': ARGO_TEMPLATE of its driver takes 14" in of_task
 
 
 def test_a_task_of_the_same_name_in_two_dags():
@@ -136,6 +146,12 @@ def test_an_unknown_kubernetes_setting_is_named():
         {"platforms": {"kubernetes": {"deploymentSpec": {"executors": {"exec-use": {"privileged": True}}}}}},
     )
     assert any("exec-use: privileged is not supported here" in finding for finding in lint(other, "2.5"))
+
+
+def test_a_security_context_is_refused_before_the_release_that_has_it():
+    pod = {"exec-use": {"securityContext": {"runAsNonRoot": True}}}
+    other = Package(package().pipeline, {"platforms": {"kubernetes": {"deploymentSpec": {"executors": pod}}}})
+    assert lint(other, "2.16") == [] and lint(other, "2.15") == ["exec-use: securityContext needs 2.16 or later."]
 
 
 def test_require_raises_all_findings_at_once():

@@ -20,6 +20,7 @@ from fullpass.kubeflow.runtime.lookup import (
     record_window,
 )
 from fullpass.kubeflow.runtime.registry_store import FolderRegistry
+from fullpass.kubeflow.runtime.span_store import SpanStore, StoredSpan
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import RawColumn
 from tests.kubeflow.backend.run import Backend
@@ -173,8 +174,13 @@ def request_for(path: str) -> str:
 
 
 def found_files(folder: Path, data_path: str = "") -> str:
-    parameters = {"request": request_for("*.csv"), "folder": str(folder), "data_path": data_path}
-    return find_ingest_inputs(told(parameters))[1]["request"]
+    parameters = {"request": request_for("*.csv"), "folder": str(folder), "data_path": data_path, "pipeline": "trips"}
+    parameters["registry"] = str(folder / "registry")
+    given = json.loads(find_ingest_inputs(told(parameters))[1]["request"])
+    text = FolderRegistry(parameters["registry"]).request("trips", given["name"])
+    files = [file for span in read_request(text).spans for file in span.files]
+    assert given["files"] == len(files) and given["bytes"] == sum(file.size for file in files)
+    return text
 
 
 def test_the_request_changes_when_a_file_does_and_only_then(tmp_path):
@@ -201,53 +207,73 @@ def test_a_run_may_name_other_files(tmp_path, given):
 
 @pytest.fixture
 def days(tmp_path):
-    """Returns `days(span, data_path, places)`: what the look-up gives for the files of January 1, 2 and 4."""
+    """Returns `days(span, data_path, widest)`: what the look-up gives for the files of January 1, 2 and 4."""
     for day in (1, 2, 4):
         (tmp_path / f"2013-01-{day:02d}.csv").write_text(f"fare\n{day}\n")
 
-    def find(span="latest", data_path="", places=2):
+    def find(span="latest", data_path="", widest="2"):
         parameters = {"request": request_for("{YYYY}-{MM}-{DD}.csv"), "folder": str(tmp_path), "data_path": data_path,
-                      "span": span, "spans": float(places), "pipeline": "daily",
-                      "registry": str(tmp_path / "registry")}  # fmt: skip
+                      "span": span, "spans": widest, "pipeline": "daily", "registry": str(tmp_path / "registry"),
+                      "entries": str(tmp_path / "registry/daily/examples")}  # fmt: skip
         found = find_ingest_inputs(told(parameters))[1]
-        facts = json.loads(found.pop("window"))
-        return facts, [[s for s in read_request(text).spans] for _, text in sorted(found.items())]
+        find.name = json.loads(found["request"])["name"]
+        request = FolderRegistry(parameters["registry"]).request("daily", find.name)
+        assert len(found["request"]) + len(found["window"]) < 600, "the number of spans does not matter"
+        return json.loads(found["window"]), list(read_request(request).spans)
 
     find.folder = tmp_path
+    find.store = SpanStore(str(tmp_path / "registry/daily/examples"))
     return find
 
 
-def test_each_place_of_the_window_is_asked_for_one_span_and_the_newest_is_last(days):
-    facts, places = days("2013-01-02", places=3)
-    assert [[span.label for span in spans] for spans in places] == [[], ["2013-01-01"], ["2013-01-02"]]
-    fingerprints = [span.fingerprint for spans in places for span in spans]
-    assert facts == {"number": 15707, "label": "2013-01-02", "fingerprint": fingerprints[1], "spans": fingerprints}
-    [file] = places[2][0].files
-    assert file.path == str(days.folder / "2013-01-02.csv") and places[1][0].number == 15706
+def test_a_request_holds_the_spans_of_the_window_and_the_newest_is_last(days):
+    facts, spans = days("2013-01-02", widest="3")
+    assert [(span.number, span.label) for span in spans] == [(15706, "2013-01-01"), (15707, "2013-01-02")]
+    assert (facts["number"], facts["label"], facts["fingerprint"]) == (15707, "2013-01-02", spans[1].fingerprint)
+    [file] = spans[1].files
+    assert file.path == str(days.folder / "2013-01-02.csv")
+    other, _ = days("2013-01-02", widest="1")
+    assert other["fingerprint"] == facts["fingerprint"] and other["spans"] != facts["spans"]
 
 
-def test_a_span_keeps_its_request_while_the_window_moves_past_it(days):
+def test_a_window_that_only_grows_begins_with_the_oldest(days):
+    assert [span.label for span in days(widest="all")[1]] == ["2013-01-01", "2013-01-02", "2013-01-04"]
+
+
+def test_a_span_keeps_its_fingerprint_while_the_window_moves_past_it(days):
     _, before = days("2013-01-02")
     _, after = days("2013-01-02:latest")
-    assert before[1] == after[0] and [span.label for [span] in after] == ["2013-01-02", "2013-01-04"]
+    assert before[1] == after[0] and [span.label for span in after] == ["2013-01-02", "2013-01-04"]
 
 
-def test_a_gap_of_the_window_is_an_empty_place(days):
-    _, places = days()
-    assert [[span.label for span in spans] for spans in places] == [[], ["2013-01-04"]]
+def test_a_gap_of_the_window_is_left_out(days):
+    assert [span.label for span in days()[1]] == ["2013-01-04"]
 
 
 def test_a_changed_file_is_a_new_version_of_its_span_alone(days):
-    _, [[one], [two]] = days("2013-01-02")
+    _, [one, two] = days("2013-01-02")
     (days.folder / "2013-01-02.csv").write_text("fare\n22\n")
-    _, [[same], [other]] = days("2013-01-02")
+    _, [same, other] = days("2013-01-02")
     assert same == one and (two.version, other.version) == (0, 1) and other.fingerprint != two.fingerprint
-    assert days("2013-01-02")[1] == [[same], [other]], "and is known from then on"
+    assert days("2013-01-02")[1] == [same, other], "and is known from then on"
 
 
-def test_more_spans_than_places_are_refused(days):
-    with pytest.raises(UserError, match="a window of 3 spans, and the package has places for 2"):
-        days("2013-01-01:latest")
+def test_ingest_is_asked_anew_only_where_a_span_was_deleted(days):
+    """Kubeflow's cache goes by the request's name."""
+    _, spans = days("2013-01-02")
+    first = days.name
+    for span in spans:
+        (days.folder / span.label).mkdir()
+        days.store.add(span, StoredSpan(span.label, str(days.folder / span.label), {}))
+    days("2013-01-02")
+    assert days.name == first
+    (days.folder / "2013-01-01").rmdir()
+    days("2013-01-02")
+    again = days.name
+    assert again != first
+    (days.folder / "2013-01-01").mkdir()
+    days("2013-01-02")
+    assert days.name == again, "what followed from the second ingestion stays valid"
 
 
 def test_a_span_that_is_not_there_ends_the_look_up(days):

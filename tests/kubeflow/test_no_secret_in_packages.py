@@ -5,6 +5,7 @@ import json
 import pytest
 
 from fullpass.kubeflow.compile.package import write
+from fullpass.kubeflow.compile.packed import unpack
 from fullpass.kubeflow.environment import load_environment
 from fullpass.pipeline.authoring.loading import load
 from fullpass.pipeline.authoring.loading.problems import ConfigError
@@ -42,6 +43,11 @@ def test_a_package_has_none_and_says_where_they_were(compile_taxi, monkeypatch, 
     compiled = compile_taxi(_environment(), {"name: taxi\n": f"name: taxi\n{comments}{hook}"})
     write(compiled.package, tmp_path / "package.yaml")
     text = (tmp_path / "package.yaml").read_text()
+    containers = [executor["container"] for executor in compiled.package.executors.values() if "container" in executor]
+    packed = [unpack(c["args"][c["args"].index("--constants") + 1]) for c in containers if "--constants" in c["args"]]
+    facts = [unpack(v["value"]) for c in containers for v in c["env"] if v["name"] == "FULLPASS_PACKAGE_FACTS"]
+    assert packed and facts
+    text += json.dumps([packed, facts], ensure_ascii=False)
     assert [secret for secret in SECRETS if secret in text] == []
     assert "AWS_SECRET_ACCESS_KEY" in text and "secretkey" in text  # names of keys are no secrets
     said = "\n".join(compiled.remarks)

@@ -7,6 +7,7 @@ import textwrap
 
 import pytest
 
+from fullpass.kubeflow.compile.packed import pack
 from fullpass.kubeflow.compile.worker_jobs import manifests, tf_config
 from fullpass.kubeflow.config import EnvironmentConfig
 from fullpass.kubeflow.deploy.worker_launcher import job_name, run
@@ -21,7 +22,7 @@ ENVIRONMENT = {
     "artifacts": "direct",
     "nodes": {
         "Trainer": {
-            "workers": {"count": 3, "port": 3333},
+            "workers": {"count": 3, "port": 3333, "queue": "gpus"},
             "cpu": {"request": "500m", "limit": "4"},
             "memory": {"limit": "8Gi"},
             "accelerator": {"resource": "nvidia.com/gpu", "count": 2},
@@ -41,6 +42,7 @@ def test_the_manifests_are_whole_in_the_client_of_kubernetes():
     service, job = manifests("taxi-trainer-1", NODE, ["--plan", "{}"], pull_secrets=["login"], pull_policy="Always")
     assert as_kubernetes_reads_it(service, "V1Service") == service
     assert as_kubernetes_reads_it(job, "V1Job") == job
+    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "gpus"
 
 
 def test_a_misspelt_field_would_be_seen():
@@ -110,14 +112,14 @@ def trained(tmp_path, monkeypatch):
     (tmp_path / "pipeline" / "counting.py").write_text(textwrap.dedent(EXECUTOR))
 
     monkeypatch.setenv(
-        "FULLPASS_PACKAGE_FACTS", json.dumps({"pipeline": "taxi", "config": {"yaml": "name: taxi"}, "functions": []})
+        "FULLPASS_PACKAGE_FACTS", pack({"pipeline": "taxi", "config": {"yaml": "name: taxi"}, "functions": []})
     )
 
     def work(fails=-1, **given):
         store = tmp_path / "store" / "taxi" / "run-7" / "trainer" / "salt"
         plan = {
             "node": "Trainer", "executor": "counting.Counts", "parameters": {"fails": "int"}, "inputs": {},
-            "joined": {}, "outputs": {"model": "tfx.types.standard_artifacts.Model"}, "beam": None,
+            "windows": [], "ingest": None, "outputs": {"model": "tfx.types.standard_artifacts.Model"}, "beam": None,
             "folder": str(tmp_path / "pipeline"), "artifacts": "direct",
         }  # fmt: skip
         answer = tmp_path / "outputs" / "answer.json"

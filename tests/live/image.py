@@ -145,7 +145,8 @@ def test_a_node_runs_by_the_command_of_its_container(in_pod, work, taxi_package)
     tasks = pipeline["root"]["dag"]["tasks"]
     first = {name: tasks[name] for name in ("find-ingest-inputs", "ingest")}
     pipeline["root"] = {**pipeline["root"], "dag": {"tasks": first}}
-    (work / "package.yaml").write_text(to_yaml(Package(pipeline, taxi_package.platform)))
+    text = to_yaml(Package(pipeline, taxi_package.platform)).replace("/models/registry", "/work/registry")
+    (work / "package.yaml").write_text(text)
     shutil.copytree(REPOSITORY / "tests", work / "tests", ignore=shutil.ignore_patterns("__pycache__"))
     ran = in_pod(work, "env", "PYTHONPATH=/work", "python", "-c", NODES, "/work/backend", "/work/package.yaml")
     assert ran.stdout == "('find-ingest-inputs', 'COMPLETE') ('ingest', 'COMPLETE')\n", ran.stderr[-4000:]

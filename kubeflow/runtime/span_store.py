@@ -1,0 +1,210 @@
+"""The ingested spans of a pipeline, kept between runs, so that a package has one Ingest however long its window is.
+
+The registry has an entry per span, NUMBER.VERSION.FINGERPRINT.json, which names the folder of the span's records. An
+entry is written after its records, so nobody reads half a span. Between Ingest and the nodes that read examples goes a
+file with the entries of the window.
+"""
+
+import json
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fullpass.components.ingest.sources.storage import is_address
+from fullpass.components.ingest.spans.ingest_request import Request, SpanRequest
+from fullpass.components.shared_folder import Folder
+from fullpass.kubeflow.compile.parts import Json
+from fullpass.kubeflow.runtime.executor_input import ArtifactCopy
+from fullpass.preprocessing.errors import UserError, blame
+
+WINDOW_FILE = "window.json"
+"""File of the artifact that stands for the examples of a window: its entries, the oldest span first."""
+_SPANS_AT_ONCE = 30
+"""Spans of one pass of Ingest: what it has done is kept if a later pass fails."""
+_TRANSFERS = 8
+
+
+@dataclass(frozen=True)
+class StoredSpan:
+    """A span that was ingested. label: how people write it. records: folder or address. metadata: of its artifact."""
+
+    label: str
+    records: str
+    metadata: Json
+
+
+class SpanStore:
+    """The spans that were ingested, by number, version and fingerprint."""
+
+    def __init__(self, entries: str) -> None:
+        """Takes the folder of the entries, a path or an address."""
+        self._entries = Folder(entries)
+
+    def lacking(self, spans: Iterable[SpanRequest]) -> list[SpanRequest]:
+        """Returns the spans without an entry, and those whose records were deleted since."""
+        known, spans = set(self._entries.names()), list(spans)
+        entered = [span for span in spans if _entry_name(span) in known]
+        there = {
+            _entry_name(span)
+            for span, stored in zip(entered, self.read(entered), strict=True)
+            if _is_there(stored.records)
+        }
+        return [span for span in spans if _entry_name(span) not in there]
+
+    def add(self, span: SpanRequest, stored: StoredSpan) -> None:
+        """Writes the entry of a span."""
+        self._entries.write(_entry_name(span), json.dumps(asdict(stored)).encode())
+
+    def read(self, spans: Sequence[SpanRequest]) -> list[StoredSpan]:
+        """Returns the entries of spans.
+
+        Raises:
+            UserError: One is gone or spoilt.
+        """
+        with ThreadPoolExecutor(_TRANSFERS) as pool:
+            return list(pool.map(self._read, spans))
+
+    def _read(self, span: SpanRequest) -> StoredSpan:
+        try:
+            return StoredSpan(**json.loads(self._entries.read(_entry_name(span)) or b""))
+        except (ValueError, TypeError) as error:
+            where = f"{self._entries.path}/{_entry_name(span)}"
+            raise UserError(f"{where}: no entry of an ingested span ({error}). Delete it, and run again.") from error
+
+
+Ingestion = Callable[[Request, str], list[tuple[str, Json]]]
+"""Ingests the spans of a request under a folder; returns the folder and the metadata of each."""
+
+
+def ingest_window(
+    request: Request, store: SpanStore, records: str, ingest: Ingestion, *, anew: bool
+) -> list[StoredSpan]:
+    """Ingests the spans of a window that the store lacks, and returns all of them.
+
+    Args:
+        request: for all spans of the window.
+        store: what was ingested before; gets what is ingested now.
+        records: folder or address under which new folders are made.
+        ingest: writes records where TensorFlow can write them.
+        anew: ingest all spans, whatever the store has.
+    """
+    lacking = list(request.spans) if anew else store.lacking(request.spans)
+    for begin in range(0, len(lacking), _SPANS_AT_ONCE):
+        part = tuple(lacking[begin : begin + _SPANS_AT_ONCE])
+        target = f"{records}/{uuid.uuid4().hex}"
+        written = _write_records(replace(request, spans=part), target, ingest)
+        for span, (folder, metadata) in zip(part, written, strict=True):
+            store.add(span, StoredSpan(span.label, folder, metadata))
+    return store.read(request.spans)
+
+
+def _write_records(request: Request, target: str, ingest: Ingestion) -> list[tuple[str, Json]]:
+    """Ingests spans into a new folder; nothing of it stays if that fails."""
+    if target.startswith("gs://"):  # TensorFlow and Beam write there themselves
+        return ingest(request, target)
+    if not is_address(target):
+        try:
+            return ingest(request, target)
+        except BaseException:
+            shutil.rmtree(target, ignore_errors=True)
+            raise
+    with tempfile.TemporaryDirectory() as scratch:
+        written = ingest(request, scratch)
+        moved = [(target + folder.removeprefix(scratch), metadata) for folder, metadata in written]
+        copies = [partial(_upload, folder, to) for (folder, _), (to, _) in zip(written, moved, strict=True)]
+        _all(copies)
+    return moved
+
+
+def write_window(window: Sequence[StoredSpan], folder: Path) -> Json:
+    """Writes the artifact of a window and returns its metadata: how many spans and rows, first and newest span."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / WINDOW_FILE).write_text(json.dumps([asdict(span) for span in window]))
+    rows = {name: sum(int(span.metadata.get(name, 0)) for span in window) for name in ("rows_read", "rows_quarantined")}
+    return {"spans": len(window), "first_span": window[0].label, "newest_span": window[-1].label, **rows}
+
+
+def open_window(copy: ArtifactCopy, *, direct: bool) -> list[ArtifactCopy]:
+    """Returns the examples of each span of a window: where they lie, on a volume; else a local copy.
+
+    Args:
+        copy: the artifact that `write_window` wrote.
+        direct: leave records at gs:// where they are.
+
+    Raises:
+        UserError: The records of a span are gone.
+    """
+    entries = [StoredSpan(**fields) for fields in json.loads((copy.path / WINDOW_FILE).read_text())]
+    copies = [_local_copy(entry, direct=direct) for entry in entries]
+    remote = [opened for opened in copies if is_address(opened.uri) and not direct]
+    _all([partial(_download, opened.uri, opened.path) for opened in remote])
+    for entry, opened in zip(entries, copies, strict=True):
+        if not direct and not opened.path.is_dir():
+            raise UserError(
+                f"span {entry.label}: {entry.records} is gone; deleted since the run began, or on a volume that this "
+                "node does not mount. Start the run again: what was deleted is ingested anew."
+            )
+    return copies
+
+
+def _local_copy(entry: StoredSpan, *, direct: bool) -> ArtifactCopy:
+    # The same path in every attempt: a resumed training identifies its data by it.
+    folder = Path(tempfile.gettempdir()) / "fullpass-spans" / "-".join(entry.records.split("/")[-2:])
+    remote = is_address(entry.records) and not direct
+    return ArtifactCopy(entry.records, folder if remote else Path(entry.records), entry.metadata, entry.records)
+
+
+def _is_there(records: str) -> bool:
+    if not is_address(records):
+        return Path(records).is_dir()
+    with blame(records):
+        try:
+            files, folder = _file_system(records)
+        except ImportError:  # nodes that open gs:// by TensorFlow need no driver of fsspec
+            return True
+        return bool(files.isdir(folder))
+
+
+def _entry_name(span: SpanRequest) -> str:
+    return f"{span.number}.{span.version}.{span.fingerprint}.json"
+
+
+def _all(transfers: Sequence[Callable[[], None]]) -> None:
+    with ThreadPoolExecutor(_TRANSFERS) as pool:
+        for _ in pool.map(lambda transfer: transfer(), transfers):
+            pass
+
+
+def _upload(folder: str, address: str) -> None:
+    for file in sorted(Path(folder).rglob("*")):
+        if file.is_file():
+            with blame(address):
+                files, target = _file_system(address)
+                files.put_file(str(file), f"{target}/{file.relative_to(folder)}")
+
+
+def _download(address: str, folder: Path) -> None:
+    if folder.is_dir():
+        return
+    part = folder.with_name(f"{folder.name}.part")
+    with blame(address):
+        files, source = _file_system(address)
+        for file in files.find(source):
+            target = part / file[len(source) :].lstrip("/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            files.get_file(file, str(target))
+    if part.is_dir():
+        os.replace(part, folder)
+
+
+def _file_system(address: str) -> tuple[Any, str]:
+    import fsspec.core
+
+    return fsspec.core.url_to_fs(address)

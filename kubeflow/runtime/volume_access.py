@@ -1,0 +1,30 @@
+"""Whether a container may write to its volumes: the backend gives pods no fsGroup, and fresh disks belong to root."""
+
+import os
+import stat
+from pathlib import Path
+
+from fullpass.components.ingest.sources.storage import is_address
+from fullpass.preprocessing.errors import UserError
+
+
+def check_writable(folder: str) -> None:
+    """Checks that a folder, or the nearest one above it that is there, can be written to; addresses always pass.
+
+    Early, so that no training is lost to a volume that was never writable.
+
+    Raises:
+        UserError: It cannot; with owner, mode and user.
+    """
+    if is_address(folder):
+        return
+    there = next(path for path in (Path(folder), *Path(folder).parents) if path.is_dir())
+    if os.access(there, os.W_OK | os.X_OK):
+        return
+    found = there.stat()
+    owner = f"user {found.st_uid} and group {found.st_gid}, {stat.filemode(found.st_mode)}"
+    raise UserError(
+        f"{folder}: {there} belongs to {owner}, and this container runs as user {os.geteuid()} of group "
+        f"{os.getegid()}, which cannot write there. Make the volume writable for the group once, as in "
+        "docs/kubeflow-cluster.md, Volumes."
+    )
