@@ -16,7 +16,7 @@ unexport UV_PYTHON UV_SYSTEM_PYTHON UV_BREAK_SYSTEM_PACKAGES UV_PROJECT_ENVIRONM
 unexport UV_CONSTRAINT UV_OVERRIDE UV_BUILD_CONSTRAINT UV_EXCLUDE_NEWER UV_RESOLUTION UV_PRERELEASE
 unexport UV_NO_VERIFY_HASHES UV_NO_BINARY UV_NO_BUILD UV_VENV_SEED UV_WORKING_DIRECTORY UV_PROJECT
 
-.PHONY: help env demo test test-fast test-long coverage fuzz lint types docs bench bench-run bench-taxi bench-input bench-ingest bench-records bench-init bench-window bench-diagnose bench-models bench-kubeflow gate-events check-flink check-s3 check-serving check-image check-report pictures lock clean FORCE
+.PHONY: help env demo test test-fast test-long coverage fuzz lint types docs bench bench-run bench-taxi bench-input bench-ingest bench-records bench-init bench-window bench-diagnose bench-models bench-kubeflow gate-events check-flink check-s3 check-serving check-image check-kfp check-report pictures lock clean FORCE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -103,6 +103,7 @@ bench-diagnose: env  ## does what diagnose recommends give what it promised? ARG
 FLINK_HOME     ?= .tools/flink
 JOB_SERVER_JAR ?=
 VERSITYGW      ?= .tools/bin/versitygw
+KFP_BIN        ?=
 EXPORT         ?= examples/taxi/serving/current
 
 check-flink: env $(filter .tools/flink,$(FLINK_HOME))  ## nodes on a real Flink; needs Java, JOB_SERVER_JAR=FILE of Beam, and Maven or FLINK_HOME=FOLDER
@@ -136,6 +137,9 @@ check-s3: env .tools/s3fs $(filter .tools/bin/versitygw,$(VERSITYGW))  ## regist
 
 check-image: env  ## builds the image, runs a node and the demo in it as user 65532 on a read-only root; needs docker, podman or buildah; BASE=IMAGE, ENGINE=, BUILD_ARGS=
 	BASE="$(BASE)" ENGINE="$(ENGINE)" BUILD_ARGS="$(BUILD_ARGS)" $(BIN)/pytest -s tests/live/image.py $(ARGS)
+
+check-kfp: env $(filter .tools/bin/versitygw,$(VERSITYGW))  ## packages by the driver and launcher of a release: KFP_BIN=FOLDER; needs root, and Go or VERSITYGW=PROGRAM
+	KFP_BIN="$(abspath $(KFP_BIN))" VERSITYGW="$(abspath $(VERSITYGW))" PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pytest -s tests/live/kfp.py $(ARGS)
 
 # The driver of s3:// beside the environment, not in it; the lock's versions hold.
 .tools/s3fs: requirements.txt | $(UV)

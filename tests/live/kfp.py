@@ -1,0 +1,155 @@
+"""`make check-kfp`: packages run by the driver and the launcher of a real release of Kubeflow Pipelines.
+
+KFP_BIN=FOLDER holds both, built for this machine. VERSITYGW=PROGRAM is an S3 server. It needs root: each pod has a file
+system of its own, the user of the image, and no capabilities.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fullpass.kubeflow.compile.package import from_yaml
+from tests.e2e.kubeflow_package import taxi_lines
+from tests.live.kfp_cluster import GROUP, USER, Cluster
+from tests.live.kfp_services import BUCKET, Services, services
+from tests.live.servers import needed
+
+BUILD = (
+    "It holds driver and launcher-v2. In a checkout of github.com/kubeflow/pipelines at the tag of the release: "
+    "go build -o FOLDER/ ./backend/src/v2/cmd/driver ./backend/src/v2/cmd/launcher-v2"
+)
+ROWS = 1_200
+PIPELINE = """\
+name: taxi
+data:
+  source: {format: csv, path: "trips/{SPAN}.csv"}
+  window: {spans: 2}
+  derive: {big_tipper: tips > 0.2 * fare}
+label: {name: big_tipper, task: binary}
+features:
+  fare: {type: number, transforms: [{clip: {min: 0, max: 500}}, z_score]}
+  payment_type: category
+model: linear
+training: {epochs: 3, batch_size: 256}
+evaluation: {metrics: [auc], thresholds: {auc: {min: 0.01}}}
+"""
+ENVIRONMENT = """\
+image: registry.example/taxi:1.4.2
+kubeflow: "2.17"
+registry: /models/registry
+push_to: /models/taxi
+defaults: {volumes: [{claim: models, mount: /models}]}
+nodes: {Trainer: {retries: {count: 1, backoff: 1s}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory) -> Iterator[Cluster]:
+    """The programs of a release with all they ask, and two spans of trips."""
+    binaries = needed("KFP_BIN", BUILD)
+    absent = [name for name in ("driver", "launcher-v2") if not (binaries / name).exists()]
+    if absent:
+        pytest.exit(f"KFP_BIN={binaries} lacks {', '.join(absent)}. {BUILD}", returncode=2)
+    if os.geteuid() or subprocess.run(["unshare", "--mount", "true"], check=False).returncode:
+        pytest.exit("This check needs root, and the right to make mount namespaces.", returncode=2)
+    program = needed("VERSITYGW", "Give the program of versitygw (github.com/versity/versitygw), an S3 server.")
+    folder = tmp_path_factory.mktemp("kfp")
+    pipeline, volume = folder / "pipeline", folder / "volume"
+    (pipeline / "trips").mkdir(parents=True)
+    volume.mkdir()
+    # As a disk whose root was made writable for the group once.
+    volume.chmod(0o2775)
+    for part in (folder, *folder.parents):
+        if part.stat().st_uid == os.geteuid() and part != Path("/"):
+            part.chmod(part.stat().st_mode | 0o055)
+    (pipeline / "pipeline.yaml").write_text(PIPELINE)
+    (folder / "env.yaml").write_text(ENVIRONMENT)
+    with services(folder / "services", program) as found:
+        made = Cluster(binaries, found, folder / "runs", pipeline, volume)
+        made.folder.mkdir()
+        for span in (1, 2):
+            arrive(made, span)
+        yield made
+
+
+def arrive(cluster: Cluster, span: int) -> None:
+    header, *rows = taxi_lines(3 * ROWS)
+    text = header + "".join(rows[(span - 1) * ROWS : span * ROWS])
+    (cluster.pipeline / "trips" / f"{span}.csv").write_text(text)
+
+
+@pytest.fixture(scope="module")
+def runs(cluster):
+    """Three runs: of two spans, of the same, and of a third span with a Trainer that is killed once."""
+    command = ["compile", cluster.pipeline / "pipeline.yaml", "--env", cluster.folder.parent / "env.yaml"]
+    package = cluster.folder.parent / "package.yaml"
+    compiled = subprocess.run(["fullpass", *map(str, command), "-o", str(package)], capture_output=True, text=True)
+    assert compiled.returncode == 0, compiled.stderr
+    taken, began = from_yaml(package.read_text()), time.monotonic()
+    first = cluster.run(taken)
+    print(f"\nthe first run: {cluster.pods} pods in {time.monotonic() - began:.0f} s")
+    again = cluster.run(taken)
+    arrive(cluster, 3)
+    cluster.started = kill_the_first_trainer
+    third = cluster.run(taken, {"span": "new"})
+    return first, again, third
+
+
+def kill_the_first_trainer(task: str, attempt: int, process: subprocess.Popen) -> None:
+    if (task, attempt) == ("trainer", 1):
+        threading.Timer(3, lambda: os.killpg(process.pid, signal.SIGKILL)).start()
+
+
+LOOK_UPS = {"find-ingest-inputs", "find-last-blessed-model", "record-last-blessed-model", "record-window"}
+
+
+def test_every_task_of_the_first_run_is_done(runs):
+    first, _, _ = runs
+    assert {task.state for task in first.values()} == {"COMPLETE", "IMPORTED"}
+    assert first.keys() >= {"ingest", "transform", "trainer", "evaluator", "pusher", "report", *LOOK_UPS}
+
+
+def test_an_unchanged_run_repeats_look_ups_alone(runs):
+    _, again, _ = runs
+    ran = {name for name, task in again.items() if task.state == "COMPLETE"}
+    assert ran == LOOK_UPS | {"last-blessed-model"}
+
+
+def test_a_new_span_is_ingested_alone_and_the_killed_trainer_is_tried_again(runs, cluster):
+    _, _, third = runs
+    assert third["trainer"].attempts == 2 and third["pusher"].state == "COMPLETE"
+    entries = [json.loads(file.read_text()) for file in (cluster.volume / "registry/taxi/examples").glob("*.json")]
+    assert sorted((entry["label"], entry["metadata"]["rows_read"]) for entry in entries) == [
+        ("1", ROWS), ("2", ROWS), ("3", ROWS),
+    ]  # fmt: skip
+    folders = {entry["records"].split("/")[-2 if entry["label"] != "3" else -1] for entry in entries}
+    assert len(folders) == 2, "spans 1 and 2 by the first run, 3 by the third"
+
+
+def test_the_pushed_model_follows_the_blessed_one_and_answers(runs, cluster, tmp_path):
+    assert len([folder for folder in (cluster.volume / "taxi").iterdir() if folder.name.isdigit()]) == 2
+    header, *rows = taxi_lines(20)
+    (tmp_path / "rows.csv").write_text(header + "".join(rows))
+    asked = ["fullpass", "predict", str(cluster.volume / "taxi"), str(tmp_path / "rows.csv")]
+    answered = subprocess.run(asked, capture_output=True, text=True)
+    assert answered.returncode == 0, answered.stderr
+    predictions = [json.loads(line) for line in answered.stdout.splitlines() if line.startswith("{")]
+    assert len(predictions) == 20 and all("prediction" in line for line in predictions)
+
+
+def test_metadata_and_store_hold_what_the_run_made(runs, cluster):
+    found: Services = cluster.services
+    models = found.store.artifacts("tfx.Model")
+    assert len([model for model in models if model["uri"].startswith(f"s3://{BUCKET}/v2/taxi/")]) == 2
+    blessings = found.store.artifacts("tfx.ModelBlessing")
+    assert [blessing["metadata"]["blessed"] for blessing in blessings] == [1, 1]
+    assert list(found.objects.rglob("trainer/*/model/**/saved_model.pb"))
+    owners = {(file.stat().st_uid, file.stat().st_gid) for file in (cluster.volume / "taxi").iterdir()}
+    assert owners == {(int(USER), int(GROUP))}

@@ -1,0 +1,215 @@
+"""What driver and launcher of Kubeflow Pipelines ask in a cluster: Kubernetes, metadata, cache and object store.
+
+Kubernetes and the cache are stand-ins that answer the few requests these programs make; metadata is ML Metadata's own
+library behind its interface, the store a real S3 server.
+"""
+
+import base64
+import datetime
+import ipaddress
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from concurrent import futures
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import grpc
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+from tests.kubeflow.backend.metadata import Metadata
+from tests.kubeflow.backend.metadata_service import metadata_service
+from tests.live.servers import free_port, listens, server
+
+NAMESPACE, BUCKET = "kubeflow", "artifacts"
+KEY, SECRET = "fullpass", "a-secret-of-this-check"
+ROOT = f"s3://{BUCKET}/v2"
+
+
+@dataclass(frozen=True)
+class Services:
+    """Where each answers. account: the folder of a pod's service account. cached: executions by fingerprint."""
+
+    account: Path
+    kubernetes: int
+    metadata: int
+    cache: int
+    store: Metadata
+    objects: Path
+    cached: dict[str, str]
+
+
+@contextmanager
+def services(folder: Path, s3_server: Path) -> Iterator[Services]:
+    """Runs all of them while the block runs."""
+    account, objects = folder / "account", folder / "objects"
+    (objects / BUCKET).mkdir(parents=True)
+    account.mkdir()
+    port = free_port()
+    command = [str(s3_server), "--port", f"127.0.0.1:{port}", "posix", str(objects)]
+    env = {"ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET}
+    store = Metadata(folder / "metadata.sqlite")
+    with ExitStack() as stack:
+        stack.enter_context(server(command, folder / "s3.log", listens(port), seconds=60, env=env))
+        addresses = stack.enter_context(metadata_service(store))
+        cached: dict[str, str] = {}
+        yield Services(
+            account=account,
+            kubernetes=stack.enter_context(_kubernetes(account, f"http://127.0.0.1:{port}")),
+            metadata=int(addresses["METADATA_GRPC_SERVICE_PORT"]),
+            cache=stack.enter_context(_cache(cached)),
+            store=store,
+            objects=objects / BUCKET,
+            cached=cached,
+        )
+
+
+@contextmanager
+def _kubernetes(account: Path, store: str) -> Iterator[int]:
+    """Answers for the launcher's settings, the store's secret, and any pod."""
+    provider = {
+        "endpoint": store, "region": "us-east-1", "disableSSL": True, "forcePathStyle": True,
+        "credentials": {"fromEnv": False, "secretRef": {
+            "secretName": "store", "accessKeyKey": "accesskey", "secretKeyKey": "secretkey"}},
+    }  # fmt: skip
+    settings = {"defaultPipelineRoot": ROOT, "providers": yaml.safe_dump({"s3": {"default": provider}})}
+    secret = {"accesskey": KEY, "secretkey": SECRET}
+    found: dict[str, dict[str, Any]] = {
+        "configmaps/kfp-launcher": {"kind": "ConfigMap", "data": settings},
+        "secrets/store": {
+            "kind": "Secret",
+            "data": {name: base64.b64encode(value.encode()).decode() for name, value in secret.items()},
+        },
+    }
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            kind, _, name = self.path.partition(f"/namespaces/{NAMESPACE}/")[2].partition("?")[0].partition("/")
+            answer = found.get(f"{kind}/{name}")
+            if kind == "pods":
+                answer = {"kind": "Pod", "spec": {}}
+            status = 200 if answer else 404
+            missing = {"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404}
+            body = {"apiVersion": "v1", "metadata": {"name": name, "namespace": NAMESPACE}, **(answer or missing)}
+            text = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*_certificate(account))
+    httpd.socket = context.wrap_socket(httpd.socket, server_side=True)
+    thread = threading.Thread(target=httpd.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield httpd.server_address[1]
+    finally:
+        httpd.shutdown()
+        httpd.server_close()
+
+
+def _certificate(account: Path) -> tuple[str, str]:
+    """Writes the files of a service account, and a certificate of loopback that its authority signed: itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "kubernetes")])
+    now = datetime.datetime.now(datetime.UTC)
+    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    files = {
+        "ca.crt": certificate.public_bytes(serialization.Encoding.PEM),
+        "token": b"a-token-of-this-check",
+        "namespace": NAMESPACE.encode(),
+    }
+    for file, content in files.items():
+        (account / file).write_bytes(content)
+    private = account.parent / "kubernetes.key"
+    form = serialization.PrivateFormat.TraditionalOpenSSL
+    private.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()))
+    return str(account / "ca.crt"), str(private)
+
+
+@contextmanager
+def _cache(cached: dict[str, str]) -> Iterator[int]:
+    """Answers CreateTaskV1 and ListTasksV1 of api.TaskService (backend/api/v1beta1/task.proto at 2.17.0)."""
+    task_type, listed_type, create_type, asked_type = _messages()
+
+    def create(request: Any, _: grpc.ServicerContext) -> Any:
+        task = request.task
+        cached[json.dumps([task.fingerprint, task.pipelineName, task.namespace])] = task.mlmdExecutionID
+        return task
+
+    def listed(request: Any, _: grpc.ServicerContext) -> Any:
+        predicates = json.loads(request.filter)["predicates"]
+        asked = {found["key"]: found.get("stringValue", found.get("string_value")) for found in predicates}
+        execution = cached.get(json.dumps([asked["fingerprint"], asked["pipelineName"], asked["namespace"]]))
+        return listed_type(tasks=[task_type(mlmdExecutionID=execution)] if execution else [])
+
+    handlers = {
+        "CreateTaskV1": grpc.unary_unary_rpc_method_handler(
+            create, create_type.FromString, task_type.SerializeToString
+        ),
+        "ListTasksV1": grpc.unary_unary_rpc_method_handler(
+            listed, asked_type.FromString, listed_type.SerializeToString
+        ),
+    }
+    service = grpc.server(futures.ThreadPoolExecutor(4))
+    service.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("api.TaskService", handlers)])
+    port = service.add_insecure_port("127.0.0.1:0")
+    service.start()
+    try:
+        yield port
+    finally:
+        service.stop(grace=None).wait(timeout=30)
+
+
+def _messages() -> tuple[Any, Any, Any, Any]:
+    """The fields of four messages that this check needs, by their numbers."""
+    file = descriptor_pb2.FileDescriptorProto(name="fullpass_check_tasks.proto", package="fullpass_check")
+    text = descriptor_pb2.FieldDescriptorProto.TYPE_STRING
+    nested = descriptor_pb2.FieldDescriptorProto.TYPE_MESSAGE
+    fields = {
+        "Task": [("namespace", 2), ("pipelineName", 3), ("runId", 4), ("mlmdExecutionID", 5), ("fingerprint", 8)],
+        "CreateTaskRequest": [("task", 1)],
+        "ListTasksRequest": [("filter", 5)],
+        "ListTasksResponse": [("tasks", 1)],
+    }
+    for name, numbered in fields.items():
+        message = file.message_type.add(name=name)
+        for field, number in numbered:
+            of_task = field in ("task", "tasks")
+            message.field.add(
+                name=field, number=number, type=nested if of_task else text,
+                type_name=".fullpass_check.Task" if of_task else None,
+                label=3 if field == "tasks" else 1,
+            )  # fmt: skip
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    made = {
+        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"fullpass_check.{name}")) for name in fields
+    }
+    return made["Task"], made["ListTasksResponse"], made["CreateTaskRequest"], made["ListTasksRequest"]
