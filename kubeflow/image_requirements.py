@@ -13,14 +13,28 @@ from pathlib import Path
 _ENTRY = re.compile(r"(?m)^(?=[A-Za-z0-9])")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _OWN = "fullpass"
+LEFT_OUT = frozenset(
+    (
+        # Of TFX, TFMA and TFDV, to show results in notebooks; they do without where they are not installed.
+        "ipykernel ipython ipywidgets jupyterlab notebook nbconvert "
+        # Of Beam and TFX, for services of Google that no pipeline calls.
+        "google-cloud-aiplatform google-cloud-bigtable google-cloud-dlp google-cloud-language google-cloud-pubsublite "
+        "google-cloud-recommendations-ai google-cloud-spanner google-cloud-videointelligence google-cloud-vision "
+        "google-genai "
+        # Of TFX, for components of its own that Fullpass does not use.
+        "tensorflow-hub"
+    ).split()
+)
+"""Packages that no container imports: required by others' metadata. With what only they need, 261 MB."""
 
 
-def lock_entries(lock: str, direct: set[str]) -> str:
+def lock_entries(lock: str, direct: set[str], left_out: frozenset[str] = LEFT_OUT) -> str:
     """Returns the entries of a lock for direct dependencies and for their dependencies.
 
     Args:
         lock: The text of requirements.txt, with hashes and "via" comments.
         direct: The names of the direct dependencies.
+        left_out: The names of packages that are left out, with what only they need.
 
     Raises:
         ValueError: The lock lacks a direct dependency.
@@ -34,7 +48,7 @@ def lock_entries(lock: str, direct: set[str]) -> str:
     new = set(direct)
     while new:
         kept |= new
-        new = {name for name, text in entries if name not in kept and _dependents(text) & kept}
+        new = {name for name, text in entries if name not in kept | left_out and _dependents(text) & kept}
     return "".join(text for name, text in entries if name in kept)
 
 

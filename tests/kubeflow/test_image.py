@@ -21,7 +21,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from fullpass.kubeflow.compile.package import Package, to_yaml
-from fullpass.kubeflow.image_requirements import direct_dependencies, lock_entries
+from fullpass.kubeflow.image_requirements import LEFT_OUT, direct_dependencies, lock_entries
 from tests.kubeflow.conftest import REPOSITORY
 
 LOCK = (REPOSITORY / "requirements.txt").read_text()
@@ -164,7 +164,7 @@ def test_the_lock_of_the_image_holds_all_that_running_needs():
         requirement = open_.pop()
         for extra in {"", *requirement.extras}:
             name = canonicalize_name(requirement.name)
-            if (name, extra) in seen:
+            if (name, extra) in seen or name in LEFT_OUT:
                 continue
             seen.add((name, extra))
             for item in map(Requirement, importlib.metadata.requires(name) or ()):
@@ -225,7 +225,7 @@ NAMESPACE = r"""
 set -e
 mount --make-rprivate /
 mount --bind "$WORK" /mnt
-mkdir /mnt/python
+mkdir -p /mnt/python
 mount --bind "$PREFIX" /mnt/python
 for folder in "$REPOSITORY" "$VENV"; do mount --bind -o ro "$folder" "$folder"; done
 mount -t tmpfs -o mode=755 tmpfs /root
@@ -246,6 +246,34 @@ backend.starts_fresh = lambda task: True
 result = backend.run(Path(sys.argv[2]).read_text())
 print(*sorted(result.states.items()))
 """
+
+
+WITHOUT = """
+import importlib, importlib.metadata, pathlib, sys
+for module, packages in importlib.metadata.packages_distributions().items():
+    if {package.lower().replace("_", "-") for package in packages} <= set(sys.argv[2:]):
+        sys.modules[module] = None
+for module in sys.argv[1].split(","):
+    sys.modules[module] = None
+import fullpass
+root = pathlib.Path(fullpass.__file__).parent
+for room in ("preprocessing", "trainer", "components", "pipeline", "kubeflow"):
+    for file in sorted((root / room).rglob("*.py")):
+        parts = file.relative_to(root).with_suffix("").parts
+        importlib.import_module(".".join(("fullpass", *(part for part in parts if part != "__init__"))))
+"""
+SERVICES = ("aiplatform", "bigtable", "dlp", "language", "pubsublite", "spanner", "videointelligence", "vision")
+
+
+@pytest.mark.integration
+def test_what_is_left_out_of_the_image_nobody_imports():
+    """83 packages: those that only notebooks and services of Google need, and what these alone need."""
+    direct = direct_dependencies(PROJECT, ["sources"])
+    gone = set(names(lock_entries(LOCK, direct, left_out=frozenset()))) - set(names(lock_entries(LOCK, direct)))
+    assert gone > LEFT_OUT | {"jedi", "debugpy", "notebook-shim"}
+    google = ",".join(f"google.cloud.{service}" for service in SERVICES)
+    done = subprocess.run([sys.executable, "-c", WITHOUT, google, *gone], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from fullpass.kubeflow.compile.package import Package, to_yaml
 from fullpass.kubeflow.image_requirements import direct_dependencies, lock_entries
 from tests import REPOSITORY
 from tests.kubeflow.conftest import compile_taxi, taxi_package  # noqa: F401
-from tests.kubeflow.test_image import NODES
+from tests.kubeflow.test_image import NODES, WITHOUT
 
 NAME = "localhost/fullpass:check"
 USER, GROUP = "65532", "0"
@@ -132,6 +132,11 @@ def test_it_says_its_versions(in_pod, work):
     told = in_pod(work, "fullpass", "version")
     assert told.returncode == 0 and "tfx 1.16.0" in told.stdout and "python 3.11" in told.stdout, told.stderr
     print(f"\n{told.stdout}")
+
+
+def test_every_module_is_imported_without_the_packages_that_are_left_out(in_pod, work):
+    imported = in_pod(work, "python", "-c", WITHOUT, "notebook")
+    assert imported.returncode == 0, imported.stderr[-3000:]
 
 
 def test_nothing_but_the_volume_can_be_written(in_pod, work):

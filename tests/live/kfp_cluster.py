@@ -6,6 +6,7 @@ its own over this machine's, the user of the image, and no capabilities; that ne
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -28,12 +29,13 @@ mkdir "$POD/upper" "$POD/work" "$POD/root"
 mount -t overlay overlay -o "lowerdir=/,upperdir=$POD/upper,workdir=$POD/work" "$POD/root"
 R="$POD/root"
 for folder in minio s3 gcs oci; do install -d -m 1777 "$R/$folder"; done
-install -d -m 755 "$R/kfp-launcher" "$R/pipeline" "$R/models" "$R/out" "$R/run" "$R/var/run"
+install -d -m 755 "$R/kfp-launcher" "$R/pipeline" "$R/models" "$R/out"
 chmod 755 "$R/root"
 mount -t tmpfs -o mode=755 tmpfs "$R/run"
-install -d -m 755 "$R/var/run/secrets/kubernetes.io/serviceaccount"
-cp "$ACCOUNT"/* "$R/var/run/secrets/kubernetes.io/serviceaccount/"
-chmod -R a+rX "$R/var/run/secrets"
+# Not by /var/run, a link that would lead out of here.
+install -d -m 755 "$R/run/secrets/kubernetes.io/serviceaccount"
+cp "$ACCOUNT"/* "$R/run/secrets/kubernetes.io/serviceaccount/"
+chmod -R a+rX "$R/run/secrets"
 cp "$LAUNCHER" "$R/kfp-launcher/launch"
 mount --bind "$PIPELINE" "$R/pipeline"
 mount --bind "$VOLUME" "$R/models"
@@ -187,6 +189,7 @@ class _Run:
         }  # fmt: skip
         drop = ["--reuid", USER, "--regid", GROUP, "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]
         variables = [f"{key}={value}" for key, value in inside.items()]
+        command = [_expanded(part, inside) for part in command]
         start = shlex.join(["setpriv", *drop, "env", "-i", *variables, *command])
         script = f'{POD}\nexec chroot "$R" {start}'
         outside = {
@@ -203,3 +206,12 @@ class _Run:
             code = process.wait(timeout=1200)
         if code:
             raise TaskFailed(f"{name}: exit status {code}: {(out / 'log').read_text(errors='replace')[-3000:]}")
+
+
+def _expanded(text: str, variables: Mapping[str, str]) -> str:
+    """Replaces what Kubernetes replaces in arguments: $(NAME) of a variable that is there, and $$."""
+    return re.sub(
+        r"\$\$|\$\(([A-Za-z_][\w.-]*)\)",
+        lambda found: "$" if found[1] is None else variables.get(found[1], found[0]),
+        text,
+    )
