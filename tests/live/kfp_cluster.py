@@ -87,7 +87,10 @@ class _Run:
     tasks: dict[str, Task] = field(default_factory=dict)
 
     def root(self, parameters: dict[str, str]) -> dict[str, Task]:
-        config = json.dumps({"parameterValues": parameters})
+        declared = self.package.pipeline["root"].get("inputDefinitions", {}).get("parameters", {})
+        # As argocompiler/argo.go fills them in.
+        defaults = {name: entry["defaultValue"] for name, entry in declared.items() if "defaultValue" in entry}
+        config = json.dumps({"parameterValues": defaults | parameters})
         outputs = self._driver("ROOT_DAG", self.package.pipeline["root"], "root", ["--runtime_config", config])
         self._dag(self.package.pipeline["root"]["dag"]["tasks"], outputs["execution-id"])
         return self.tasks
