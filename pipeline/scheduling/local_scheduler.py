@@ -19,7 +19,7 @@ from fullpass.pipeline.scheduling import run_process
 from fullpass.pipeline.scheduling.config import ScheduleConfig
 from fullpass.pipeline.scheduling.due import Ended, Occasion, Start, State
 from fullpass.pipeline.scheduling.scheduler import Scheduler, SchedulerDeps, next_times
-from fullpass.pipeline.scheduling.source_state import Source, span_unit
+from fullpass.pipeline.scheduling.source_state import BoundedLook, Source, span_unit
 from fullpass.pipeline.scheduling.stop_signals import stop_signals
 from fullpass.preprocessing.errors import UserError
 
@@ -100,7 +100,7 @@ def _deps(loaded: Loaded, root: Path | None, folder: Path, stop: threading.Event
 
     return SchedulerDeps(
         clock=lambda: datetime.now(UTC),
-        look=Source(loaded, folder.parent).look,
+        look=BoundedLook(Source(loaded, folder.parent)),
         launch=launch,
         label=label,
         in_flight=lambda: run_process.in_flight(folder),

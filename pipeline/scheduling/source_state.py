@@ -2,6 +2,8 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
 
 from fullpass.components.ingest.sources.source_config import FileSource
@@ -23,6 +25,9 @@ from fullpass.pipeline.running.history import History, data_digest
 from fullpass.pipeline.scheduling.drift import drift_in_a_process
 from fullpass.pipeline.scheduling.due import SourceState, SpanDrift
 from fullpass.preprocessing.errors import UserError
+
+LOOK_SECONDS = 60.0
+"""How long the scheduler waits for a look at a source."""
 
 
 class Source:
@@ -51,13 +56,7 @@ class Source:
             marked = _marked(loaded, unit, window)
         except (UserError, OSError) as error:
             # Nothing has arrived, or a part; and what is far away may be out of reach for a while.
-            return SourceState(
-                unit=unit or _marker_unit(loaded),
-                spans=unit is not None,
-                trained=trained,
-                run=run_id,
-                problem=str(error),
-            )
+            return self.unseen(str(error))
         if unit is None:
             fresh = run is None or data_digest(window) != run.data
             there = frozenset() if marked is None else marked
@@ -71,12 +70,53 @@ class Source:
             moved = self._drift.look(newest)
         return SourceState(unit, there, steady, trained=trained, run=run_id, moved=moved)
 
+    def unseen(self, problem: str) -> SourceState:
+        """Returns the state of a source that cannot be seen: what is known without it."""
+        unit = span_unit(self._loaded)
+        run = self._history.newest_trained(unit)
+        trained, run_id = (run.last, run.run_id) if run else (None, "")
+        shown = unit or _marker_unit(self._loaded)
+        return SourceState(unit=shown, spans=unit is not None, trained=trained, run=run_id, problem=problem)
+
     def _steady(self, window: Window, there: frozenset[int]) -> frozenset[int]:
         """Returns the complete spans: those that are marked, or unchanged since the last look."""
         if self._loaded.config.schedule is not None and self._loaded.config.schedule.wait_for is not None:
             return there
         before, self._known = self._known, {span.number: fingerprint(span.files) for span in window.spans}
         return frozenset(n for n in there if n not in self._known or before.get(n) == self._known[n])
+
+
+class BoundedLook:
+    """Looks at a source in a thread, and waits for it only so long: a store may answer slowly, or never.
+
+    What a look finds after that is the answer of the next one. No second look begins while one lasts.
+    """
+
+    def __init__(self, source: Source, seconds: float = LOOK_SECONDS) -> None:
+        self._source = source
+        self._seconds = seconds
+        self._found: Future[SourceState] | None = None
+
+    def __call__(self) -> SourceState:
+        """Returns the state of the source, or what is known without it."""
+        if self._found is None:
+            self._found = Future()
+            threading.Thread(target=self._look, args=(self._found,), daemon=True).start()
+        try:
+            state = self._found.result(self._seconds)
+        except FutureTimeoutError:
+            return self._source.unseen(f"looking at the source takes longer than {self._seconds:g} s")
+        except BaseException:
+            self._found = None
+            raise
+        self._found = None
+        return state
+
+    def _look(self, found: Future[SourceState]) -> None:
+        try:
+            found.set_result(self._source.look())
+        except BaseException as error:
+            found.set_exception(error)
 
 
 class BackgroundMeasurement:

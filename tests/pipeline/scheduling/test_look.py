@@ -1,11 +1,13 @@
 """What a source shows: spans that are there, marked, and left alone by those who write them."""
 
+import threading
+
 import pytest
 
 from fullpass.components.ingest.spans.spans import find_window
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.running.history import History, RunRecord, data_digest
-from fullpass.pipeline.scheduling.source_state import Source, coarser
+from fullpass.pipeline.scheduling.source_state import BoundedLook, Source, coarser
 
 
 @pytest.fixture
@@ -93,3 +95,28 @@ def test_a_plain_marker_is_there_or_not(source, arrive, folder):
     assert look().there == frozenset()
     (folder / "days" / "all.done").touch()
     assert look().there == frozenset({7})
+
+
+def test_a_source_that_does_not_answer_holds_nobody_up_and_is_seen_when_it_does(source, arrive, monkeypatch):
+    arrive("days/2013-01-04.csv", "days/2013-01-05.csv")
+    seen = source("days/{YYYY}-{MM}-{DD}.csv")
+    answers, looks, look = threading.Event(), [], seen.look
+
+    def hang():
+        looks.append(1)
+        assert answers.wait(60)
+        return look()
+
+    monkeypatch.setattr(seen, "look", hang)
+    bounded = BoundedLook(seen, seconds=0.05)
+    for _ in range(3):
+        state = bounded()
+        assert (state.unit, state.there, state.problem) == (
+            "day",
+            frozenset(),
+            "looking at the source takes longer than 0.05 s",
+        )
+    answers.set()
+    assert BoundedLook(seen, seconds=60)().there == frozenset({15709, 15710})
+    bounded._seconds = 60
+    assert bounded().there == frozenset({15709, 15710}) and len(looks) == 2
