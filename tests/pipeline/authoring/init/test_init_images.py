@@ -1,0 +1,99 @@
+"""`init` and `check --data` on images: folders of classes, a CSV file of paths, and what is broken among them."""
+
+import csv
+
+import numpy as np
+import pytest
+from PIL import Image
+from ruamel.yaml import YAML
+
+from fullpass.pipeline.authoring.data_check.data_check import check_data
+from fullpass.pipeline.authoring.init.init import init
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.preprocessing.errors import UserError
+
+
+def draw(folder, count, size=(12, 10), mode="L", ending="png"):
+    draws = np.random.default_rng(len(str(folder)))
+    folder.mkdir(parents=True)
+    for number in range(count):
+        pixels = draws.integers(0, 255, (size[0], size[1], 3), dtype=np.uint8)
+        Image.fromarray(pixels).convert(mode).save(folder / f"{number}.{ending}")
+
+
+def written(data, folder, **options):
+    init(str(data), output=str(folder / "p.yaml"), **options)
+    return YAML(typ="safe", pure=True).load(folder / "p.yaml")
+
+
+def problems(folder):
+    return [
+        problem.message
+        for problem in check_data(load(folder / "p.yaml")).problems
+        if "eval gets" not in problem.message
+    ]
+
+
+def test_a_folder_for_each_class(tmp_path):
+    for name in ("cat", "dog"):
+        draw(tmp_path / "photos" / name, 30)
+    found = written(tmp_path / "photos", tmp_path)
+    assert found["data"]["source"] == {"format": "images", "path": "photos"}
+    assert found["data"]["split"]["method"] == "hash"
+    assert found["label"]["name"] == "label"
+    assert found["features"] == {"image": {"type": "image", "size": [12, 10], "channels": 1}}
+    assert problems(tmp_path) == []
+
+
+def test_folders_of_splits_and_large_pictures_in_colour(tmp_path):
+    for split in ("train", "test"):
+        for name in ("cat", "dog"):
+            draw(tmp_path / "photos" / split / name, 5, (200, 400), "RGB", "jpg")
+    found = written(tmp_path / "photos", tmp_path)
+    assert found["data"]["source"]["path"] == {"train": "photos/train", "eval": "photos/test"}
+    assert found["features"]["image"] == {"type": "image", "size": [64, 128]}
+
+
+def test_a_csv_file_of_paths_beside_numbers(tmp_path):
+    draw(tmp_path / "files", 60)
+    with (tmp_path / "list.csv").open("w", newline="") as file:
+        rows = [[f"files/{i}.png", round(1.5 * i % 7, 2), "yes" if i % 3 else "no"] for i in range(60)]
+        csv.writer(file).writerows([["photo", "price", "sold"], *rows])
+    found = written(tmp_path / "list.csv", tmp_path, label="sold")
+    source = {"format": "images", "path": "list.csv", "labels": "manifest", "path_column": "photo"}
+    assert found["data"]["source"] == source
+    assert found["features"]["image"]["type"] == "image" and "price" in found["features"]
+    assert problems(tmp_path) == []
+
+
+def test_pictures_without_classes_are_refused_with_what_to_do(tmp_path):
+    draw(tmp_path / "photos", 4)
+    with pytest.raises(UserError, match="no folder for each class"):
+        written(tmp_path / "photos", tmp_path)
+
+
+def test_broken_pictures_are_found_before_a_run(tmp_path):
+    for name in ("cat", "dog"):
+        draw(tmp_path / "photos" / name, 30)
+    (tmp_path / "photos" / "cat" / "empty.png").write_bytes(b"")
+    (tmp_path / "photos" / "cat" / "text.png").write_bytes(b"hello")
+    written(tmp_path / "photos", tmp_path)
+    (message,) = [message for message in problems(tmp_path) if "cannot be read" in message]
+    assert "2 of 62 rows" in message
+
+
+def test_a_column_of_bytes_is_looked_at(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    draw(tmp_path / "photos", 60)
+    cells = [(tmp_path / "photos" / f"{i}.png").read_bytes() for i in range(60)]
+    cells[7] = b"\xff\xfe no image"
+    table = pa.table({"image": pa.array(cells, pa.binary()), "label": ["a", "b"] * 30})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    (tmp_path / "p.yaml").write_text(
+        "name: p\ndata: {source: {format: parquet, path: rows.parquet}}\nlabel: {name: label, task: multiclass}\n"
+        "features: {image: {type: image, size: [8, 8]}}\nmodel: mlp\n"
+    )
+    (message,) = problems(tmp_path)
+    assert "1.67% of cells are no image" in message and "no JPEG, PNG, GIF or BMP image" in message
