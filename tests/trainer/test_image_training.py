@@ -9,10 +9,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
+from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder, RecordBatchToExamplesEncoder
 
+from fullpass.preprocessing.analysis.analyze import analyze_table
+from fullpass.preprocessing.analysis.traced_preprocessing import adapter_of
+from fullpass.preprocessing.apply.transform_batches import BatchTransformer
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.raw_schema import raw_schema
 from fullpass.trainer.export.sample_requests import write_samples
+from fullpass.trainer.input.input_fn import decoder, read_blocks
+from fullpass.trainer.input.placement import InModel, placement_of
+from fullpass.trainer.models.model_inputs import transformed_outputs
 from fullpass.trainer.run_fn import run_fn
 from fullpass.trainer.training_inputs import parse_fn_args
 from tests.trainer.conftest import Prepared, write_records
@@ -49,7 +57,6 @@ def prepared_in(folder: Path, image, place="input") -> Prepared:
     """Writes raw examples and a graph, analysed in this process, of an image beside a number."""
     from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
-    from fullpass.preprocessing.analysis.analyze import analyze_table
     from fullpass.preprocessing.features.raw_schema import raw_schema
 
     declared = {
@@ -134,28 +141,34 @@ def test_pixels_are_normalised_by_their_mean_and_deviation_over_train(exported):
     np.testing.assert_allclose(data.moments["image_xf"], [pixels.mean(axis=0), pixels.std(axis=0)], rtol=1e-5)
 
 
-@pytest.mark.parametrize("place", ["transform", "model"])
-def test_a_picture_is_the_same_wherever_it_is_decoded(exported, tmp_path, place):
-    """Only the one at `input` is compared with numpy: here the records, or the raw column, go another way."""
-    from fullpass.preprocessing.apply.transform_graph import TransformGraph
-    from fullpass.trainer.input.input_fn import decoder, read_blocks
-    from fullpass.trainer.input.placement import InModel, placement_of
-    from fullpass.trainer.models.model_inputs import transformed_outputs
-
-    prepared = exported[0]
-    pictures, _ = drawn(ROWS["eval"], 1)
+def placed(prepared, place):
+    """Returns the config of the data with its image decoded at `place`, and the placement."""
     declared = json.loads(json.dumps(prepared.preprocessing))
     declared["features"]["image"]["compute_at"] = place
     config = PreprocessingConfig.model_validate(declared)
-    output = prepared.tft_output
-    placement = placement_of(config, transformed_outputs(config, output))
-    if place == "transform":
-        pixels = TransformGraph(output.transform_savedmodel_dir).part(["image_xf"])
-        assert pixels.names == ("image_xf",) and placement.stored == ("image_xf",)
-        return
-    decode = decoder(output, placement, placement.read)
+    return config, placement_of(config, transformed_outputs(config, prepared.tft_output))
+
+
+def test_a_picture_decoded_in_the_model_is_the_same(exported):
+    prepared, (pictures, _) = exported[0], drawn(ROWS["eval"], 1)
+    _, placement = placed(prepared, "model")
+    decode = decoder(prepared.tft_output, placement, placement.read)
     block = next(iter(read_blocks(prepared.files("raw", "eval"), decode, 1)))
-    np.testing.assert_array_equal(InModel(placement, output).complete(block)["image_xf"].numpy(), pictures)
+    found = InModel(placement, prepared.tft_output).complete(block)["image_xf"]
+    np.testing.assert_array_equal(found.numpy(), pictures)
+
+
+def test_a_picture_decoded_by_transform_is_the_same_in_its_examples(exported):
+    prepared, (pictures, _) = exported[0], drawn(ROWS["eval"], 1)
+    config, placement = placed(prepared, "transform")
+    schema, output = raw_schema(config), prepared.tft_output
+    raw = list(tf.data.TFRecordDataset(prepared.files("raw", "eval"), "GZIP").as_numpy_iterator())
+    transformer = BatchTransformer(output, adapter_of(schema), without=["price_xf"])
+    batch = transformer(ExamplesToRecordBatchDecoder(schema.SerializeToString()).DecodeBatch(raw))
+    written = RecordBatchToExamplesEncoder(transformer.schema).encode(batch)
+    found = decoder(output, placement, ["image_xf"])(tf.constant(written))["image_xf"]
+    assert found.dtype == tf.uint8
+    np.testing.assert_array_equal(found.numpy(), pictures)
 
 
 def test_mixup_blends_images_and_labels_and_trains(tmp_path):
