@@ -178,6 +178,9 @@ class TrainingConfig(Spec):
     """Largest global norm of the gradient."""
     label_smoothing: Fraction = 0.0
     """For binary, multiclass and multilabel."""
+    calibration: Literal["auto", "none"] = "auto"
+    """auto: class weights are taken back from the probabilities, and logits stretched (of two classes, shifted too)
+    where that lowers the log loss of the eval split beyond chance. none: probabilities as trained."""
     mask_rate: Fraction = 0.02
     """Share of the single-valued categories that an update takes as missing or unknown, so that values never seen in
     train get about the mean answer. 0 trains on the rows as they are."""

@@ -12,6 +12,7 @@ import tensorflow as tf
 from fullpass.preprocessing.apply.stable_ids import FOLDER as LEDGERS
 from fullpass.preprocessing.features.outputs import ROW_ID
 from fullpass.preprocessing.progress import report
+from fullpass.trainer.export.calibration import calibrate
 from fullpass.trainer.export.eval_scores import SCORES_FILE, write_scores
 from fullpass.trainer.export.export import export_model
 from fullpass.trainer.export.run_provenance import TRAINING_FILE
@@ -24,7 +25,8 @@ from fullpass.trainer.fit.warm_start import FILE as WEIGHTS_FILE
 from fullpass.trainer.fit.warm_start import BaseExport, describe_weights, find_base, warm_start_record
 from fullpass.trainer.fit.worker_channel import Workers
 from fullpass.trainer.input.input_fn import decoder, list_files
-from fullpass.trainer.insight.insight import measure_insight
+from fullpass.trainer.insight.insight import EVAL_ROWS, measure_insight
+from fullpass.trainer.insight.sampled_rows import sample_rows
 from fullpass.trainer.models.weight_semantics import Network
 from fullpass.trainer.train import RunOptions, Trained, shuffle_rows, train, training_record
 from fullpass.trainer.training_data import TrainingData, load_data
@@ -60,6 +62,7 @@ def run_fn(fn_args: "FnArgs") -> None:
     options = RunOptions(report=report, on_epoch=curves.write, base=base, checkpoints=checkpoints, logs=logs)
     trained = train(data, inputs.spec, strategy, options)
     curves.close()
+    calibration = _calibrate(inputs, data, trained.network)
     clock.append(time.monotonic())
     _export(inputs, data, trained.network, chief=chief)
     clock.append(time.monotonic())
@@ -68,6 +71,7 @@ def run_fn(fn_args: "FnArgs") -> None:
     seconds = {name: clock[i + 1] - clock[i] for i, name in enumerate(("read", "train", "export"))}
     _write_scores(inputs, data, trained)
     record = training_record(data, trained, seconds) | measure_insight(trained.network, data)
+    record["calibration"] = calibration
     record["warm_start"] = warm_start_record(inputs.spec.config.training, base, trained.began)
     if inputs.hyperparameters:
         record["hyperparameters"] = inputs.hyperparameters
@@ -75,6 +79,15 @@ def run_fn(fn_args: "FnArgs") -> None:
     if checkpoints is not None:
         remove(checkpoints)
         prune(checkpoints)
+
+
+def _calibrate(inputs: TrainingInputs, data: TrainingData, network: Network) -> dict[str, Any]:
+    """Corrects the probabilities of a network by rows of the eval split, if that is asked for."""
+    task = inputs.spec.preprocessing.label.task
+    if inputs.spec.config.training.calibration == "none" or task == "regression":
+        return {}
+    rows = sample_rows(data.evaluation.split, data.in_model, EVAL_ROWS)
+    return calibrate(network, rows, task, data.factors)
 
 
 def _export(inputs: TrainingInputs, data: TrainingData, network: Network, *, chief: bool) -> None:

@@ -127,6 +127,8 @@ def training(record: Mapping[str, Any]) -> Training:
     step = {"waiting for input": waited, "the update itself": record["step_ms"] - waited}
     if record["classes"]:
         facts.append(("classes", "; ".join(f"{name}: {rows:,}" for name, rows in record["classes"].items())))
+    if record.get("calibration"):
+        facts.append(("calibration", _calibration(record["calibration"])))
     losses = {name: record["history"][name] for name in ("loss", "val_loss") if record["history"].get(name)}
     return Training(
         facts=tuple(facts),
@@ -134,6 +136,14 @@ def training(record: Mapping[str, Any]) -> Training:
         step=bar_chart(step, unit="ms", label="milliseconds of a training step"),
         seconds=bar_chart(record["seconds"], unit="s", label="seconds spent in training"),
     )
+
+
+def _calibration(record: Mapping[str, Any]) -> str:
+    before, after = record["before"], record["after"]
+    gap = f"probabilities and shares of the eval split are {after['gap']:.3f} apart"
+    if record["scale"] == 1 and not any(record["shift"]):
+        return f"{gap}; a correction would gain no more than chance"
+    return f"{gap}, before the correction {before['gap']:.3f}; log loss {before['log_loss']:.4f} to {after['log_loss']:.4f}"
 
 
 def _parity(compared: Sequence[Mapping[str, Any]]) -> Parity:

@@ -34,7 +34,8 @@ class Label(Spec):
     weight: Name | None = None
     """Raw or derived number column with the weight of each example; missing or negative weighs 0."""
     class_weights: Literal["balanced"] | dict[str, Annotated[Real, Field(gt=0)]] | None = None
-    """Training weight per class: by name, or balanced, n / (classes * count(class)). Metrics do not use it."""
+    """Training weight per class: by name, or balanced, n / (classes * count(class)). Metrics do not use it, and
+    probabilities do not show it unless `training.calibration` is none."""
     max_missing: Fraction = 0.05
     """Largest share of train rows without a usable label; above it the run fails."""
 

@@ -1,0 +1,58 @@
+import numpy as np
+import pytest
+
+from fullpass.trainer.export.calibration import calibration_gap, fit_correction, prior_shift
+
+ROWS = 4000
+WEIGHTS = np.ones(ROWS, np.float32)
+
+
+@pytest.fixture
+def random():
+    return np.random.default_rng(3)
+
+
+def sigmoid(z):
+    return 1 / (1 + np.exp(-z))
+
+
+def drawn(logits, random):
+    """Labels that follow the probabilities of logits, float32 [rows]."""
+    return (random.random(len(logits)) < sigmoid(logits)).astype(np.float32)
+
+
+def test_logits_that_are_too_sure_are_pressed_together_and_shifted_back(random):
+    true = random.normal(0, 1.5, ROWS)
+    found = fit_correction((3 * true + 1)[:, None].astype(np.float32), drawn(true, random), WEIGHTS, "binary")
+    assert found.scale == pytest.approx(1 / 3, rel=0.1)
+    assert found.shift == pytest.approx([-1 / 3], abs=0.1)
+
+
+def test_a_temperature_of_many_classes(random):
+    true = random.normal(0, 1.5, (ROWS, 4))
+    labels = (true + random.gumbel(size=true.shape)).argmax(axis=1)
+    found = fit_correction((2.5 * true).astype(np.float32), labels, WEIGHTS, "multiclass")
+    assert found.scale == pytest.approx(0.4, rel=0.1)
+    assert found.shift.tolist() == [0, 0, 0, 0]
+
+
+def test_what_is_right_is_left_alone(random):
+    true = random.normal(0, 1.5, ROWS)
+    found = fit_correction(true[:, None].astype(np.float32), drawn(true, random), WEIGHTS, "binary")
+    assert (found.scale, found.shift.tolist()) == (1.0, [0.0])
+
+
+def test_class_weights_are_taken_back():
+    """A share of 0.1, trained with weights 5 and 5 / 9, is learned as a half."""
+    shift = prior_shift("binary", np.array([5 / 9, 5.0]), 1)
+    assert sigmoid(0.0 + shift) == pytest.approx([0.1])
+    three = prior_shift("multiclass", np.array([0.5, 1.0, 2.0]), 3)
+    assert np.exp(three) == pytest.approx([2.0, 1.0, 0.5])
+    assert prior_shift("multiclass", np.zeros(0), 3).tolist() == [0, 0, 0]
+
+
+def test_the_gap_of_what_is_said_and_what_comes_true(random):
+    said = random.random(100_000)
+    true = (random.random(len(said)) < said).astype(float)
+    assert calibration_gap(said, true) < 0.01
+    assert calibration_gap(np.full(1000, 0.7), np.arange(1000) % 2) == pytest.approx(0.2, abs=0.01)
