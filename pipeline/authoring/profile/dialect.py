@@ -13,6 +13,8 @@ import pyarrow.csv
 
 SEPARATORS = (",", "\t", ";", "|", " ")
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_MASK = bytes(range(0x80)) + b"x" * 0x80
+"""One letter for every byte that is no ASCII: Arrow cuts a row that it describes, and complains of a letter cut apart."""
 _FIRST_LOOK = 256 << 10
 _CLEAN_ROWS = 300
 _HEADER_ROWS = 2000
@@ -114,9 +116,10 @@ def _lines(text: bytes, *, whole: bool) -> bytes:
 
 
 def _trials(text: bytes) -> Iterator[_Trial]:
+    masked = text.translate(_MASK)
     for separator in SEPARATORS:
         for quoting in (True, False):
-            trial = _trial(text, separator, quoting)
+            trial = _trial(masked, separator, quoting)
             if trial is not None:
                 yield trial
     yield _Trial(",", True, 1, 0, pa.table({"f0": pa.array([b""])}))
@@ -157,7 +160,8 @@ def _swallowed(text: bytes, separator: str) -> int:
     """Returns how many line ends quotes would hide, if the same lines are all regular without quotes; else 0."""
     if b'"' not in text:
         return 0
-    quoted, plain = _trial(text, separator, True), _trial(text, separator, False)
+    masked = text.translate(_MASK)
+    quoted, plain = _trial(masked, separator, True), _trial(masked, separator, False)
     if plain is None or plain.bad:
         return 0
     return plain.good - (quoted.good + quoted.bad if quoted else 0)
