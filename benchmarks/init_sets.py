@@ -1,4 +1,4 @@
-"""The data sets of bench_init, of packages of the environment or made here, with what `init` is to leave out of each."""
+"""The data sets of bench_init, of packages of the environment or made here, with what `init` must leave out of each."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

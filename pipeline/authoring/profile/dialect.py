@@ -14,7 +14,7 @@ import pyarrow.csv
 SEPARATORS = (",", "\t", ";", "|", " ")
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _MASK = bytes(range(0x80)) + b"x" * 0x80
-"""One letter for every byte that is no ASCII: Arrow cuts a row that it describes, and complains of a letter cut apart."""
+"""A letter for each byte that is no ASCII: Arrow cuts a row that it describes, and complains of letters cut in two."""
 _FIRST_LOOK = 256 << 10
 _CLEAN_ROWS = 300
 _HEADER_ROWS = 2000
@@ -82,7 +82,8 @@ def guess_dialect(start: bytes, *, whole: bool, known: Collection[str] = ()) -> 
     """
     encoding = guess_encoding(start)
     text = _utf8(start, encoding)
-    best = max(_trials(_lines(text[:_FIRST_LOOK], whole=whole and len(text) <= _FIRST_LOOK)), key=lambda t: t.score)
+    first = _lines(text[:_FIRST_LOOK], whole=whole and len(text) <= _FIRST_LOOK)
+    best = max(_trials(first), key=lambda trial: trial.score)
     if best.score == 0:
         return None
     why = {}
@@ -94,9 +95,7 @@ def guess_dialect(start: bytes, *, whole: bool, known: Collection[str] = ()) -> 
     if swallowed:
         why["quoting"] = f"quotes do not balance: {swallowed:,} line ends would be taken for text between two of them"
     quoting = not swallowed
-    columns = _made_up_names(
-        _trial(_lines(text[:_FIRST_LOOK], whole=whole), best.separator, quoting) or best, known, why
-    )
+    columns = _made_up_names(_trial(first, best.separator, quoting) or best, known, why)
     return Dialect(best.separator, columns, quoting, encoding, why)
 
 
