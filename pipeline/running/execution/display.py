@@ -1,4 +1,5 @@
-"""Shows the progress of a local run: a live table on a terminal, one line per start and end elsewhere.
+"""Shows the progress of a local run: a live table on a terminal, elsewhere a line per start and end, and per half
+minute of a node.
 
 Neither starts a thread, since the same process forks the nodes.
 """
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _MIN_RATE_SECONDS = 1.0
+_SECONDS_PER_LINE = 30.0
 _STYLES = {
     Status.OK: "green",
     Status.CACHED: "cyan",
@@ -75,10 +77,12 @@ def _while_it_works(listener: Listener) -> Listener:
 
 
 class _LineLog:
-    """Prints a line when a node starts and when it ends, without control characters, for files and CI."""
+    """Prints a line when a node starts, every half minute, and when it ends, without control characters."""
 
     def __init__(self, console: "Console") -> None:
         self._console = console
+        self._rates = _Rates()
+        self._next_line: dict[str, float] = {}
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -86,6 +90,8 @@ class _LineLog:
                 self._print(_heading(event))
             case NodeStarted(id=node_id):
                 self._print(f"{node_id}: started")
+            case NodeRunning(id=node_id, seconds=seconds, progress=progress):
+                self._running(node_id, seconds, self._rates.describe(node_id, progress))
             case NodeEnded(result=result):
                 self._print(f"{result.id}: {_status_text(result)}")
                 if result.error:
@@ -93,6 +99,14 @@ class _LineLog:
             case RunEnded(result=result):
                 for line in _unfinished_nodes(result):
                     self._print(line)
+
+    def _running(self, node_id: str, seconds: float, progress: str) -> None:
+        due = self._next_line.setdefault(node_id, _SECONDS_PER_LINE)
+        if seconds >= due:
+            self._next_line[node_id] = seconds + _SECONDS_PER_LINE
+            self._print(
+                f"{node_id}: {', '.join(part for part in (f'running for {duration(seconds)}', progress) if part)}"
+            )
 
     def _print(self, text: str) -> None:
         _print(self._console, text)
@@ -106,7 +120,7 @@ class _LiveTable:
         self._console = console
         self._live: Live | None = None
         self._rows: dict[str, tuple[Text, str, Text]] = {}
-        self._rates: dict[str, _Rate] = {}
+        self._rates = _Rates()
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -116,7 +130,8 @@ class _LiveTable:
             case NodeStarted(id=node_id):
                 self._rows[node_id] = (Text("running", "bold"), duration(0), Text())
             case NodeRunning(id=node_id, seconds=seconds, progress=progress):
-                self._rows[node_id] = (Text("running", "bold"), duration(seconds), self._describe(node_id, progress))
+                detail = Text(self._rates.describe(node_id, progress), no_wrap=True, overflow="ellipsis")
+                self._rows[node_id] = (Text("running", "bold"), duration(seconds), detail)
             case NodeEnded(result=result):
                 self._rows[result.id] = _ended_cells(result)
             case RunEnded(result=result):
@@ -141,14 +156,6 @@ class _LiveTable:
         for node_id, (status, elapsed, detail) in self._rows.items():
             table.add_row(node_id, status, Text(elapsed, justify="right"), detail)
         self._live.update(table, refresh=True)
-
-    def _describe(self, node_id: str, progress: Progress | None) -> Text:
-        if progress is None:
-            return Text()
-        rate = self._rates.get(node_id)
-        if rate is None or not rate.continues(progress):
-            rate = self._rates[node_id] = _Rate(progress)
-        return Text(describe(progress, rate.seconds_left(progress)), no_wrap=True, overflow="ellipsis")
 
     def _finish(self, result: RunResult) -> None:
         for node in result.nodes:
@@ -181,6 +188,22 @@ class _Rate:
         if progress.total is None or counted <= 0 or seconds < _MIN_RATE_SECONDS:
             return None
         return max(0, progress.total - progress.done) * seconds / counted
+
+
+class _Rates:
+    """The rates of the running nodes."""
+
+    def __init__(self) -> None:
+        self._of_node: dict[str, _Rate] = {}
+
+    def describe(self, node_id: str, progress: Progress | None) -> str:
+        """Returns the progress of a node in words, "" before its first report."""
+        if progress is None:
+            return ""
+        rate = self._of_node.get(node_id)
+        if rate is None or not rate.continues(progress):
+            rate = self._of_node[node_id] = _Rate(progress)
+        return describe(progress, rate.seconds_left(progress))
 
 
 def duration(seconds: float) -> str:

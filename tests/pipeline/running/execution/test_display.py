@@ -64,6 +64,17 @@ def lines_of(events: list) -> str:
     return file.getvalue()
 
 
+def test_a_long_node_says_every_half_minute_how_far_it_is():
+    events = [running(100 * n, 10.0 * n, total=2000) for n in range(13)]
+    assert lines_of([STARTED, NodeStarted(id="Transform", log=LOG), *events]) == (
+        "taxi: run r1\nTransform: started\n"
+        "Transform: running for 30 s, 300 of 2,000 rows, 2:50 left\n"
+        "Transform: running for 1:00, 600 of 2,000 rows, 2:20 left\n"
+        "Transform: running for 1:30, 900 of 2,000 rows, 1:50 left\n"
+        "Transform: running for 2:00, 1,200 of 2,000 rows, 1:20 left\n"
+    )
+
+
 def screen_of(events: list, width: int = 100) -> list[str]:
     """What a terminal shows at the end: the few control sequences that rich uses, played on a list of lines."""
     file = io.StringIO()
