@@ -24,10 +24,12 @@ class ServingReport(artifact.Artifact):
 
 
 class Report(artifact.Artifact):
-    """`report.html`: one self-contained page about a run."""
+    """`report.html`: one self-contained page about a run; `model_card.md` and `model_card.html`: about its model."""
 
     TYPE_NAME = "fullpass.components.artifacts.Report"
     FILE = "report.html"
+    CARD = "model_card.md"
+    CARD_PAGE = "model_card.html"
 
 
 class SpanComparison(artifact.Artifact):

@@ -15,7 +15,7 @@ from fullpass.preprocessing.progress import report
 from fullpass.trainer.export.calibration import calibrate
 from fullpass.trainer.export.eval_scores import SCORES_FILE, write_scores
 from fullpass.trainer.export.export import export_model
-from fullpass.trainer.export.run_provenance import TRAINING_FILE
+from fullpass.trainer.export.run_provenance import TRAINING_FILE, read_run_facts
 from fullpass.trainer.export.sample_requests import read_samples
 from fullpass.trainer.export.signatures import served_model
 from fullpass.trainer.fit.checkpoints import folder_for, prune, remove
@@ -72,6 +72,8 @@ def run_fn(fn_args: "FnArgs") -> None:
     _write_scores(inputs, data, trained)
     record = training_record(data, trained, seconds) | measure_insight(trained.network, data)
     record["calibration"] = calibration
+    label = inputs.spec.preprocessing.label
+    record["model"] = {"label": label.name, "task": label.task, "lineage": read_run_facts()}
     record["warm_start"] = warm_start_record(inputs.spec.config.training, base, trained.began)
     if inputs.hyperparameters:
         record["hyperparameters"] = inputs.hyperparameters

@@ -6,9 +6,12 @@ from tfx.dsl.io import fileio
 from tfx.types import standard_artifacts
 
 from fullpass.components import artifacts
+from fullpass.components.artifact_files import read_json
 from fullpass.components.evaluation.config import EvaluationConfig
+from fullpass.components.report.model_card import model_card, to_html, to_markdown
 from fullpass.components.report.pages import render_page
 from fullpass.components.report.report_data import Run, read_run
+from fullpass.trainer.export.run_provenance import TRAINING_FILE
 
 
 @component
@@ -29,6 +32,8 @@ def Report(
 ) -> None:
     """Writes `report.html`: the data, the training, parity, the evaluation and the pushed model of a run.
 
+    Beside it stands the model card, as Markdown and as a page.
+
     Args:
         name: name of the pipeline.
         evaluated: the section `evaluation:` as JSON.
@@ -47,8 +52,15 @@ def Report(
         pushed=pushed,
         config=EvaluationConfig.model_validate_json(evaluated),
     )
-    with fileio.open(f"{report.uri}/{artifacts.Report.FILE}", "w") as f:
-        f.write(render(run))
+    card = model_card(run, read_json(f"{model_run.uri}/{TRAINING_FILE}"))
+    pages = {
+        artifacts.Report.FILE: render(run),
+        artifacts.Report.CARD: to_markdown(name, card),
+        artifacts.Report.CARD_PAGE: to_html(name, card),
+    }
+    for file, text in pages.items():
+        with fileio.open(f"{report.uri}/{file}", "w") as f:
+            f.write(text)
 
 
 def render(run: Run) -> str:

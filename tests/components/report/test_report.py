@@ -26,6 +26,7 @@ from fullpass.components.report.gate_page import render_gate
 from fullpass.components.report.gate_section import gate_section
 from fullpass.components.report.image_section import image_section
 from fullpass.components.report.insight_section import insight_section
+from fullpass.components.report.model_card import model_card, to_html, to_markdown
 from fullpass.components.report.report_data import Data, Parity, Run, ShownColumn, Training, quarantines, training
 
 HOSTILE = "<script>alert('x')</script>"
@@ -156,6 +157,22 @@ def run(*, blessed):
         data=Data((("rows read", "5,000"),), (HOSTILE,), (shown,), HOSTILE),
         pushed_to="/models/1" if blessed else "",
     )
+
+
+def test_the_model_card_says_what_it_is_and_where_it_ends():
+    record = {**INSIGHT, "model": {"label": HOSTILE, "task": "binary", "lineage": {"run": "r1"}}}
+    card = model_card(run(blessed=False), record)
+    markdown = to_markdown("taxi", card)
+    assert "<script>" not in markdown + re.sub(r"<script>.*?</script>", "", to_html("taxi", card), flags=re.DOTALL)
+    for told in (
+        "classes are 0 (33.3% of train), 1 (66.7% of train)",
+        "Run r1.",
+        "Not blessed: auc is too low.",
+        "0.9123",
+    ):
+        assert told in markdown
+    assert "no more than chance from noise" in markdown
+    assert markdown.index("hour 8") < markdown.index("hour 7")  # the worst slice first
 
 
 class _Text(html.parser.HTMLParser):

@@ -1,0 +1,150 @@
+"""The model card: what a model is for, what it was made from, how good it is and where its limits are.
+
+It holds facts of the run only. What a model must not be used for, its owners add to the Markdown.
+
+Source: Mitchell et al., Model Cards for Model Reporting (2019).
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fullpass.components.evaluation.evaluation_verdict import Measured, Verdict
+from fullpass.components.evaluation.metrics import METRICS
+from fullpass.components.report.insight_section import Insight
+from fullpass.components.report.pages import render_page
+from fullpass.components.report.report_data import Run
+
+_WORST_SLICES = 5
+_FEATURES = 10
+_OFTEN_MISSING = 0.2
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|#])")
+
+Table = tuple[tuple[str, ...], ...]
+"""Rows of cells, the first of headings."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the card. lines: one fact each. table: empty for none."""
+
+    heading: str
+    lines: tuple[str, ...]
+    table: Table = ()
+
+
+def model_card(run: Run, record: Mapping[str, Any]) -> tuple[Section, ...]:
+    """Returns the card.
+
+    Args:
+        run: the facts of the report.
+        record: training.json.
+    """
+    made = record.get("model", {})
+    return (
+        Section("What it predicts", tuple(_purpose(run, made, record))),
+        Section("What it was made from", tuple(_origin(run, made))),
+        Section("How good it is", tuple(_quality(run)), _metrics(run.verdict)),
+        Section("Where it is worst", (), _worst_slices(run.verdict)),
+        Section("What it goes by", (), _features(run.insight)),
+        Section("Limits", tuple(_limits(run))),
+    )
+
+
+def to_markdown(name: str, card: tuple[Section, ...]) -> str:
+    """Returns the card as Markdown, in which whatever the data says is escaped."""
+    parts = [f"# {_escaped(name)}: model card"]
+    for section in card:
+        if section.lines or len(section.table) > 1:
+            parts.append(f"## {section.heading}")
+            parts += ["\n".join(f"- {_escaped(line)}" for line in section.lines)] if section.lines else []
+            parts += [_table(section.table)] if len(section.table) > 1 else []
+    return "\n\n".join(parts) + "\n"
+
+
+def to_html(name: str, card: tuple[Section, ...]) -> str:
+    """Returns the card as one page that loads nothing."""
+    return render_page("model_card.html", name=name, card=card)
+
+
+def _purpose(run: Run, made: Mapping[str, Any], record: Mapping[str, Any]) -> Iterator[str]:
+    if made:
+        yield f"It predicts {made['label']} ({made['task']})."
+    if record.get("classes"):
+        total = sum(record["classes"].values()) or 1
+        shares = ", ".join(f"{name} ({rows / total:.1%} of train)" for name, rows in record["classes"].items())
+        yield f"Its classes are {shares}."
+    yield f"It is {'blessed' if run.verdict.blessed else 'not blessed'}."
+    yield from (f"Not blessed: {reason}." for reason in run.verdict.reasons)
+
+
+def _origin(run: Run, made: Mapping[str, Any]) -> Iterator[str]:
+    lineage = made.get("lineage", {})
+    if lineage.get("run"):
+        yield f"Run {lineage['run']}."
+    if lineage.get("config", {}).get("hash"):
+        yield f"Configuration {lineage['config']['hash']}."
+    if lineage.get("code"):
+        yield f"Code {', '.join(f'{key} {value}' for key, value in lineage['code'].items())}."
+    yield from (f"Data, {name}: {value}." for name, value in run.data.facts)
+    yield from (f"Training, {name}: {value}." for name, value in run.training.facts)
+
+
+def _quality(run: Run) -> Iterator[str]:
+    rows = f"{run.verdict.examples:,} rows of the eval split"
+    yield f"Measured on {rows}, which it was not trained on; ± is an interval of 95 %."
+    if run.insight.reference:
+        yield f"Simple reference: {run.insight.reference}."
+    yield f"Training and serving agree on {run.parity.rows:,} rows, with {run.parity.mismatches} mismatches."
+
+
+def _metrics(verdict: Verdict) -> Table:
+    rows = [(m.metric, _value(m), m.required, _held(m)) for m in (*verdict.metrics, *verdict.newest)]
+    return (("metric", "value", "required", ""), *rows)
+
+
+def _worst_slices(verdict: Verdict) -> Table:
+    """Returns the slices on which the first metric is furthest from that of all rows, on the bad side."""
+    if not verdict.metrics or not verdict.slices:
+        return ()
+    first = verdict.metrics[0]
+    upwards = METRICS[first.metric].higher_is_better is not False
+    known = [one for one in verdict.slices if first.metric in one.values]
+    known.sort(key=lambda one: one.values[first.metric], reverse=not upwards)
+    rows = [(one.name, f"{one.examples:,}", f"{one.values[first.metric]:.4f}") for one in known[:_WORST_SLICES]]
+    return (("slice", "examples", first.metric), *rows)
+
+
+def _features(insight: Insight) -> Table:
+    rows = [(f.feature, f"{f.importance:.4f} ± {f.reach:.4f}") for f in insight.features[:_FEATURES]]
+    return (("feature", f"growth of the {insight.unit} without it"), *rows)
+
+
+def _limits(run: Run) -> Iterator[str]:
+    for shown in run.data.columns:
+        if shown.column.missing >= _OFTEN_MISSING:
+            yield f"{shown.column.name} was missing in {shown.column.missing:.0%} of train."
+    numbers = [shown.column for shown in run.data.columns if shown.column.kind == "number" and shown.column.bars]
+    yield from (f"{column.name}: train holds {column.text}; beyond that it was not tried." for column in numbers)
+    useless = [f.feature for f in run.insight.features if not f.certain]
+    if useless:
+        yield f"It was measured to gain no more than chance from {', '.join(useless)}."
+    yield from (f"{note}." for note in (*run.verdict.notes, *run.data.notes))
+
+
+def _value(measured: Measured) -> str:
+    return f"{measured.value:.4f}" + (f" ± {measured.reach:.4f}" if measured.reach is not None else "")
+
+
+def _held(measured: Measured) -> str:
+    return "" if not measured.required else "held" if measured.held else "not held"
+
+
+def _table(table: Table) -> str:
+    lines = [f"| {' | '.join(map(_escaped, row))} |" for row in table]
+    return "\n".join([lines[0], "|" + "---|" * len(table[0]), *lines[1:]])
+
+
+def _escaped(text: str) -> str:
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
