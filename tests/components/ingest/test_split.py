@@ -87,3 +87,10 @@ def test_time_splits_by_limits_that_belong_to_the_later_split():
 def test_column_values():
     split = ColumnSplit(method="column", column="part", values={"train": ("a", "b"), "eval": "c"})
     assert assign_all(split, pa.table({"part": ["b", "c", "a", "d", None]})) == [0, 1, 0, NO_SPLIT, NO_SPLIT]
+
+
+def test_time_splits_by_several_columns_joined():
+    split = TimeSplit(method="time", column=("year", "month"), format="%Y-%m", until={"train": "2021-10"})
+    years = [2021, 2021, 2021, 2022, None]
+    table = pa.table({"year": pa.array(years, pa.int64()), "month": ["9", "10", "02", "1", "1"]})
+    assert assign_all(split, table) == [0, 1, 0, 1, NO_SPLIT]
