@@ -19,7 +19,7 @@ _DRAWN = 2.0
 _FEWEST_ROWS, _FEWEST_OF_CLASS = 50, 10
 _LEAK = {"binary": 0.99, "multiclass": 0.98, "regression": 0.98}
 _SUSPECT = {"binary": 0.95, "multiclass": 0.9, "regression": 0.9}
-_LEAST_GAIN, _BEYOND_CHANCE, _CLASSES_COMPARED = 0.005, 3.0, 5
+_LEAST_GAIN, _BEYOND_CHANCE, _CLASSES_COMPARED, _MOST_BENDS = 0.005, 3.0, 5, 6
 _SUM_ROWS = 0.3
 _EXACT = 0.005
 _REWEIGHTINGS = 60
@@ -126,7 +126,7 @@ def group_means(groups: np.ndarray, y: np.ndarray, size: int, drawn: float = _DR
 
 
 def is_better_by_value(column: ColumnProfile, target: Target) -> bool:
-    """Returns whether a number of few different values predicts the label better by a mean per value than by a line.
+    """Returns whether a number of few different values predicts the label better by a mean per value than by a curve.
 
     A code that names something (a department, an hour) jumps from value to value where an amount rises or falls. Both
     predict rows that they were not fitted on; the gain must be beyond chance, and at least 0.5 % of the variance.
@@ -147,7 +147,8 @@ def is_better_by_value(column: ColumnProfile, target: Target) -> bool:
 
 def _jumps(x: np.ndarray, y: np.ndarray) -> bool:
     groups = np.unique(x, return_inverse=True)[1]
-    curve = np.column_stack([np.ones(len(x)), *(((x - x.mean()) / x.std()) ** power for power in (1, 2))])
+    degree = min(_MOST_BENDS, (groups.max() + 1) // 2)
+    curve = np.polynomial.legendre.legvander(2 * (x - x.min()) / np.ptp(x) - 1, degree)
     by_curve = np.empty(len(y))
     half = np.random.default_rng(len(y)).random(len(y)) < 0.5  # As in `cross_fitted`, so that both see the same rows.
     for fold in (False, True):
