@@ -26,7 +26,7 @@ from fullpass.trainer.fit.warm_start import BaseExport, describe_weights, find_b
 from fullpass.trainer.fit.worker_channel import Workers
 from fullpass.trainer.input.input_fn import decoder, list_files
 from fullpass.trainer.insight.insight import EVAL_ROWS, measure_insight
-from fullpass.trainer.insight.sampled_rows import sample_rows
+from fullpass.trainer.insight.sampled_rows import rows_of, sample_rows
 from fullpass.trainer.models.weight_semantics import Network
 from fullpass.trainer.train import RunOptions, Trained, shuffle_rows, train, training_record
 from fullpass.trainer.training_data import TrainingData, load_data
@@ -88,7 +88,7 @@ def _calibrate(inputs: TrainingInputs, data: TrainingData, network: Network) -> 
     task = inputs.spec.preprocessing.label.task
     if inputs.spec.config.training.calibration == "none" or task == "regression":
         return {}
-    rows = sample_rows(data.evaluation.split, data.in_model, EVAL_ROWS)
+    rows = sample_rows(data.evaluation.split, data.in_model, rows_of(network, EVAL_ROWS))
     return calibrate(network, rows, task, data.factors)
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from fullpass.trainer.insight.permutation_importance import measure_importance
-from fullpass.trainer.insight.sampled_rows import sample_rows
+from fullpass.trainer.insight.sampled_rows import rows_of, sample_rows
 from fullpass.trainer.insight.shown_images import show_images
 from fullpass.trainer.insight.simple_reference import measure_reference
 from fullpass.trainer.models.weight_semantics import Network
@@ -20,8 +20,8 @@ def measure_insight(network: Network, data: TrainingData) -> dict[str, Any]:
         data: What it was trained on. Of several workers, the rows of this one.
     """
     task = network.config.label.task
-    train = sample_rows(data.train.split, data.in_model, TRAIN_ROWS)
-    evaluation = sample_rows(data.evaluation.split, data.in_model, EVAL_ROWS)
+    train = sample_rows(data.train.split, data.in_model, rows_of(network, TRAIN_ROWS))
+    evaluation = sample_rows(data.evaluation.split, data.in_model, rows_of(network, EVAL_ROWS))
     return {
         "reference": measure_reference(network, train, evaluation, task),
         "importance": measure_importance(network, evaluation, task),

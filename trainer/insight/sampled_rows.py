@@ -14,7 +14,8 @@ from fullpass.trainer.input.placement import InModel
 from fullpass.trainer.models.model_inputs import apply_model, input_name
 from fullpass.trainer.models.weight_semantics import Network
 
-_BATCH = 4096
+_BATCH = 1024
+_PIXELS, _FEWEST_ROWS = 16 << 20, 100
 _MOST_BYTES = 64 << 20
 
 
@@ -51,6 +52,12 @@ class SampledRows:
         starts = range(0, len(self), _BATCH)
         batches = ({n: tf.constant(v[at : at + _BATCH]) for n, v in read.items()} for at in starts)
         return np.concatenate([apply_model(network.model, batch, training=False).numpy() for batch in batches])
+
+
+def rows_of(network: Network, most: int) -> int:
+    """Returns how many rows to take: at most `most`, and 16 MB of pixels, but 100."""
+    pixels = sum(item.width for item in network.inputs.values() if item.output.kind == "image")
+    return min(most, max(_FEWEST_ROWS, _PIXELS // pixels)) if pixels else most
 
 
 def sample_rows(split: Split, in_model: InModel | None, rows: int) -> SampledRows:
