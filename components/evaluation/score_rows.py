@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from fullpass.components.evaluation.scored_rows import Codes, Scored, ScoredRows
 from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
-from fullpass.trainer.export.signatures import SERVING_DEFAULT, TRANSFORM_FEATURES
+from fullpass.trainer.export.signatures import LABELS, SERVING_DEFAULT, TRANSFORM_FEATURES
 from fullpass.trainer.input.input_fn import open_records
 
 _BATCH_ROWS = 8192
@@ -25,7 +25,7 @@ def record_batches(file: str) -> Iterator[tf.Tensor]:
 class Scorer:
     """Scores raw rows by exported models.
 
-    Labels and weights of a model are its own, by its `transform_features`: another model may know other classes.
+    Labels and weights of a model are its own, by its `labels`: another model may know other classes.
 
     Args:
         exports: folders of SavedModels; the new model first.
@@ -58,7 +58,8 @@ class Scorer:
         rows: dict[str, tf.Tensor] = {}
         models = []
         for model in self._models:
-            transformed = model.signatures[TRANSFORM_FEATURES](examples)
+            # Exports of earlier releases have no function for labels alone.
+            transformed = getattr(model, LABELS, model.signatures[TRANSFORM_FEATURES])(examples)
             scores = model.signatures[SERVING_DEFAULT](examples)["scores"]
             rows = rows or {name: transformed[name] for name in (ROW_ID, SPAN)}
             models.append((transformed[LABEL], transformed[EXAMPLE_WEIGHT], scores))

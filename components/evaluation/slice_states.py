@@ -11,6 +11,7 @@ from operator import attrgetter
 import numpy as np
 
 from fullpass.components.evaluation.confidence import GROUPS
+from fullpass.components.evaluation.curves import Curves, curves_of
 from fullpass.components.evaluation.metric_terms import FORMULAS, TERMS, Sums
 from fullpass.components.evaluation.sampling_error import COARSE, areas_without, group_of, standard_errors
 from fullpass.components.evaluation.score_buckets import BUCKETS, Areas, Cells, bucket_of
@@ -151,6 +152,14 @@ class SliceAccumulator:
             for name in (self.metrics if self.models > 1 else ())
         }
         return Measurements(values, errors, differences)
+
+    def curves(self, state: State) -> list[Curves | None]:
+        """Returns the curves of all rows by each model; none where no metric needs histograms."""
+        if not self._has_areas:
+            return []
+        place = state.places[SliceKey(-1, newest=False)]
+        parts = zip(state.histograms, state.grouped, strict=True)
+        return [curves_of(Cells.joined(whole), Cells.joined(grouped), place) for whole, grouped in parts]
 
     @staticmethod
     def _value(name: str, sums: Sums, areas: Areas) -> np.ndarray:

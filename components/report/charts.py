@@ -10,7 +10,7 @@ STYLE = (
     "svg text { font: 11px system-ui, sans-serif; fill: currentColor }"
 )
 """CSS of a page with charts, in the reader's light or dark colours."""
-_COLORS = ("#3b82f6", "#d97706", "#059669", "#8b5cf6", "#dc2626", "#0891b2")
+COLORS = ("#3b82f6", "#d97706", "#059669", "#8b5cf6", "#dc2626", "#0891b2")
 _MARGIN_LEFT, _MARGIN_TOP, _MARGIN_BOTTOM = 52, 10, 40
 _ROW = 18
 
@@ -31,7 +31,7 @@ def histogram(counts: Sequence[float], *, label: str, width: int = 120, height: 
         f'<rect x="{i * step:.1f}" y="{height - tall:.1f}" width="{max(step - 1, 0.5):.1f}" height="{tall:.1f}"/>'
         for i, tall in enumerate(height * count / top for count in counts)
     )
-    return _svg(width, height, f'<g fill="{_COLORS[0]}">{bars}</g>', label)
+    return svg(width, height, f'<g fill="{COLORS[0]}">{bars}</g>', label)
 
 
 def line_chart(series: Mapping[str, Sequence[float]], *, label: str, width: int = 560, height: int = 220) -> Markup:
@@ -60,7 +60,7 @@ def line_chart(series: Mapping[str, Sequence[float]], *, label: str, width: int 
         for value, y in ((high - span * part, _MARGIN_TOP + inner_height * part) for part in (0, 0.5, 1))
     ]
     for number, (name, values) in enumerate(series.items()):
-        color = _COLORS[number % len(_COLORS)]
+        color = COLORS[number % len(COLORS)]
         points = [point(i, value) for i, value in enumerate(values) if math.isfinite(value)]
         line = f'<polyline fill="none" stroke="{color}" stroke-width="2" points="{" ".join(points)}"/>'
         dots = "".join(f'<circle cx="{x}" cy="{y}" r="2.5" fill="{color}"/>' for x, y in (p.split(",") for p in points))
@@ -73,7 +73,7 @@ def line_chart(series: Mapping[str, Sequence[float]], *, label: str, width: int 
         x = _MARGIN_LEFT + inner_width * (number - 1) / max(last - 1, 1)
         anchor = "end" if number > 1 else "start"
         parts.append(f'<text x="{x:.1f}" y="{height - 24}" text-anchor="{anchor}">epoch {number}</text>')
-    return _svg(width, height, "".join(parts), label)
+    return svg(width, height, "".join(parts), label)
 
 
 def bar_chart(values: Mapping[str, float], *, unit: str, label: str, width: int = 560) -> Markup:
@@ -92,10 +92,10 @@ def bar_chart(values: Mapping[str, float], *, unit: str, label: str, width: int 
         y, length = i * _ROW, (width - names - figures) * value / top
         rows.append(
             f'<text x="{names - 8}" y="{y + 13}" text-anchor="end">{escape(name)}</text>'
-            f'<rect x="{names}" y="{y + 3}" width="{length:.1f}" height="{_ROW - 6}" fill="{_COLORS[0]}"/>'
+            f'<rect x="{names}" y="{y + 3}" width="{length:.1f}" height="{_ROW - 6}" fill="{COLORS[0]}"/>'
             f'<text x="{names + length + 6:.1f}" y="{y + 13}">{value:.3g} {escape(unit)}</text>'
         )
-    return _svg(width, len(values) * _ROW + 4, "".join(rows), label)
+    return svg(width, len(values) * _ROW + 4, "".join(rows), label)
 
 
 def paired_bars(
@@ -120,16 +120,17 @@ def paired_bars(
         )
         for of, share in enumerate(shares):
             length = (width - name_width - figures) * share / top
-            fill = "#9ca3af" if of == 0 else _COLORS[0]
+            fill = "#9ca3af" if of == 0 else COLORS[0]
             parts.append(f'<rect x="{name_width}" y="{y + 2 + 9 * of}" width="{length:.1f}" height="8" fill="{fill}"/>')
-    return _svg(width, len(names) * row + 4, "".join(parts), label)
+    return svg(width, len(names) * row + 4, "".join(parts), label)
 
 
 def _shortened(name: str) -> str:
     return name if len(name) <= 24 else f"{name[:23]}…"
 
 
-def _svg(width: int, height: int, body: str, label: str) -> Markup:
+def svg(width: int, height: int, body: str, label: str) -> Markup:
+    """Returns a picture of some size in pixels, with a description for readers who cannot see it."""
     return Markup(
         f'<svg role="img" aria-label="{escape(label)}" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}">{body}</svg>'

@@ -12,11 +12,13 @@ from tfx.types import artifact_utils
 from fullpass.components.artifact_files import read_json
 from fullpass.components.data_gate.gate_verdict import read_verdict as read_verdict_of_data
 from fullpass.components.evaluation.config import EvaluationConfig
+from fullpass.components.evaluation.curves import read_curves
 from fullpass.components.evaluation.evaluation_verdict import Verdict, read_verdict
 from fullpass.components.ingest.writing.manifest import QUARANTINE, read_manifest
 from fullpass.components.push.model_lineage import RecordedArtifact
 from fullpass.components.report.charts import bar_chart, histogram, line_chart
 from fullpass.components.report.column_statistics import Column, read_columns
+from fullpass.components.report.curves_section import ShownCurves, curves_section
 from fullpass.components.report.gate_section import Gate, gate_section
 from fullpass.components.report.image_section import Images, image_section
 from fullpass.components.report.insight_section import Insight, insight_section
@@ -64,11 +66,15 @@ class Parity:
 
 @dataclass(frozen=True)
 class Run:
-    """The facts of the whole page. pushed_to: path of the pushed model; empty if it was not pushed."""
+    """The facts of the whole page.
+
+    curves: None where the metrics need no histograms. pushed_to: path of the pushed model; empty if it was not pushed.
+    """
 
     name: str
     verdict: Verdict
     insight: Insight
+    curves: ShownCurves | None
     training: Training
     parity: Parity
     serving: str
@@ -99,6 +105,7 @@ def read_run(
     return Run(
         name=name,
         verdict=read_verdict(evaluation.uri, config, blessed=blessed),
+        curves=curves_section(read_curves(evaluation.uri)),
         insight=insight_section(record),
         images=image_section(record),
         training=training(record),

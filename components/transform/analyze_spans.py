@@ -10,10 +10,12 @@ from typing import Any
 
 import apache_beam as beam
 import numpy as np
+import pyarrow as pa
+from tensorflow_metadata.proto.v0 import schema_pb2
 
 from fullpass.components.transform.analysis_plan import Analysis
 from fullpass.components.transform.analyzer_cache import AnalyzerCache
-from fullpass.components.transform.read_records import ReadExamples, RecordReader
+from fullpass.components.transform.read_records import ExampleParser, ReadExamples, RecordReader, ToRecordBatches
 from fullpass.preprocessing.analysis.accumulators import Accumulator, EncodedStates
 from fullpass.preprocessing.analysis.analyze import BatchAccumulator, analyze_on_beam, merge_states, write_graph
 from fullpass.preprocessing.analysis.traced_preprocessing import Function, trace
@@ -90,7 +92,9 @@ def analyze(
     phases = trace(function).phases
     if phases is None:
         files = [file for span in spans for file in span.files]
-        train = pipeline | "Train" >> ReadExamples(files, function.schema, "train analysed", rows)
+        records = pipeline | "Train" >> ReadExamples(files, "train analysed", rows)
+        decode = beam.ParDo(ToRecordBatches(function.schema)).with_output_types(pa.RecordBatch)
+        train = records | "Decode" >> decode
         analysis = Analysis((), {span.label: "an analyzer needs all of the rows" for span in spans})
         return analyze_on_beam(train, function, graph), analysis
     keys = [frozenset(one.key for one in phase) for phase in phases] or [frozenset()]
@@ -164,7 +168,7 @@ class _Accumulate(beam.DoFn):
 
     def setup(self) -> None:
         self._accumulator: BatchAccumulator | None = None
-        self._reader = RecordReader(self._function.schema, "train analysed", self._rows)
+        self._reader = RecordReader("train analysed", self._rows)
 
     def process(
         self,
@@ -175,7 +179,9 @@ class _Accumulate(beam.DoFn):
         if self._accumulator is None:
             accumulators = _of(self._function, self._keys)
             self._accumulator = BatchAccumulator(self._function, accumulators, constants or {})
-        encoded = self._accumulator.accumulate(self._reader.batches(path))
+            schema = schema_pb2.Schema.FromString(self._function.schema)
+            self._parse = ExampleParser(schema, self._accumulator.columns)
+        encoded = self._accumulator.accumulate(map(self._parse, self._reader.batches(path)))
         if encoded:
             yield span, (index, encoded)
 

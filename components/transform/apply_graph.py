@@ -1,17 +1,20 @@
-"""Raw RecordBatches to serialized transformed examples: the features computed at `transform`, and the raw columns from
-which the others are computed later.
+"""Serialized raw examples to transformed ones: the features computed at `transform`, and the raw columns from which the
+others are computed later.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import apache_beam as beam
+import numpy as np
 import pyarrow as pa
+import tensorflow as tf
 import tensorflow_transform as tft
 from apache_beam.utils.shared import Shared
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
-from tfx_bsl.public.tfxio import TensorAdapterConfig
 
+from fullpass.components.transform.read_records import ExampleParser
+from fullpass.preprocessing.analysis.traced_preprocessing import adapter_of
 from fullpass.preprocessing.apply.transform_batches import BatchTransformer, load_part
 from fullpass.preprocessing.apply.transform_graph import GraphPart
 from fullpass.preprocessing.config import PreprocessingConfig
@@ -21,11 +24,16 @@ from fullpass.preprocessing.features.raw_schema import raw_schema
 
 
 class ApplyGraph(beam.DoFn):
-    """(raw RecordBatch, folder of the transform graph) -> (id of the first row, serialized examples)."""
+    """(serialized raw examples, folder of the transform graph) -> (id of the first row, serialized examples).
 
-    def __init__(self, config: PreprocessingConfig, adapter: TensorAdapterConfig):
+    Args:
+        config: features and label.
+        schema: serialized, of the raw examples.
+    """
+
+    def __init__(self, config: PreprocessingConfig, schema: bytes):
         self._config = config
-        self._adapter = adapter
+        self._schema = schema
         self._shared = Shared()
         self._transformer: BatchTransformer | None = None
 
@@ -34,17 +42,19 @@ class ApplyGraph(beam.DoFn):
         self._transformer = None
         self._shared.acquire(frozenset, tag="released")
 
-    def process(self, batch: pa.RecordBatch, graph: str) -> Iterator[tuple[int, list[bytes]]]:
+    def process(self, records: list[bytes], graph: str) -> Iterator[tuple[int, list[bytes]]]:
         """See base class."""
         if self._transformer is None:
             self._transformer = self._start(tft.TFTransformOutput(graph))
-        transformed = self._transformer(batch)
+        raw = self._parse(records)
+        transformed = self._transformer.transform(raw)
         first_row = transformed.column(transformed.schema.get_field_index(ROW_ID)).flatten()[0].as_py()
-        yield first_row, self._encoder.encode(_with_columns(transformed, batch, self._raw))
+        yield first_row, self._encoder.encode(_with_columns(transformed, {name: raw[name] for name in self._raw}))
 
     def _start(self, output: tft.TFTransformOutput) -> BatchTransformer:
         later = {name for stage in ("input", "model") for name in transformed_at(self._config, stage)}
-        transformer = BatchTransformer(output, self._adapter, without=later, load=self._load)
+        raw = schema_pb2.Schema.FromString(self._schema)
+        transformer = BatchTransformer(output, adapter_of(raw), without=later, load=self._load)
         schema = schema_pb2.Schema()
         schema.CopyFrom(transformer.schema)
         self._raw = sorted({*columns_for(self._config, "input"), *columns_for(self._config, "model")})
@@ -52,6 +62,7 @@ class ApplyGraph(beam.DoFn):
             if feature.name in self._raw:
                 schema.feature.add().CopyFrom(feature)
                 schema.feature[-1].name = raw_name(feature.name)
+        self._parse = ExampleParser(raw, {*transformer.columns, *self._raw})
         self._encoder = RecordBatchToExamplesEncoder(schema)
         return transformer
 
@@ -60,10 +71,18 @@ class ApplyGraph(beam.DoFn):
         return self._shared.acquire(lambda: load_part(directory, names), tag=directory)
 
 
-def _with_columns(transformed: pa.RecordBatch, raw: pa.RecordBatch, columns: list[str]) -> pa.RecordBatch:
+def _with_columns(transformed: pa.RecordBatch, raw: Mapping[str, tf.SparseTensor]) -> pa.RecordBatch:
     """Returns transformed features with raw columns beside them, by their `raw_name`."""
-    if not columns:
+    if not raw:
         return transformed
-    kept = [raw.column(raw.schema.get_field_index(name)) for name in columns]
-    names = [*transformed.schema.names, *map(raw_name, columns)]
-    return pa.RecordBatch.from_arrays([*transformed.columns, *kept], names)
+    names = [*transformed.schema.names, *map(raw_name, raw)]
+    return pa.RecordBatch.from_arrays([*transformed.columns, *map(_lists, raw.values())], names)
+
+
+def _lists(column: tf.SparseTensor) -> pa.LargeListArray:
+    """Returns the values of each row; null where there is none."""
+    lengths = np.bincount(column.indices.numpy()[:, 0], minlength=int(column.dense_shape[0]))
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    missing = np.append(lengths == 0, False)
+    values = pa.array(column.values.numpy(), pa.large_binary() if column.dtype == tf.string else None)
+    return pa.LargeListArray.from_arrays(pa.array(starts, mask=missing if missing.any() else None), values)

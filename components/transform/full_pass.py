@@ -24,7 +24,7 @@ from fullpass.components.transform.analyze_spans import TrainSpan, analyze
 from fullpass.components.transform.analyzer_cache import AnalyzerCache
 from fullpass.components.transform.apply_graph import ApplyGraph
 from fullpass.components.transform.read_records import ReadExamples
-from fullpass.preprocessing.analysis.traced_preprocessing import Function, adapter_of
+from fullpass.preprocessing.analysis.traced_preprocessing import Function
 from fullpass.preprocessing.apply.stable_ids import Continued
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.export.sample_requests import write_samples
@@ -133,10 +133,9 @@ class _WriteExamples(beam.DoFn):
 
 
 def _transform(full_pass: FullPass, pipeline: beam.Pipeline, graph: beam.PCollection) -> None:
-    apply = ApplyGraph(full_pass.preprocessing, adapter_of(full_pass.schema))
-    schema = full_pass.schema.SerializeToString()
+    apply = ApplyGraph(full_pass.preprocessing, full_pass.schema.SerializeToString())
     for split, files in full_pass.examples.items():
-        read = ReadExamples(files, schema, f"{split} transformed", full_pass.rows.get(split))
+        read = ReadExamples(files, f"{split} transformed", full_pass.rows.get(split))
         raw = pipeline | f"Raw[{split}]" >> read
         applied = raw | f"Transform[{split}]" >> beam.ParDo(apply, beam.pvalue.AsSingleton(graph))
         chunks = applied | f"Write[{split}]" >> beam.ParDo(_WriteExamples(full_pass, split))

@@ -1,67 +1,107 @@
-"""TFRecord files -> RecordBatches, read in C++ batches: a Beam element is a file, then a batch, never an example."""
+"""TFRecord files -> lists of serialized examples -> tensors of the columns that are needed.
 
-from collections.abc import Iterator, Sequence
+A Beam element is a file, then a list of examples, never one of them. `tf.io.parse_example` parses a list in one call,
+in a quarter of the time of tfx_bsl's decoder, which only the analyzers of TF Transform's own Beam graph still need.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
 
 import apache_beam as beam
 import pyarrow as pa
+import tensorflow as tf
+from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
 from fullpass.preprocessing.progress import report
 from fullpass.trainer.input.record_batches import record_batches
 
 _BATCH_ROWS = 2048
+_DTYPES = {schema_pb2.FLOAT: tf.float32, schema_pb2.INT: tf.int64, schema_pb2.BYTES: tf.string}
 
 
 class RecordReader:
     """Reads files and reports progress.
 
     Args:
-        schema: serialized, of the raw examples.
         note: what is done with the rows, shown beside the progress.
         rows: how many there are in all, if that is known.
     """
 
-    def __init__(self, schema: bytes, note: str, rows: int | None):
-        self._decoder = ExamplesToRecordBatchDecoder(schema)
+    def __init__(self, note: str, rows: int | None):
         self._note = note
         self._rows = rows
         self._done = 0
 
-    def batches(self, path: str) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of a file in the layout of the schema."""
-        for batch in record_batches(path, rows=_BATCH_ROWS):
-            yield self._decoder.DecodeBatch(batch)
-            self._done += len(batch)
+    def batches(self, path: str) -> Iterator[list[bytes]]:
+        """Yields the serialized examples of a file."""
+        for records in record_batches(path, rows=_BATCH_ROWS):
+            yield records
+            self._done += len(records)
             report(self._done, self._rows, "rows", self._note)
 
 
+class ExampleParser:
+    """Parses some columns of raw examples.
+
+    Args:
+        schema: of the raw examples.
+        columns: names of the columns; others are not looked at.
+    """
+
+    def __init__(self, schema: schema_pb2.Schema, columns: Iterable[str]):
+        wanted = set(columns)
+        spec = {f.name: tf.io.VarLenFeature(_DTYPES[f.type]) for f in schema.feature if f.name in wanted}
+
+        @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.string)])
+        def parse(records: tf.Tensor) -> dict[str, tf.SparseTensor]:
+            return tf.io.parse_example(records, spec)
+
+        self._parse = parse
+
+    def __call__(self, records: Sequence[bytes]) -> dict[str, tf.SparseTensor]:
+        """Returns each column of serialized examples, [rows, values]; what is missing is not there."""
+        return self._parse(tf.constant(records, tf.string))
+
+
 class ReadExamples(beam.PTransform):
-    """TFRecord files -> RecordBatches in the layout of the schema.
+    """TFRecord files -> lists of serialized examples.
 
     Args:
         paths: of the files.
-        schema: serialized, of the raw examples.
         note: what is done with the rows, shown beside the progress.
         rows: how many there are in all.
     """
 
-    def __init__(self, paths: Sequence[str], schema: bytes, note: str, rows: int | None):
+    def __init__(self, paths: Sequence[str], note: str, rows: int | None):
         super().__init__()
         self._paths = list(paths)
-        self._reader = (schema, note, rows)
+        self._reader = (note, rows)
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
         """See base class."""
-        read = beam.ParDo(_ReadFile(*self._reader))
-        return pipeline | "Files" >> beam.Create(self._paths) | "Read" >> read.with_output_types(pa.RecordBatch)
+        read = beam.ParDo(_ReadFile(*self._reader)).with_output_types(list[bytes])
+        return pipeline | "Files" >> beam.Create(self._paths) | "Read" >> read
 
 
 class _ReadFile(beam.DoFn):
-    def __init__(self, schema: bytes, note: str, rows: int | None):
-        self._of_reader = (schema, note, rows)
+    def __init__(self, note: str, rows: int | None):
+        self._of_reader = (note, rows)
 
     def setup(self) -> None:
         self._reader = RecordReader(*self._of_reader)
 
-    def process(self, path: str) -> Iterator[pa.RecordBatch]:
+    def process(self, path: str) -> Iterator[list[bytes]]:
         yield from self._reader.batches(path)
+
+
+class ToRecordBatches(beam.DoFn):
+    """Lists of serialized examples -> RecordBatches in the layout of a schema, which is given serialized."""
+
+    def __init__(self, schema: bytes):
+        self._schema = schema
+
+    def setup(self) -> None:
+        self._decoder = ExamplesToRecordBatchDecoder(self._schema)
+
+    def process(self, records: list[bytes]) -> Iterator[pa.RecordBatch]:
+        yield self._decoder.DecodeBatch(records)

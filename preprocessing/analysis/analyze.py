@@ -20,7 +20,7 @@ from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io
 from tfx_bsl.tfxio.tensor_adapter import TensorAdapter
 
 from fullpass.preprocessing.analysis.accumulators import Accumulator, EncodedStates
-from fullpass.preprocessing.analysis.traced_preprocessing import ComputeInputs, Function, trace
+from fullpass.preprocessing.analysis.traced_preprocessing import Function, Tensors, trace
 from fullpass.preprocessing.apply.stable_ids import NOTHING, Continued
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.raw_schema import raw_schema
@@ -61,7 +61,8 @@ def analyze_table(
             states: dict[bytes, Any] = {}
             for index, accumulators in enumerate(phases):
                 constants = trace(function).constants(states, index)
-                encoded = BatchAccumulator(function, accumulators, constants).accumulate(batches)
+                tensors = map(TensorAdapter(function.adapter).ToBatchTensors, batches)
+                encoded = BatchAccumulator(function, accumulators, constants).accumulate(tensors)
                 states |= merge_states(accumulators, [encoded] if encoded else [])
             write_graph(function, states, graph)
     metadata_io.write_metadata(dataset_metadata.DatasetMetadata(schema), f"{graph}/metadata")
@@ -69,25 +70,28 @@ def analyze_table(
 
 
 class BatchAccumulator:
-    """Accumulates RecordBatches for the analyzers of one phase.
+    """Accumulates batches of raw columns for the analyzers of one phase.
 
     Args:
         function: the preprocessing function.
         accumulators: of one phase.
         constants: of earlier phases, from `Traced.constants`.
+
+    Attributes:
+        columns: names of the raw columns that the analyzers read.
     """
 
     def __init__(self, function: Function, accumulators: Sequence[Accumulator], constants: Mapping[str, np.ndarray]):
         self._accumulators = accumulators
-        self._adapter = TensorAdapter(function.adapter)
-        self._inputs: ComputeInputs = trace(function).compute_inputs(accumulators, constants)
+        self._inputs = trace(function).compute_inputs(accumulators, constants)
+        self.columns = self._inputs.columns
 
-    def accumulate(self, batches: Iterable[pa.RecordBatch]) -> EncodedStates:
+    def accumulate(self, batches: Iterable[Tensors]) -> EncodedStates:
         """Returns the encoded state of each accumulator over the batches; none if there is no batch."""
         states = [one.start() for one in self._accumulators]
         empty = True
         for batch in batches:
-            inputs = self._inputs(self._adapter.ToBatchTensors(batch))
+            inputs = self._inputs(batch)
             empty = False
             for index, one in enumerate(self._accumulators):
                 states[index] = one.add(states[index], tuple(inputs[name] for name in one.tensors))

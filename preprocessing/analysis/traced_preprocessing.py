@@ -34,14 +34,31 @@ from tfx_bsl.tfxio.tf_example_record import TFExampleBeamRecord
 
 from fullpass.preprocessing.analysis.accumulators import Accumulator, accumulator_of
 from fullpass.preprocessing.analysis.finalize import CannotFinalize, Finalizer, can_finalize
+from fullpass.preprocessing.apply.columns_behind import columns_behind
 from fullpass.preprocessing.apply.stable_ids import NOTHING, Continued
 from fullpass.preprocessing.preprocessing_fn import preprocessing_fn
 
 Tensors = Mapping[str, tf.Tensor | tf.SparseTensor]
-ComputeInputs = Callable[[Tensors], dict[str, np.ndarray]]
-"""A batch -> the input tensors of accumulators, by name."""
 _TRACING = Lock()
 """TF Transform traces through global variables, and a Beam worker on a cluster runs a bundle on each of its threads."""
+
+
+@dataclass(frozen=True)
+class ComputeInputs:
+    """Computes the input tensors of accumulators from batches.
+
+    Attributes:
+        columns: names of the raw columns that they are computed from.
+        compute: these columns -> tensors by name.
+    """
+
+    columns: tuple[str, ...]
+    compute: Callable[[Tensors], Mapping[str, tf.Tensor]]
+
+    def __call__(self, batch: Tensors) -> dict[str, np.ndarray]:
+        """Returns the tensors of a batch, which may hold further columns."""
+        computed = self.compute({name: batch[name] for name in self.columns})
+        return {name: value.numpy() for name, value in computed.items()}
 
 
 @dataclass(frozen=True)
@@ -128,19 +145,21 @@ class Traced:
             constants: of earlier phases, from `constants`.
         """
         names = sorted({name for one in accumulators for name in one.tensors})
-        columns = sorted(self._inputs)
+        fetches = {name: self._graph.get_tensor_by_name(name) for name in names}
+        columns = columns_behind(fetches, self._inputs) or tuple(self._inputs)[:1]
         feeds = [t for name in columns for t in tf.nest.flatten(self._inputs[name], expand_composites=True)]
         known = [self._graph.get_tensor_by_name(name) for name in constants]
         values = [tf.constant(constants[tensor.name], tensor.dtype) for tensor in known]
-        fetches = {name: self._graph.get_tensor_by_name(name) for name in names}
         whole = wrap_function.WrappedFunction(self._graph, wrap_function.VariableHolder())
         pruned = whole.prune([*feeds, *known], fetches)
 
-        def compute(batch: Tensors) -> dict[str, np.ndarray]:
+        # A pruned function that is called eagerly writes all of its arguments out as text before it takes them.
+        @tf.function(autograph=False, input_signature=[{name: self._specs[name] for name in columns}])
+        def compute(batch: Tensors) -> dict[str, tf.Tensor]:
             flat = [t for name in columns for t in tf.nest.flatten(batch[name], expand_composites=True)]
-            return {name: value.numpy() for name, value in pruned(*flat, *values).items()}
+            return pruned(*flat, *values)
 
-        return compute
+        return ComputeInputs(columns, compute)
 
     def constants(self, states: Mapping[bytes, Any], before: int) -> dict[str, np.ndarray]:
         """Returns the numeric constants of all phases before one: name of the tensor they replace -> value."""

@@ -10,7 +10,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tensorflow_transform import impl_helper
 from tfx_bsl.public.tfxio import TensorAdapter, TensorAdapterConfig
 
-from fullpass.preprocessing.apply.transform_graph import GraphPart, TransformGraph
+from fullpass.preprocessing.apply.transform_graph import GraphPart, Raw, TransformGraph
 
 
 def load_part(directory: str, names: Sequence[str]) -> GraphPart:
@@ -31,6 +31,7 @@ class BatchTransformer:
 
     Attributes:
         schema: of the transformed batches.
+        columns: names of the raw columns that the outputs follow from.
     """
 
     def __init__(
@@ -47,12 +48,22 @@ class BatchTransformer:
         del self.schema.feature[:]
         self.schema.feature.extend(feature for feature in transformed.feature if feature.name not in without)
         self._adapter = TensorAdapter(adapter)
-        self._part = load(output.transform_savedmodel_dir, [feature.name for feature in self.schema.feature])
+        part = load(output.transform_savedmodel_dir, [feature.name for feature in self.schema.feature])
+        self.columns = part.columns
+        specs = self._adapter.OriginalTypeSpecs()
+        # A pruned function that is called eagerly writes all of its arguments out as text before it takes them.
+        self._compute = tf.function(
+            part.__call__, autograph=False, input_signature=[{name: specs[name] for name in part.columns}]
+        )
         self._converter: Any = impl_helper.make_tensor_to_arrow_converter(self.schema)
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Returns a batch transformed: one list of values per cell."""
-        made = self._part(self._adapter.ToBatchTensors(batch))
+        return self.transform(self._adapter.ToBatchTensors(batch))
+
+    def transform(self, raw: Raw) -> pa.RecordBatch:
+        """Returns a batch of raw columns, `columns` among them, transformed: one list of values per cell."""
+        made = self._compute({name: raw[name] for name in self.columns})
         return self._converter.convert({name: _as_written(value) for name, value in made.items()})
 
 

@@ -6,6 +6,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.eager import wrap_function
 
+from fullpass.preprocessing.apply.columns_behind import columns_behind
+
 Raw = Mapping[str, tf.SparseTensor]
 """Raw columns as parsed by `column_tensors.raw_feature_spec`: a sparse [batch, values] of each."""
 
@@ -15,11 +17,14 @@ class TransformGraph:
 
     Args:
         directory: `TFTransformOutput.transform_savedmodel_dir`.
+
+    Attributes:
+        saved: what is loaded, with its `transform_fn`.
     """
 
     def __init__(self, directory: str):
-        self._saved = tf.saved_model.load(directory)
-        whole = self._saved.transform_fn
+        self.saved = tf.saved_model.load(directory)
+        whole = self.saved.transform_fn
         # A saved tf.function has the one concrete function that was saved; TF Transform saves that itself.
         self._function = whole.concrete_functions[0] if hasattr(whole, "concrete_functions") else whole
 
@@ -30,7 +35,7 @@ class TransformGraph:
 
     def part(self, names: Iterable[str]) -> "GraphPart":
         """Returns the part of the graph that computes `names`."""
-        return GraphPart(self._saved, self._function, list(names))
+        return GraphPart(self.saved, self._function, list(names))
 
 
 class GraphPart:
@@ -38,6 +43,10 @@ class GraphPart:
 
     Calling the whole graph and taking a few of its outputs would compute all of them: a saved function runs every
     lookup in it before it returns anything. The part is cut out of the graph instead.
+
+    Attributes:
+        names: of the outputs.
+        columns: names of the raw columns that the outputs follow from.
     """
 
     def __init__(self, saved: Any, function: Any, names: list[str]):
@@ -51,6 +60,7 @@ class GraphPart:
         self._fetches = {name: tf.nest.map_structure(_source, outputs[name], expand_composites=True) for name in names}
         self._dtypes = {name: signature[name].dtype for name in sorted(signature)}
         feeds = [tensor for name in self._dtypes for tensor in tf.nest.flatten(given[name], expand_composites=True)]
+        self.columns = columns_behind(self._fetches, {name: given[name] for name in self._dtypes})
         whole = wrap_function.WrappedFunction(graph, wrap_function.VariableHolder())
         self._pruned = whole.prune(feeds, self._fetches)
 

@@ -184,6 +184,18 @@ def test_a_multilabel_label_is_dense_for_the_evaluator(exported):
     assert found.tolist() == [[float("warm" in t), float("far" in t)] for t in topics]
 
 
+@pytest.mark.parametrize("task", ["binary", "multilabel"])
+def test_labels_alone_are_those_of_transform_features(exported, task):
+    import tensorflow as tf
+
+    model = tf.saved_model.load(str(exported(task).directory))
+    examples = examples_of(exported(task).prepared.rows["eval"][:40])
+    found, every = model.labels(examples), model.signatures["transform_features"](examples=examples)
+    assert found.keys() == {"label", "example_weight", "row_id", "span"}
+    for name, values in found.items():
+        np.testing.assert_array_equal(values, every[name])
+
+
 def test_the_description_says_how_to_call_the_model(exported):
     said = json.loads((exported("binary").directory / "assets.extra" / "fullpass.json").read_text())
     assert (said["name"], said["task"], said["label"]) == ("test", "binary", "likes")

@@ -9,6 +9,9 @@
     `loaded.signatures["serving_raw"]` takes all of them.
 `transform_features(examples)`: the transformed features, label, weight, row number and span of raw examples.
 
+Beside the signatures the loaded export has `labels(examples)`: of what `transform_features` gives, the label, weight,
+row number and span alone. A signature computes all of its outputs, whichever are used.
+
 Both serving signatures give:
     scores: what metrics need. binary: float32 [batch], the probability of class 1. multiclass, multilabel: float32
         [batch, classes]. regression: float32 [batch], the predicted value.
@@ -27,8 +30,9 @@ import keras
 import tensorflow as tf
 import tensorflow_transform as tft
 
+from fullpass.preprocessing.apply.transform_graph import GraphPart, TransformGraph
 from fullpass.preprocessing.features.label import Label
-from fullpass.preprocessing.features.outputs import ROW_ID, SPAN
+from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
 from fullpass.preprocessing.features.raw_columns import ROW_BITS, SPAN_FILE_BITS, RawColumn, serving_columns
 from fullpass.trainer.export.eval_scores import scores_of
 from fullpass.trainer.input.input_fn import as_pixels, with_dense_label, without_gaps
@@ -41,6 +45,7 @@ from fullpass.trainer.training_spec import TrainingSpec
 SERVING_DEFAULT = "serving_default"
 SERVING_RAW = "serving_raw"
 TRANSFORM_FEATURES = "transform_features"
+LABELS = "labels"
 
 
 @dataclass(frozen=True)
@@ -101,7 +106,8 @@ def column_keys(columns: Sequence[str]) -> dict[str, str]:
 def signatures_of(served: Served) -> tuple[tf.Module, dict[str, Callable[..., dict[str, tf.Tensor]]]]:
     """Returns a module that holds everything the signatures use, and the signatures by name."""
     spec = served.tft_output.raw_feature_spec()
-    saved = tf.saved_model.load(served.tft_output.transform_savedmodel_dir)
+    graph = TransformGraph(served.tft_output.transform_savedmodel_dir)
+    saved = graph.saved
     sparse = {name: tf.SparseTensorSpec([None, None], feature.dtype) for name, feature in spec.items()}
 
     @tf.function(autograph=False, input_signature=[sparse])
@@ -117,6 +123,7 @@ def signatures_of(served: Served) -> tuple[tf.Module, dict[str, Callable[..., di
     module.serving_default = _serving_default(served, spec, predict)
     module.serving_raw = _serving_raw(served, spec, predict)
     module.transform_features = _transform_features(served, spec, saved)
+    module.labels = _labels(served, spec, graph.part([LABEL, EXAMPLE_WEIGHT, ROW_ID]))
     names = (SERVING_DEFAULT, SERVING_RAW, TRANSFORM_FEATURES)
     return module, {name: getattr(module, name) for name in names}
 
@@ -155,12 +162,26 @@ def _serving_raw(served: Served, spec: Mapping[str, tf.io.VarLenFeature], predic
 def _transform_features(served: Served, spec: Mapping[str, tf.io.VarLenFeature], saved: tf.Module) -> Callable:
     @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
     def transform_features(examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        transformed = saved.transform_fn(tf.io.parse_example(examples, spec))
-        block = with_dense_label({name: without_gaps(v) for name, v in transformed.items()}, len(served.names))
-        span = tf.bitwise.right_shift(block[ROW_ID], tf.constant(ROW_BITS + SPAN_FILE_BITS, tf.int64))
-        return {name: as_pixels(_dense(value)) for name, value in block.items()} | {SPAN: span}
+        return _block(served, saved.transform_fn(tf.io.parse_example(examples, spec)))
 
     return transform_features
+
+
+def _labels(served: Served, spec: Mapping[str, tf.io.VarLenFeature], part: GraphPart) -> Callable:
+    known = {name: spec[name] for name in part.columns}
+
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+    def labels(examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        return _block(served, part(tf.io.parse_example(examples, known)))
+
+    return labels
+
+
+def _block(served: Served, transformed: Mapping[str, tf.Tensor | tf.SparseTensor]) -> dict[str, tf.Tensor]:
+    """Returns outputs of the transform graph, the label and the row number among them, dense and with the span."""
+    block = with_dense_label({name: without_gaps(v) for name, v in transformed.items()}, len(served.names))
+    span = tf.bitwise.right_shift(block[ROW_ID], tf.constant(ROW_BITS + SPAN_FILE_BITS, tf.int64))
+    return {name: as_pixels(_dense(value)) for name, value in block.items()} | {SPAN: span}
 
 
 def _outputs(served: Served, logits: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -16,12 +16,14 @@ from fullpass.components.data_gate.distribution import Distribution
 from fullpass.components.data_gate.divergence import divergence
 from fullpass.components.data_gate.gate_verdict import Compared, Finding
 from fullpass.components.data_gate.gate_verdict import Verdict as DataVerdict
+from fullpass.components.evaluation.curves import Curve, Curves
 from fullpass.components.evaluation.evaluation_verdict import Measured, Slice, Verdict
 from fullpass.components.ingest.writing.manifest import QUARANTINE
 from fullpass.components.mlmd_values import ADDRESS
 from fullpass.components.report.charts import histogram
 from fullpass.components.report.column_statistics import Column, read_columns
 from fullpass.components.report.component import render
+from fullpass.components.report.curves_section import curves_section
 from fullpass.components.report.gate_page import render_gate
 from fullpass.components.report.gate_section import gate_section
 from fullpass.components.report.image_section import image_section
@@ -138,6 +140,12 @@ def test_the_network_is_shown_beside_a_simple_reference():
     assert insight_section({}).features == ()
 
 
+def curves(height):
+    """Curves of three points; the last has no error."""
+    curve = Curve((0.0, 0.5, 1.0), (0.0, height, 1.0), (0.1, 0.02, float("nan")))
+    return Curves(curve, curve, curve, (30.0, 10.0, 20.0, 40.0), (0.01, 0.01, 0.01, float("nan")))
+
+
 def run(*, blessed):
     metrics = (Measured("auc", 0.91234, 0.9, ">= 0.95", blessed),)
     reasons = () if blessed else ("auc is too low",)
@@ -147,6 +155,7 @@ def run(*, blessed):
     return Run(
         name="taxi",
         verdict=Verdict(blessed, reasons, metrics, 1234, slices=slices, notes=(HOSTILE,)),
+        curves=curves_section([curves(0.7), curves(0.6)]),
         insight=insight_section(INSIGHT),
         training=Training(
             (("epochs", "3"),), histogram([1], label="x"), histogram([2], label="y"), histogram([3], label="z")
@@ -218,6 +227,23 @@ def test_the_page_shows_verdict_metrics_and_slices():
         assert fact in text
     _, text = read(render(run(blessed=False)))
     assert "Not blessed, not pushed: auc is too low" in text and "not held" in text
+
+
+def test_curves_have_a_line_and_an_interval_for_each_model():
+    from fullpass.components.evaluation.confidence import quantile
+
+    shown = curves_section([curves(0.7), None])
+    picture = ET.fromstring(str(shown.charts[0]))
+    [line], [band] = ([shape.attrib["points"] for shape in picture.iter(kind)] for kind in ("polyline", "polygon"))
+    (left, bottom), (middle, at), (right, top) = ([float(n) for n in point.split(",")] for point in line.split())
+    assert middle == (left + right) / 2 and (bottom - at) / (bottom - top) == pytest.approx(0.7, abs=1e-3)
+    around = sorted(y for x, y in (map(float, p.split(",")) for p in band.split()) if x == middle)
+    reach = quantile(0.975) * 0.02 * (bottom - top)
+    assert around == pytest.approx([at - reach, at + reach], abs=0.1)
+    [(name, matrix)] = shown.confusion
+    assert name == "new model"
+    assert matrix == (("30 (30.0% ± 2.0%)", "10 (10.0% ± 2.0%)"), ("20 (20.0% ± 2.0%)", "40 (40.0%)"))
+    assert curves_section([]) is None
 
 
 def test_data_is_escaped_and_nothing_is_loaded():

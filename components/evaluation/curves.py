@@ -1,0 +1,162 @@
+"""The curves of an evaluation, from its histograms of scores: ROC, precision-recall, calibration, and the confusion
+matrix, each with standard errors.
+
+They are of all rows together. Of several labels in a row, each counts by itself. A score is positive from 0.5 on.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from fullpass.components.artifact_files import read_bytes
+from fullpass.components.evaluation.confidence import GROUPS
+from fullpass.components.evaluation.sampling_error import COARSE, standard_errors
+from fullpass.components.evaluation.score_buckets import BUCKETS, EDGES, Cells
+
+FILE = "curves.json"
+_GRID = np.linspace(0.0, 1.0, 101)
+_RECALLS = _GRID[1:]
+"""The precision at a recall of 0 is that of a single row."""
+_CALIBRATION_POINTS = 10
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Points of a curve. x, y: [points]. error: standard errors of y, [points]; NaN where unknown."""
+
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    error: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Curves:
+    """What one model's scores of all rows look like.
+
+    Attributes:
+        roc: share of the negative rows above a threshold -> share of the positive ones above it.
+        precision_recall: share of the positive rows above a threshold -> share of the rows above it that are positive.
+        calibration: mean score of a tenth of the rows -> share of them that are positive.
+        confusion: true positives, false positives, false negatives and true negatives, by weight.
+        confusion_errors: the standard errors of their shares of all rows.
+    """
+
+    roc: Curve
+    precision_recall: Curve
+    calibration: Curve
+    confusion: tuple[float, ...]
+    confusion_errors: tuple[float, ...]
+
+
+def curves_of(cells: Cells, grouped: Cells, place: int) -> Curves | None:
+    """Returns the curves of one set of rows; None where it lacks one of the classes.
+
+    Args:
+        cells: histograms of the sets.
+        grouped: the same in coarse buckets, of set * GROUPS + group.
+        place: number of the set.
+    """
+    whole = _dense(cells, place, 1)[:, 0]
+    if not (whole.sum(axis=1) > 0).all():
+        return None
+    groups = _dense(grouped, place, GROUPS)
+    without = np.maximum(groups.sum(axis=1, keepdims=True) - groups, 0)
+    present = groups.sum(axis=(0, 2)) > 0
+
+    def curve(x: np.ndarray, y: np.ndarray, of_groups: Sequence[np.ndarray]) -> Curve:
+        errors = standard_errors(np.stack(of_groups, axis=1), np.broadcast_to(present, (len(y), GROUPS)))
+        return Curve(*(tuple(map(float, values)) for values in (x, y, errors)))
+
+    left = [without[:, group] for group in range(GROUPS)]
+    tenths = _tenths(whole)
+    confusion = _confusion(whole)
+    shares = np.stack([_shares(_confusion(one)) for one in left], axis=1)
+    return Curves(
+        curve(_GRID, _roc(whole), [_roc(one) for one in left]),
+        curve(_RECALLS, _precision(whole), [_precision(one) for one in left]),
+        curve(_mean_scores(whole, tenths), _positive(whole, tenths), [_positive(one, tenths) for one in left]),
+        tuple(map(float, confusion)),
+        tuple(map(float, standard_errors(shares, np.broadcast_to(present, shares.shape)))),
+    )
+
+
+def to_json(curves: Sequence[Curves | None]) -> str:
+    """Returns the content of the file: the curves of each model, the new one first; a number that is none is null."""
+    text = json.dumps([asdict(one) if one else None for one in curves])
+    return text.replace("NaN", "null")
+
+
+def read_curves(evaluation_uri: str) -> list[Curves | None]:
+    """Returns the curves of each model; none where the metrics need no histograms, or of an earlier release."""
+    content = read_bytes(f"{evaluation_uri}/{FILE}")
+    return [] if content is None else [_from_json(one) for one in json.loads(content)]
+
+
+def _from_json(one: dict | None) -> Curves | None:
+    if one is None:
+        return None
+    nan = float("nan")
+    fields = {name: tuple(nan if v is None else v for v in one.pop(name)) for name in ("confusion", "confusion_errors")}
+    for name, curve in one.items():
+        fields[name] = Curve(**{axis: tuple(nan if v is None else v for v in points) for axis, points in curve.items()})
+    return Curves(**fields)
+
+
+def _dense(cells: Cells, place: int, groups: int) -> np.ndarray:
+    """Returns the weights of the positive and the negative rows of each bucket, float64 [2, groups, BUCKETS]."""
+    first, end = np.searchsorted(cells.keys, np.array([place, place + 1]) * groups * BUCKETS)
+    keys = cells.keys[first:end] - place * groups * BUCKETS
+    weights = np.zeros((2, groups * BUCKETS))
+    weights[0, keys], weights[1, keys] = cells.positive[first:end], cells.negative[first:end]
+    return weights.reshape(2, groups, BUCKETS)
+
+
+def _above(weights: np.ndarray) -> np.ndarray:
+    """Returns the weight of each class above each threshold, from the highest one down, float64 [2, BUCKETS + 1]."""
+    return np.pad(np.cumsum(weights[:, ::-1], axis=1), [(0, 0), (1, 0)])
+
+
+def _roc(weights: np.ndarray) -> np.ndarray:
+    positive, negative = _above(weights)
+    return np.interp(_GRID, _shares(negative, negative[-1]), _shares(positive, positive[-1]))
+
+
+def _precision(weights: np.ndarray) -> np.ndarray:
+    """Returns the precision at each recall: between thresholds, true and false positives are interpolated."""
+    positive, negative = _above(weights)
+    true = _RECALLS * positive[-1]
+    end = positive.argmax() + 1  # further down, only negative rows are left
+    return _shares(true, true + np.interp(true, positive[:end], negative[:end]))
+
+
+def _tenths(weights: np.ndarray) -> np.ndarray:
+    """Returns the first bucket of each tenth of the rows, at the coarse edges that the groups have, int64 [n]."""
+    rows = np.cumsum(weights.sum(axis=0))
+    wanted = np.arange(_CALIBRATION_POINTS) / _CALIBRATION_POINTS * rows[-1]
+    return np.unique(np.searchsorted(rows, wanted, side="right") // COARSE * COARSE)
+
+
+def _positive(weights: np.ndarray, firsts: np.ndarray) -> np.ndarray:
+    positive, negative = np.add.reduceat(weights, firsts, axis=1)
+    return _shares(positive, positive + negative)
+
+
+def _mean_scores(weights: np.ndarray, firsts: np.ndarray) -> np.ndarray:
+    rows = weights.sum(axis=0)
+    middle = (EDGES + np.append(EDGES[1:], 1.0)) / 2
+    return _shares(np.add.reduceat(rows * middle, firsts), np.add.reduceat(rows, firsts))
+
+
+def _confusion(weights: np.ndarray) -> np.ndarray:
+    positive_from = int(np.searchsorted(EDGES, 0.5))
+    above, below = weights[:, positive_from:].sum(axis=1), weights[:, :positive_from].sum(axis=1)
+    return np.array([above[0], above[1], below[0], below[1]])
+
+
+def _shares(parts: np.ndarray, of: np.ndarray | float | None = None) -> np.ndarray:
+    """Returns parts as shares of something; by default, of their sum."""
+    whole = parts.sum() if of is None else of
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return parts / whole

@@ -1,0 +1,74 @@
+"""The chart of a curve between 0 and 1 with its interval, as inline SVG in the style of `charts.py`."""
+
+import math
+from collections.abc import Mapping
+
+from markupsafe import Markup, escape
+
+from fullpass.components.evaluation.confidence import quantile
+from fullpass.components.evaluation.curves import Curve
+from fullpass.components.report.charts import COLORS, svg
+
+_SIDE, _LEFT, _TOP, _BOTTOM = 220, 40, 10, 52
+
+
+def curve_chart(
+    curves: Mapping[str, Curve], *, x: str, y: str, label: str, diagonal: bool = False, points: bool = False
+) -> Markup:
+    """Returns a square chart of one line per curve, each with its interval of 95 %.
+
+    Args:
+        curves: name -> curve; both axes go from 0 to 1.
+        x, y: names of the axes.
+        label: description for readers who cannot see the chart.
+        diagonal: draws the line from 0 to 1.
+        points: marks each point.
+    """
+    parts = [_axes(x, y)]
+    if diagonal:
+        parts.append(f'<path d="M{_at(0, 0)}L{_at(1, 1)}" stroke="currentColor" stroke-opacity="0.4"/>')
+    for number, (name, curve) in enumerate(curves.items()):
+        parts += [_line(curve, COLORS[number], points=points), _name(number, name)]
+    return svg(_LEFT + _SIDE + 10, _TOP + _SIDE + _BOTTOM, "".join(parts), label)
+
+
+def _axes(x: str, y: str) -> str:
+    lines = "".join(
+        f'<path d="M{_at(0, share)}h{_SIDE}M{_at(share, 0)}v-{_SIDE}" stroke="currentColor" stroke-opacity="0.15"/>'
+        f'<text x="{_LEFT - 5}" y="{_TOP + _SIDE * (1 - share) + 4:.1f}" text-anchor="end">{share:g}</text>'
+        f'<text x="{_LEFT + _SIDE * share:.1f}" y="{_TOP + _SIDE + 13}" text-anchor="middle">{share:g}</text>'
+        for share in (0, 0.5, 1)
+    )
+    middle = _TOP + _SIDE / 2
+    return (
+        f'{lines}<text x="{_LEFT + _SIDE / 2}" y="{_TOP + _SIDE + 27}" text-anchor="middle">{escape(x)}</text>'
+        f'<text x="12" y="{middle}" text-anchor="middle" transform="rotate(-90 12 {middle})">{escape(y)}</text>'
+    )
+
+
+def _line(curve: Curve, color: str, *, points: bool) -> str:
+    known = [p for p in zip(curve.x, curve.y, curve.error, strict=True) if math.isfinite(p[0]) and math.isfinite(p[1])]
+    reach = [0.0 if math.isnan(error) else quantile(0.975) * error for _, _, error in known]
+    above = [_at(x, min(y + far, 1.0)) for (x, y, _), far in zip(known, reach, strict=True)]
+    below = [_at(x, max(y - far, 0.0)) for (x, y, _), far in zip(known, reach, strict=True)]
+    line = " ".join(_at(x, y) for x, y, _ in known)
+    dots = "".join(
+        f'<circle cx="{at[0]}" cy="{at[1]}" r="2.5" fill="{color}"/>'
+        for at in (_at(x, y).split(",") for x, y, _ in (known if points else ()))
+    )
+    return (
+        f'<polygon fill="{color}" fill-opacity="0.2" points="{" ".join([*above, *below[::-1]])}"/>'
+        f'<polyline fill="none" stroke="{color}" stroke-width="1.5" points="{line}"/>{dots}'
+    )
+
+
+def _name(number: int, name: str) -> str:
+    left, top = _LEFT + 100 * number, _TOP + _SIDE + 38
+    return (
+        f'<rect x="{left}" y="{top}" width="10" height="10" fill="{COLORS[number]}"/>'
+        f'<text x="{left + 14}" y="{top + 9}">{escape(name)}</text>'
+    )
+
+
+def _at(x: float, y: float) -> str:
+    return f"{_LEFT + _SIDE * x:.1f},{_TOP + _SIDE * (1 - y):.1f}"
