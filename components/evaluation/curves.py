@@ -5,8 +5,9 @@ They are of all rows together. Of several labels in a row, each counts by itself
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -94,14 +95,19 @@ def read_curves(evaluation_uri: str) -> list[Curves | None]:
     return [] if content is None else [_from_json(one) for one in json.loads(content)]
 
 
-def _from_json(one: dict | None) -> Curves | None:
+def _from_json(one: Mapping[str, Any] | None) -> Curves | None:
     if one is None:
         return None
-    nan = float("nan")
-    fields = {name: tuple(nan if v is None else v for v in one.pop(name)) for name in ("confusion", "confusion_errors")}
-    for name, curve in one.items():
-        fields[name] = Curve(**{axis: tuple(nan if v is None else v for v in points) for axis, points in curve.items()})
-    return Curves(**fields)
+    roc, precision_recall, calibration = (
+        Curve(**{axis: _numbers(points) for axis, points in one[name].items()})
+        for name in ("roc", "precision_recall", "calibration")
+    )
+    confusion, errors = _numbers(one["confusion"]), _numbers(one["confusion_errors"])
+    return Curves(roc, precision_recall, calibration, confusion, errors)
+
+
+def _numbers(values: Sequence[float | None]) -> tuple[float, ...]:
+    return tuple(float("nan") if value is None else value for value in values)
 
 
 def _dense(cells: Cells, place: int, groups: int) -> np.ndarray:

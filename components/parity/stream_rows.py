@@ -62,7 +62,8 @@ def in_order_of(trained: "TrainedRows", files: Sequence[str]) -> Iterator[str]:
 
 def through(function: Callable[..., Mapping[str, tf.Tensor]], records: tf.Tensor) -> Features:
     """Returns what a signature that takes serialized examples gives for `records`, string [rows]."""
-    return _numpy(function(records))
+    # By name: given by position, TensorFlow first tries another form, and writes all of the records into its error.
+    return _numpy(function(examples=records))
 
 
 def through_raw(
