@@ -18,10 +18,10 @@ from tfx.types import artifact_utils, component_spec, standard_artifacts
 
 from fullpass.components.evaluation.beam_evaluation import Evaluate
 from fullpass.components.evaluation.config import EvaluationConfig
-from fullpass.components.evaluation.curves import FILE as CURVES_FILE
-from fullpass.components.evaluation.curves import to_json as curves_to_json
 from fullpass.components.evaluation.evaluation_verdict import is_blessed, judge
 from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, FILE, Rows, read_measured, text_of, to_json
+from fullpass.components.evaluation.score_curves import FILE as CURVES_FILE
+from fullpass.components.evaluation.score_curves import to_json as curves_to_json
 from fullpass.components.evaluation.slice_rows import SliceKey
 from fullpass.components.evaluation.slice_states import MOST_SLICES, SliceAccumulator, State
 from fullpass.components.evaluation.tfma_files import write_tfma_files

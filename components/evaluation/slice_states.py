@@ -11,10 +11,10 @@ from operator import attrgetter
 import numpy as np
 
 from fullpass.components.evaluation.confidence import GROUPS
-from fullpass.components.evaluation.curves import Curves, curves_of
 from fullpass.components.evaluation.metric_terms import FORMULAS, TERMS, Sums
 from fullpass.components.evaluation.sampling_error import COARSE, areas_without, group_of, standard_errors
 from fullpass.components.evaluation.score_buckets import BUCKETS, Areas, Cells, bucket_of
+from fullpass.components.evaluation.score_curves import Curves, curves_of
 from fullpass.components.evaluation.scored_rows import Scored, ScoredRows
 from fullpass.components.evaluation.slice_rows import SliceKey, members
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from markupsafe import Markup, escape
 
 from fullpass.components.evaluation.confidence import quantile
-from fullpass.components.evaluation.curves import Curve
+from fullpass.components.evaluation.score_curves import Curve
 from fullpass.components.report.charts import COLORS, svg
 
 _SIDE, _LEFT, _TOP, _BOTTOM = 220, 40, 10, 52

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from fullpass.components.evaluation.confidence import quantile
-from fullpass.components.evaluation.curves import Curves
+from fullpass.components.evaluation.score_curves import Curves
 from fullpass.components.report.curve_charts import curve_chart
 
 _MODELS = ("new model", "last blessed")

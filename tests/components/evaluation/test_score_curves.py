@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from fullpass.components.evaluation import curves as of_evaluation
+from fullpass.components.evaluation import score_curves as of_evaluation
 from fullpass.components.evaluation.confidence import GROUPS
-from fullpass.components.evaluation.curves import curves_of, to_json
 from fullpass.components.evaluation.sampling_error import COARSE
 from fullpass.components.evaluation.score_buckets import BUCKETS, Cells, bucket_of
+from fullpass.components.evaluation.score_curves import curves_of, to_json
 
 ROWS = 20_000
 
