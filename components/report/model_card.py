@@ -85,8 +85,9 @@ def _origin(run: Run, made: Mapping[str, Any]) -> Iterator[str]:
         yield f"Run {lineage['run']}."
     if lineage.get("config", {}).get("hash"):
         yield f"Configuration {lineage['config']['hash']}."
-    if lineage.get("code"):
-        yield f"Code {', '.join(f'{key} {value}' for key, value in lineage['code'].items())}."
+    code = [f"{key} {value}" for key, value in lineage.get("code", {}).items() if value is not None]
+    if code:
+        yield f"Code {', '.join(code)}."
     yield from (f"Data, {name}: {value}." for name, value in run.data.facts)
     yield from (f"Training, {name}: {value}." for name, value in run.training.facts)
 
@@ -130,7 +131,7 @@ def _limits(run: Run) -> Iterator[str]:
     useless = [f.feature for f in run.insight.features if not f.certain]
     if useless:
         yield f"It was measured to gain no more than chance from {', '.join(useless)}."
-    yield from (f"{note}." for note in (*run.verdict.notes, *run.data.notes))
+    yield from (f"{note.rstrip('.')}." for note in (*run.verdict.notes, *run.data.notes))
 
 
 def _value(measured: Measured) -> str:
