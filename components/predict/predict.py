@@ -262,7 +262,9 @@ def _with_predictions(model: Exported, batch: InputBatch) -> pa.Table:
     index = pa.array(np.cumsum(batch.good) - 1, mask=~batch.good)
     kind = pa.string() if model.classes else pa.float32()
     nulls = pa.nulls(len(batch.good), kind)
-    table = batch.shown.append_column(PREDICTION, answers[PREDICTION].take(index) if answers else nulls)
+    # A picture as text says nothing, and is as large as all else together; `file` names it.
+    images = [name for name in batch.shown.column_names if name in model.columns and model.columns[name].image]
+    table = batch.shown.drop(images).append_column(PREDICTION, answers[PREDICTION].take(index) if answers else nulls)
     for name in model.classes:
         column = answers[name].take(index) if answers else pa.nulls(len(batch.good), pa.float32())
         table = table.append_column(f"{PROBABILITY}{name}", column)

@@ -16,11 +16,15 @@ from fullpass.preprocessing.analysis.traced_preprocessing import adapter_of
 from fullpass.preprocessing.apply.transform_batches import BatchTransformer
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.image_feature import ImageFeature
 from fullpass.preprocessing.features.raw_schema import raw_schema
 from fullpass.trainer.export.sample_requests import write_samples
+from fullpass.trainer.fit.steps import SlowVariable, Steps
 from fullpass.trainer.input.input_fn import decoder, read_blocks
 from fullpass.trainer.input.placement import InModel, placement_of
+from fullpass.trainer.models.image_encoders import encode_image, slow_variables
 from fullpass.trainer.models.model_inputs import transformed_outputs
+from fullpass.trainer.models.tasks import loss_of
 from fullpass.trainer.run_fn import run_fn
 from fullpass.trainer.training_inputs import parse_fn_args
 from tests.trainer.conftest import Prepared, write_records
@@ -188,41 +192,42 @@ def test_mixup_blends_images_and_labels_and_trains(tmp_path):
     assert float(again.weight[0]) == share != float(other.weight[0])
 
 
-def pretrained_weights(folder):
+def test_pretrained_weights_come_from_their_file_and_stay_or_follow_slowly(tmp_path):
     keras.utils.set_random_seed(5)
-    network = keras.applications.MobileNetV2(include_top=False, weights=None, input_shape=(32, 32, 3), alpha=1.0)
-    network.save_weights(folder / "mobile.weights.h5")
-    return network.get_weights()[0]
+    network = keras.applications.MobileNetV2(include_top=False, weights=None, input_shape=(32, 32, 3), pooling="avg")
+    network.save_weights(tmp_path / "mobile.weights.h5")
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 32, 32, 3)).astype(np.float32)
+    expected = network(keras.applications.mobilenet_v2.preprocess_input(pixels.copy()), training=False).numpy()
+    written = {"architecture": "MobileNetV2", "weights": str(tmp_path / "mobile.weights.h5")}
+    for train, learns in (("frozen", 0), ("fine_tune", len(network.trainable_variables))):
+        encoder = {"pretrained": {**written, "train": train}}
+        feature = ImageFeature.model_validate({"type": "image", "size": [32, 32], "encoder": encoder})
+        images = keras.Input((32, 32, 3))
+        model = keras.Model(images, encode_image(images, feature, "image_xf"))
+        np.testing.assert_allclose(model(pixels, training=True).numpy(), expected, rtol=1e-4, atol=1e-5)
+        assert len(model.trainable_variables) == learns == len(slow_variables(model, {"image_xf": feature}))
 
 
-def built(prepared, output, **training):
-    from fullpass.trainer.fit.worker_channel import Workers
-    from fullpass.trainer.train import train
-    from fullpass.trainer.training_data import load_data
-
-    inputs = parse_fn_args(fn_args(prepared, output, **training))
+def test_a_slow_variable_stays_at_first_and_then_follows_a_share_of_the_update():
+    inputs = keras.Input((2,), name="x")
+    hidden = keras.layers.Dense(3, use_bias=False, name="slow")
+    model = keras.Model({"x": inputs}, keras.layers.Dense(1, use_bias=False, name="fast")(hidden(inputs)))
+    optimizer = keras.optimizers.SGD(0.1)
+    optimizer.build(model.trainable_variables)
+    slow = {id(hidden.kernel): SlowVariable(frozen_updates=1, share=0.25)}
     strategy = tf.distribute.get_strategy()
-    data = load_data(inputs.train_files, inputs.eval_files, inputs.spec, Workers(strategy))
-    return train(data, inputs.spec, strategy).network.model.get_layer("pretrained_image_xf")
-
-
-@pytest.mark.long
-def test_pretrained_weights_stay_while_frozen_and_move_slowly_afterwards(tmp_path):
-    first = pretrained_weights(tmp_path)
-    encoder = {"architecture": "MobileNetV2", "weights": str(tmp_path / "mobile.weights.h5")}
-    frozen = prepared_in(tmp_path / "frozen", {"size": [32, 32], "encoder": {"pretrained": encoder}})
-    np.testing.assert_array_equal(built(frozen, tmp_path / "a", epochs=1).get_weights()[0], first)
-    tuned = {**encoder, "train": "fine_tune", "frozen_epochs": 1}
-    data = prepared_in(tmp_path / "tuned", {"size": [32, 32], "encoder": {"pretrained": tuned}})
-    np.testing.assert_array_equal(built(data, tmp_path / "b", epochs=1).get_weights()[0], first)
-    moved = built(data, tmp_path / "c", epochs=4, early_stopping=None).get_weights()[0]
-    assert 0 < np.abs(moved - first).max() < 0.05
+    steps = Steps(model, optimizer, loss_of("regression"), "regression", strategy, slow=slow)
+    batch = {"x": tf.constant([[1.0, 2.0], [3.0, -1.0]])}, tf.constant([1.0, 0.0]), tf.ones(2)
+    batches = iter(tf.data.Dataset.from_tensors(batch).repeat())
+    first, run = hidden.kernel.numpy(), steps.training()
+    run(batches, 1)
+    np.testing.assert_array_equal(hidden.kernel.numpy(), first)
+    _, gradients = steps.gradients(*batch, tf.constant(2.0))
+    run(batches, 1)
+    np.testing.assert_allclose(hidden.kernel.numpy(), first - 0.25 * 0.1 * gradients[0].numpy(), rtol=1e-5)
 
 
 def test_weights_that_do_not_fit_are_named(tmp_path):
-    from fullpass.preprocessing.features.image_feature import ImageFeature
-    from fullpass.trainer.models.image_encoders import encode_image
-
     (tmp_path / "bad.weights.h5").write_bytes(b"none")
     written = {"architecture": "MobileNetV2", "weights": str(tmp_path / "bad.weights.h5")}
     feature = ImageFeature(type="image", size=(32, 32), encoder={"pretrained": written})

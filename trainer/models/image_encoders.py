@@ -42,6 +42,25 @@ class NormalizePixels(keras.layers.Layer):
         return shape
 
 
+class AsTrained(keras.layers.Layer):
+    """pixels [batch, h, w, c] -> [batch, n] by a network as it works outside training, whatever the model around does.
+
+    Keras tells every layer of a functional model that it is training, though it was called with `training=False`.
+    """
+
+    def __init__(self, network: keras.Model, **options):
+        super().__init__(**options)
+        self.network = network
+
+    def call(self, pixels):
+        """See base class."""
+        return self.network(pixels, training=False)
+
+    def compute_output_shape(self, shape):
+        """See base class."""
+        return self.network.compute_output_shape(shape)
+
+
 def normalized(pixels: keras.KerasTensor, feature: ImageFeature, moments: np.ndarray, name: str) -> keras.KerasTensor:
     """Returns uint8 pixels as the encoder takes them: changed at random while training, then normalised.
 
@@ -150,10 +169,9 @@ def pretrained(images: keras.KerasTensor, config: Pretrained, name: str) -> kera
             "`network.save_weights` of this architecture without its top wrote, and a size that it takes."
         ) from error
     network.trainable = config.train == "fine_tune"
-    network.name = _layer_name("pretrained", name)
-    stands_for(network, known_as=f"pretrained {config.architecture} of {name}")
     prepare: Any = sys.modules[made.__module__].preprocess_input
-    return network(prepare(images), training=False)
+    layer = AsTrained(network, name=_layer_name("pretrained", name))
+    return stands_for(layer, known_as=f"pretrained {config.architecture} of {name}")(prepare(images))
 
 
 def of_user(images: keras.KerasTensor, config: UserEncoder, name: str) -> keras.KerasTensor:

@@ -1,0 +1,35 @@
+"""Images in what `predict` reads: those that cannot be decoded are bad rows, and no picture is written out."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from fullpass.components.predict.predict import Exported, predict_table
+from fullpass.preprocessing.features.raw_columns import RawColumn
+
+pytestmark = pytest.mark.integration
+
+
+def encoded(value):
+    stream = io.BytesIO()
+    Image.fromarray(np.full((2, 2), value, np.uint8)).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def test_a_broken_picture_is_a_bad_row_and_pictures_are_left_out():
+    def answer(image):
+        return {"prediction": tf.stack([tf.reduce_mean(tf.cast(tf.io.decode_png(data), tf.float32)) for data in image])}
+
+    model = Exported(
+        directory=Path("m"), classes=(), columns={"image": RawColumn("image", "string", image=True)},
+        keys={"image": "image"}, source={"format": "parquet"}, answer=answer,
+    )  # fmt: skip
+    table = pa.table({"image": pa.array([encoded(7), b"\x89PNG\xff", encoded(9)], pa.binary()), "id": [1, 2, 3]})
+    found = pa.concat_tables(list(predict_table(model, table))).to_pylist()
+    assert [row["prediction"] for row in found] == [7.0, None, 9.0]
+    assert found[1]["id"] == 2 and "no JPEG" in found[1]["bad_row"] and "image" not in found[0]
