@@ -153,13 +153,15 @@ class Traced:
         whole = wrap_function.WrappedFunction(self._graph, wrap_function.VariableHolder())
         pruned = whole.prune([*feeds, *known], fetches)
 
-        # A pruned function that is called eagerly writes all of its arguments out as text before it takes them.
-        @tf.function(autograph=False, input_signature=[{name: self._specs[name] for name in columns}])
         def compute(batch: Tensors) -> dict[str, tf.Tensor]:
             flat = [t for name in columns for t in tf.nest.flatten(batch[name], expand_composites=True)]
             return pruned(*flat, *values)
 
-        return ComputeInputs(columns, compute)
+        if known:  # a constant may have fewer dimensions than the tensor that it replaces, which only eager calls take
+            return ComputeInputs(columns, compute)
+        # A pruned function that is called eagerly writes all of its arguments out as text before it takes them.
+        specs = {name: self._specs[name] for name in columns}
+        return ComputeInputs(columns, tf.function(compute, autograph=False, input_signature=[specs]))
 
     def constants(self, states: Mapping[bytes, Any], before: int) -> dict[str, np.ndarray]:
         """Returns the numeric constants of all phases before one: name of the tensor they replace -> value."""
