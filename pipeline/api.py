@@ -276,7 +276,7 @@ class Transform:
         """
         from fullpass.preprocessing.features.outputs import vocabulary_name
 
-        name = vocabulary_name(feature)
+        name = vocabulary_name(self._config.vocabulary_owner(feature))
         if not Path(self._graph.vocabulary_file_by_name(name) or "").is_file():
             raise UserError(f"feature {feature!r} learns no vocabulary from the data.")
         return [token.decode("utf-8", "backslashreplace") for token in self._graph.vocabulary_by_name(name)]

@@ -33,6 +33,15 @@ class PreprocessingConfig(Spec):
     stable_ids: StableIds | Flag = False
     """The default of all learned vocabularies."""
 
+    def vocabulary_owner(self, feature: str) -> str:
+        """Returns the feature whose vocabulary a feature has: its own name, or that in `shared_with`."""
+        vocabulary = getattr(self.features.get(feature), "vocabulary", None)
+        return vocabulary.shared_with or feature if isinstance(vocabulary, Vocabulary) else feature
+
+    def vocabulary_users(self, owner: str) -> list[str]:
+        """Returns the features that have the vocabulary of `owner`, itself included, in the order of the YAML."""
+        return [name for name in self.features if self.vocabulary_owner(name) == owner]
+
     @property
     def has_stable_ids(self) -> bool:
         """Whether any vocabulary keeps its ids."""

@@ -1,8 +1,8 @@
 """The series that the gate compares: numbers or tokens of each raw column, and of the label.
 
-A number gives itself, a vector its mean, text its length in characters, and a category its tokens. Dates always
-advance, so a date gives its position in the periods that a span covers whole: the hour in spans of a day; also the day
-of the week and of the month in spans of a month.
+A number gives itself, a vector its mean, text its length in characters, and a category its tokens; a list gives what
+its elements do. Dates always advance, so a date gives its position in the periods that a span covers whole: the hour in
+spans of a day; also the day of the week and of the month in spans of a month.
 """
 
 import re
@@ -20,7 +20,7 @@ from fullpass.components.ingest.splitting.assign_split import instant
 from fullpass.components.ingest.splitting.derived_batches import derived_column
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.feature import CategoryFeature, DateFeature, DurationFeature, TextFeature
-from fullpass.preprocessing.features.raw_columns import derived_behind, raw_columns, with_origins
+from fullpass.preprocessing.features.raw_columns import RawColumn, derived_behind, raw_columns, with_origins
 
 LABEL = "label"
 """Name of the label's series; its column keeps its own name."""
@@ -44,7 +44,7 @@ class Series:
     Attributes:
         name: shown to people.
         column: raw or derived column.
-        what: how the column becomes numbers or tokens.
+        what: how the column becomes numbers or tokens; of a column of lists, each element does.
         format: format of dates.
         part: part of dates.
         separator: stands between the tokens of a cell.
@@ -148,9 +148,16 @@ class Sketches:
         if not rows:
             return
         self.rows += rows
-        flat = {c.name: _flat(columns.get(c.name), rows, vector=c.type == "vector") for c in self._columns}
+        flat = {c.name: _flat(columns.get(c.name), rows, c) for c in self._columns if not c.many}
+        lists = {c.name: _elements(columns.get(c.name), rows, c) for c in self._columns if c.many}
         for one in self.series:
-            array = flat[one.column] if one.column in flat else self._derived(one.column, flat)
+            array = (
+                lists[one.column]
+                if one.column in lists
+                else flat[one.column]
+                if one.column in flat
+                else self._derived(one.column, flat)
+            )
             sketch = self._sketches[one.name]
             missing = array.null_count
             present = array.drop_null()
@@ -166,12 +173,25 @@ class Sketches:
 
     def _derived(self, column: str, flat: Mapping[str, pa.Array]) -> pa.Array:
         needed = with_origins([column], self.config.derive)
-        columns = [one for one in self._columns if one.name in needed] or self._columns
+        columns = [one for one in self._columns if one.name in needed] or [c for c in self._columns if not c.many]
         return derived_column(column, flat, columns, derived_behind(column, self.config.derive))
 
 
-def _flat(array: pa.Array | None, rows: int, *, vector: bool) -> pa.Array:
+def _elements(array: pa.Array | None, rows: int, column: RawColumn) -> pa.Array:
+    """Returns the elements of lists, null for missing ones, and a null for each row without any."""
+    kind = pa.binary() if column.type == "string" else pa.float32()
+    if array is None or pa.types.is_null(array.type):
+        return pa.nulls(rows, kind)
+    lengths = pc.list_value_length(array).fill_null(0).to_numpy()
+    values = _plain(array.flatten())
+    missing = pc.equal(values, b"") if column.type == "string" else pc.is_nan(values)
+    present = pc.if_else(missing, pa.scalar(None, values.type), values).cast(kind)
+    return pa.concat_arrays([present, pa.nulls(int((lengths == 0).sum()), kind)])
+
+
+def _flat(array: pa.Array | None, rows: int, column: RawColumn) -> pa.Array:
     """Returns a column with one value per row, or one list for vectors; an empty list is missing."""
+    vector = column.type == "vector"
     if array is None or pa.types.is_null(array.type):
         return pa.nulls(rows, pa.float32() if vector else pa.binary())
     if not (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):

@@ -23,6 +23,7 @@ from tfx.dsl.io import fileio
 from fullpass.components.artifact_files import read_json
 from fullpass.components.ingest.config import IngestConfig
 from fullpass.components.ingest.read_rate import ReadRate
+from fullpass.components.ingest.readers.open_source import columns_of
 from fullpass.components.ingest.readers.prepare_rows import convert_columns, place_rows, read_rows, reading_of
 from fullpass.components.ingest.readers.read_tasks import ReadTask, spread
 from fullpass.components.ingest.readers.reader import WHOLE, BadRow, Reading, Rows, text_at
@@ -37,7 +38,7 @@ from fullpass.components.ingest.writing.encode import entries, examples
 from fullpass.components.ingest.writing.manifest import MANIFEST, QUARANTINE, FileCount, Manifest
 from fullpass.components.ingest.writing.record_writer import PENDING, ChunkWriter, JoinChunks, publish
 from fullpass.components.ingest.writing.shards import Chunk, Layout
-from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.errors import UserError, did_you_mean
 from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID, ROW_BITS, SPAN_FILE_BITS, RawColumn, span_in_row_ids
 from fullpass.preprocessing.secrets.redact import redact, redact_tree
 
@@ -114,6 +115,7 @@ def finish(ingest: Ingest) -> Manifest:
     manifest = _sum(ingest, results)
     bad = [BadRow(**row) for result in results for row in result["bad"]]
     _check_counts(manifest)
+    _check_lists(ingest, {name for result in results for name in result["seen"]})
     _check_budget(ingest, manifest, bad)
     if ingest.span is None:
         # One span may have no row for a split; a window must, which Transform checks.
@@ -163,6 +165,7 @@ def ingest_task(ingest: Ingest, task: ReadTask, rate: ReadRate) -> dict[str, Any
     runs = {s: RunWriter(f"{ingest.folder}/{PENDING}/rows.by-content/{s}-{task.name}") for s in ingest.splits}
     counts: list[dict[str, Any]] = []
     rows_read = 0
+    seen: set[str] = set()
     bad: list[BadRow] = []
     try:
         for number, part in task.parts:
@@ -173,6 +176,7 @@ def ingest_task(ingest: Ingest, task: ReadTask, rate: ReadRate) -> dict[str, Any
                 written += _write_rows(ingest, number, reading, rows, writers, runs)
                 rate.report(rows_read - before, reading.consumed, reading.path.rsplit("/", 1)[-1])
             rows_read += reading.malformed
+            seen |= reading.seen
             rate.add_part(rows_read - before, reading.file.size if part == WHOLE else reading.consumed)
             unusable = reading.take_bad()
             bad += unusable
@@ -193,6 +197,7 @@ def ingest_task(ingest: Ingest, task: ReadTask, rate: ReadRate) -> dict[str, Any
         "chunks": {split: [asdict(chunk) for chunk in writer.chunks] for split, writer in writers.items()},
         "hashes": {split: [asdict(run) for run in writer.runs] for split, writer in runs.items()},
         "bad": [asdict(row) for row in bad],
+        "seen": sorted(seen),
     }
 
 
@@ -272,6 +277,19 @@ def _check_counts(manifest: Manifest) -> None:
             raise RuntimeError(f"rows were lost: split {split!r} holds {rows} records, in {manifest.by_file}")
     if manifest.rows_quarantined != sum(count.quarantined for count in manifest.by_file):
         raise RuntimeError(f"rows were lost: {manifest.rows_quarantined} quarantined, in {manifest.by_file}")
+
+
+def _check_lists(ingest: Ingest, seen: set[str]) -> None:
+    """Checks that some row has each column of lists, where the source has no other way to tell a misspelt name."""
+    lists = [column.name for column in ingest.columns if column.many]
+    if not lists or columns_of(ingest.files[0], ingest.config.source) is not None:
+        return
+    for name in lists:
+        if name not in seen:
+            raise UserError(
+                f"data.source.path: no row of {ingest.files[0].path} has a list {name!r}.{did_you_mean(name, seen)} "
+                "Correct the feature's `column`, or remove the feature."
+            )
 
 
 def _check_splits(manifest: Manifest) -> None:

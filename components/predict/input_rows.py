@@ -16,6 +16,7 @@ from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.predict.input_source import InputSource
 from fullpass.preprocessing.errors import UserError, did_you_mean
 from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.values.list_values import flatten, lengths_of
 from fullpass.preprocessing.values.raw_text import RawText
 
 
@@ -28,7 +29,8 @@ class InputBatch:
         good: bool [rows], True where the model can answer.
         bad: the other rows, in order.
         inputs: raw column -> a value per good row: number float32 [good], NaN for missing; string bytes [good], b"" for
-            missing; vector float32 [good, width], NaN for missing. A column that the input lacks has no rows.
+            missing; vector float32 [good, width], NaN for missing; list [good, elements of the longest], missing
+            elements behind the shorter. A column that the input lacks has no rows.
     """
 
     shown: pa.Table
@@ -142,12 +144,23 @@ def _check_columns(path: str, present: Sequence[str], columns: Sequence[str], hi
 
 
 def _dense(values: pa.Array, column: RawColumn) -> np.ndarray:
+    if column.many:
+        return _padded(values, b"" if column.type == "string" else np.float32("nan"))
     if column.type == "string":
         return values.fill_null(b"").to_numpy(zero_copy_only=False)
     if column.type == "number":
         return values.fill_null(np.nan).to_numpy(zero_copy_only=False)
     dense = np.full((len(values), column.width), np.nan, np.float32)
     dense[values.is_valid().to_numpy(zero_copy_only=False)] = values.flatten().to_numpy().reshape(-1, column.width)
+    return dense
+
+
+def _padded(lists: pa.Array, missing: object) -> np.ndarray:
+    """Returns lists side by side, [rows, elements of the longest], filled up with `missing`."""
+    lengths = lengths_of(lists)
+    longest = int(lengths.max(initial=0))
+    dense = np.full((len(lists), longest), missing, object if isinstance(missing, bytes) else np.float32)
+    dense[np.arange(longest) < lengths[:, None]] = flatten(lists).to_numpy(zero_copy_only=False)
     return dense
 
 

@@ -21,7 +21,7 @@ from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import RawColumn
 from fullpass.preprocessing.values.raw_text import RawText
 from fullpass.trainer.export.export_files import DESCRIPTION, verify_export
-from fullpass.trainer.input.raw_tensors import DTYPES
+from fullpass.trainer.input.raw_tensors import DTYPES, no_rows
 
 PREDICTION = "prediction"
 PROBABILITY = "probability_"
@@ -86,10 +86,7 @@ def load_export(path: Path) -> Exported:
     return Exported(
         directory=directory,
         answer=lambda **columns: loaded.signatures[_SIGNATURE](**columns),
-        columns={
-            c["name"]: RawColumn(c["name"], c["type"], c.get("width", 1), c.get("image", False))
-            for c in said["columns"]
-        },
+        columns={c["name"]: RawColumn(**{key: c[key] for key in c if key != "key"}) for c in said["columns"]},
         keys={c["name"]: c["key"] for c in said["columns"]},
         classes=tuple(said["classes"]),
         source={"format": "csv", **said.get("source", {})},
@@ -275,20 +272,13 @@ def _with_predictions(model: Exported, batch: InputBatch) -> pa.Table:
 def _answers(model: Exported, batch: InputBatch) -> dict[str, pa.Array]:
     """Returns the prediction and, by class, the probability of every good row."""
     inputs = {
-        model.keys[name]: tf.constant(batch.inputs.get(name, _none(column)), DTYPES[column.type])
+        model.keys[name]: tf.constant(batch.inputs.get(name, no_rows(column)), DTYPES[column.type])
         for name, column in model.columns.items()
     }
     answers = {name: tensor.numpy() for name, tensor in model.answer(**inputs).items()}
     predicted = answers["prediction"]
     found = {PREDICTION: pa.array(predicted, pa.binary()).cast(pa.string()) if model.classes else pa.array(predicted)}
     return found | {name: pa.array(answers["probabilities"][:, i]) for i, name in enumerate(model.classes)}
-
-
-def _none(column: RawColumn) -> np.ndarray:
-    """Returns a column without rows, which `serving_raw` takes as missing in every row."""
-    return np.zeros(
-        (0, column.width) if column.type == "vector" else 0, object if column.type == "string" else np.float32
-    )
 
 
 def _said(row: int | None, column: str | None, reason: str) -> str:

@@ -33,9 +33,18 @@ def _column(feature: statistics_pb2.FeatureNameStatistics, rows: int) -> Column:
     missing = 1 - common.num_non_missing / rows if rows else 0.0
     if not common.num_non_missing:
         return Column(name, _KINDS.Name(feature.type).lower(), missing, "no value", ())
-    if is_number:
-        return Column(name, "number", missing, *_numbers(feature.num_stats))
-    return Column(name, "text", missing, *_texts(feature.string_stats))
+    kind, (text, bars) = (
+        ("number", _numbers(feature.num_stats)) if is_number else ("text", _texts(feature.string_stats))
+    )
+    return Column(name, kind, missing, _lengths(common) + text, bars)
+
+
+def _lengths(common: statistics_pb2.CommonStatistics) -> str:
+    """Returns how long the lists of a column are; nothing for one of single values."""
+    least, most = common.min_num_values, common.max_num_values
+    if most <= 1:
+        return ""
+    return f"lists of {least}; " if least == most else f"lists of {least} to {most}, mean {common.avg_num_values:.3g}; "
 
 
 def _numbers(stats: statistics_pb2.NumericStatistics) -> tuple[str, tuple[float, ...]]:

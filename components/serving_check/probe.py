@@ -75,12 +75,20 @@ def _bytes_or_object(value: dict[str, Any]) -> Any:
 def _columns(tf: Any, description: Mapping[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
     tensors = {}
     for column in description["columns"]:
-        absent: Any = math.nan if column["type"] == "number" else ""
-        if column["type"] == "vector":
-            absent = [math.nan] * column["width"]
-        values = [absent if row.get(column["name"]) is None else row[column["name"]] for row in rows]
+        values = _values(column, [row.get(column["name"]) for row in rows])
         tensors[column["key"]] = tf.constant(values, tf.string if column["type"] == "string" else tf.float32)
     return tensors
+
+
+def _values(column: Mapping[str, Any], cells: list[Any]) -> list[Any]:
+    """Returns a column with what stands for a missing value, its lists filled up to the length of the longest."""
+    absent = "" if column["type"] == "string" else math.nan
+    if column.get("many"):
+        longest = max(len(cell or ()) for cell in cells)
+        filled = [[*(cell or ()), *[None] * (longest - len(cell or ()))] for cell in cells]
+        return [[absent if value is None else value for value in cell] for cell in filled]
+    none = [absent] * column["width"] if column["type"] == "vector" else absent
+    return [none if cell is None else cell for cell in cells]
 
 
 def _example(tf: Any, description: Mapping[str, Any], row: Mapping[str, Any]) -> bytes:
@@ -89,12 +97,12 @@ def _example(tf: Any, description: Mapping[str, Any], row: Mapping[str, Any]) ->
         value = row.get(column["name"])
         if value is None:
             continue
+        values = value if isinstance(value, list) else [value]
         if column["type"] == "string":
-            features[column["name"]] = tf.train.Feature(
-                bytes_list=tf.train.BytesList(value=[value if isinstance(value, bytes) else value.encode()])
-            )
+            texts = [v if isinstance(v, bytes) else (v or "").encode() for v in values]
+            features[column["name"]] = tf.train.Feature(bytes_list=tf.train.BytesList(value=texts))
         else:
-            numbers = value if column["type"] == "vector" else [value]
+            numbers = [math.nan if v is None else v for v in values]
             features[column["name"]] = tf.train.Feature(float_list=tf.train.FloatList(value=numbers))
     return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
 

@@ -53,7 +53,9 @@ def derived_types(config: PipelineConfig) -> tuple[dict[str, Type], dict[str, Ex
     A column is in neither if it does not parse, or reads one whose type is not known.
     """
     types: dict[str, Type] = {
-        name: column.type for name, column in known_raw_columns(config).items() if column.type != "vector"
+        name: column.type
+        for name, column in known_raw_columns(config).items()
+        if column.is_single and column.type != "vector"
     }
     expressions, _ = parsed(config.data.derive)
     errors: dict[str, ExpressionError] = {}

@@ -4,9 +4,11 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from fullpass.preprocessing.apply.apply_lists import elements_of
 from fullpass.preprocessing.apply.column_tensors import Columns
+from fullpass.preprocessing.apply.list_tensors import present_elements
 from fullpass.preprocessing.apply.number_chains import or_zero, stateless_chain
-from fullpass.preprocessing.apply.vocabulary import count_table, encode, hash_ids, make_table, with_domain
+from fullpass.preprocessing.apply.vocabulary import Table, count_table, encode, hash_ids, make_table, with_domain
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.errors import UserError, did_you_mean
 from fullpass.preprocessing.expressions.tensor_ops import StringColumn
@@ -18,24 +20,41 @@ from fullpass.preprocessing.features.feature import (
     DateFeature,
     transformed_name,
 )
-from fullpass.preprocessing.features.outputs import count_name, vocabulary_name
+from fullpass.preprocessing.features.ids import Vocabulary
+from fullpass.preprocessing.features.lists import ListOf, list_options
+from fullpass.preprocessing.features.outputs import count_name, vocabulary_name, weight_name
 
 _LONGEST_INTEGER = r"-?\d{1,18}"
 _WHOLE_NUMBER = r"^(-?\d+)\.0+$"
 
 
 def category(name: str, feature: CategoryFeature, columns: Columns) -> dict[str, tf.Tensor | tf.SparseTensor]:
-    """Transforms a category: int64 ids [batch], or with `separator` a sparse row of ids for each example."""
+    """Transforms a category: int64 ids [batch], or of several values a sparse row of ids for each example."""
+    if list_options(feature) is not None:
+        return _categories(name, feature, columns)
     column = columns.string(feature.column or name)
+    tokens = _without_point(_cased(column.values, feature), feature)
+    ids, size = _ids(name, feature, tokens, column.present, columns)
+    return {transformed_name(name): with_domain(ids, size)}
+
+
+def _categories(name: str, feature: CategoryFeature, columns: Columns) -> dict[str, tf.Tensor | tf.SparseTensor]:
+    """Transforms the values of a list or a cell: a sparse row of ids, and with `weights` one of float32."""
+    elements = elements_of(_tokens(name, feature, columns), list_options(feature) or ListOf(), columns)
+    tokens = _without_point(elements.values, feature)
+    present = present_elements(tokens)
+    ids, size = _ids(name, feature, tokens, present, columns)
+    return elements.rows_of_ids((transformed_name(name), weight_name(name)), ids, present, size)
+
+
+def _tokens(name: str, feature: CategoryFeature, columns: Columns) -> tf.RaggedTensor:
+    """Returns the tokens of each row, "" for missing ones."""
+    column = feature.column or name
     if feature.separator is None:
-        tokens = _without_point(_cased(column.values, feature), feature)
-        ids, size = _ids(name, feature, tokens, column.present, columns)
-        return {transformed_name(name): with_domain(ids, size)}
-    tokens = tf.strings.split(_cased(column.values, feature), feature.separator)
-    cells = present_tokens(tf.ragged.map_flat_values(tf.strings.strip, tokens)).to_sparse()
-    values = _without_point(cells.values, feature)
-    ids, size = _ids(name, feature, values, tf.ones_like(values, tf.bool), columns)
-    return {transformed_name(name): tf.SparseTensor(cells.indices, with_domain(ids, size), cells.dense_shape)}
+        lists = columns.elements(column, numbers=False)
+        return lists.with_values(_cased(lists.values, feature))
+    tokens = tf.strings.split(_cased(columns.string(column).values, feature), feature.separator)
+    return present_tokens(tf.ragged.map_flat_values(tf.strings.strip, tokens))
 
 
 def present_tokens(tokens: tf.RaggedTensor) -> tf.RaggedTensor:
@@ -58,13 +77,41 @@ def _ids(
 ) -> tuple[tf.Tensor, tf.Tensor | int]:
     """Returns ids and how many different ones there are, by the mapping of the feature."""
     if feature.vocabulary is not None:
-        table = make_table(tf.boolean_mask(tokens, present), feature.vocabulary, vocabulary_name(name), columns)
-        return encode(tokens, present, table, oov_buckets=feature.vocabulary.oov_buckets)
+        table, oov_buckets = _table(name, tf.boolean_mask(tokens, present), feature.vocabulary, columns)
+        return encode(tokens, present, table, oov_buckets=oov_buckets)
     if feature.hash is not None:
         ids = hash_ids(tokens, feature.hash.buckets, key=feature.hash.key)
         return tf.where(present, ids, 0), feature.hash.buckets + 1
     size = feature.identity.size if feature.identity is not None else 0
     return tf.where(present, _identity(tokens, size), 0), size + 2
+
+
+def _table(name: str, tokens: tf.Tensor, vocabulary: Vocabulary, columns: Columns) -> tuple[Table, int]:
+    """Returns the table of a feature's vocabulary, and its OOV buckets; that of a shared one is made once."""
+    owner = columns.config.vocabulary_owner(name)
+    users = columns.config.vocabulary_users(owner)
+    if len(users) == 1:
+        return make_table(tokens, vocabulary, vocabulary_name(name), columns), vocabulary.oov_buckets
+    declared = columns.config.features[owner]
+    if not isinstance(declared, CategoryFeature) or declared.vocabulary is None:
+        raise UserError(f"vocabulary.shared_with: {owner!r} is no category with a vocabulary.")
+    if owner not in columns.tables:
+        of_all = tf.concat([_present_tokens(user, columns) for user in users], 0)
+        columns.tables[owner] = make_table(of_all, declared.vocabulary, vocabulary_name(owner), columns)
+    return columns.tables[owner], declared.vocabulary.oov_buckets
+
+
+def _present_tokens(name: str, columns: Columns) -> tf.Tensor:
+    """Returns the tokens of a category's column that are not missing: string [n]."""
+    feature = columns.config.features[name]
+    if not isinstance(feature, CategoryFeature):
+        raise UserError(f"vocabulary.shared_with: is for categories, and {name!r} is none.")
+    options = list_options(feature)
+    if options is None:
+        column = columns.string(feature.column or name)
+        return _without_point(_cased(tf.boolean_mask(column.values, column.present), feature), feature)
+    tokens = elements_of(_tokens(name, feature, columns), options, columns).values
+    return _without_point(tf.boolean_mask(tokens, present_elements(tokens)), feature)
 
 
 def _identity(tokens: tf.Tensor, size: int) -> tf.Tensor:
@@ -133,7 +180,7 @@ def _crossed(
 ) -> StringColumn:
     """Returns the part of a combination that a feature gives: its token if it is a category, else its id."""
     feature = config.features.get(name)
-    if isinstance(feature, CategoryFeature) and feature.separator is None:
+    if isinstance(feature, CategoryFeature) and list_options(feature) is None:
         column = columns.string(feature.column or name)
         return StringColumn(_without_point(_cased(column.values, feature), feature), column.present)
     ids = transformed.get(_key_of_ids(name, config))

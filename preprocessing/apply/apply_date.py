@@ -2,18 +2,25 @@
 
 import tensorflow as tf
 
+from fullpass.preprocessing.apply.apply_lists import Rows, elements_of, transform_elements
 from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.number_chains import Quantity, or_zero
 from fullpass.preprocessing.apply.vocabulary import with_domain
 from fullpass.preprocessing.dates.date_format import PARTS, compile_format
 from fullpass.preprocessing.dates.date_ops import DateColumn, cyclic, difference, parse, part
 from fullpass.preprocessing.features.feature import DateFeature, DurationFeature, transformed_name
-from fullpass.preprocessing.features.outputs import date_part_kind
+from fullpass.preprocessing.features.lists import ListOf
+from fullpass.preprocessing.features.outputs import date_part_kind, weight_name
 from fullpass.preprocessing.features.transforms import ZScore
 
 
-def date(name: str, feature: DateFeature, columns: Columns) -> dict[str, tf.Tensor | Quantity]:
-    """Transforms every part of a date: int64 ids [batch], float32 [batch, 2] (sin, cos), or a number."""
+def date(name: str, feature: DateFeature, columns: Columns) -> dict[str, tf.Tensor | tf.SparseTensor | Quantity]:
+    """Transforms every part of a date: int64 ids [batch], float32 [batch, 2] (sin, cos), or a number.
+
+    Of a list, ids are a sparse row of them; pairs and numbers are pooled.
+    """
+    if feature.list is not None:
+        return _of_lists(name, feature, feature.list, columns)
     dates = _parsed(feature.column or name, feature.format, columns)
     return {
         transformed_name(name, chosen): _part(dates, chosen, f"features.{name}", cyclic=feature.cyclic)
@@ -25,12 +32,37 @@ def _part(dates: DateColumn, name: str, path: str, *, cyclic: bool) -> tf.Tensor
     kind = date_part_kind(name, cyclic=cyclic)
     if kind == "cyclic":
         return _on_circle(dates, name)
-    value = part(dates, name)
     if kind == "dense":
-        return Quantity(f"{path}.parts.{name}", value, missing="mean", transforms=(ZScore(),))
+        return _quantity(dates, name, path)
+    return with_domain(*_ids(dates, name))
+
+
+def _quantity(dates: DateColumn, name: str, path: str) -> Quantity:
+    return Quantity(f"{path}.parts.{name}", part(dates, name), missing="mean", transforms=(ZScore(),))
+
+
+def _ids(dates: DateColumn, name: str) -> tuple[tf.Tensor, int]:
+    """Returns the ids of a part, int64, and how many different ones there are."""
     known = PARTS[name]
-    ids = tf.where(dates.valid, tf.cast(or_zero(value), tf.int64) - known.low + 1, 0)
-    return with_domain(ids, (known.size or 0) + 1)
+    ids = tf.where(dates.valid, tf.cast(or_zero(part(dates, name)), tf.int64) - known.low + 1, 0)
+    return ids, (known.size or 0) + 1
+
+
+def _of_lists(name: str, feature: DateFeature, options: ListOf, columns: Columns) -> Rows:
+    elements = elements_of(columns.elements(feature.column or name, numbers=False), options, columns)
+    dates = parse(elements.values, compile_format(feature.format))
+    result: Rows = {}
+    for chosen in feature.parts:
+        key, kind = transformed_name(name, chosen), date_part_kind(chosen, cyclic=feature.cyclic)
+        if kind == "ids":
+            ids, size = _ids(dates, chosen)
+            result |= elements.rows_of_ids((key, weight_name(name, chosen)), ids, dates.valid, size)
+        elif kind == "cyclic":
+            result[key] = elements.pooled(_on_circle(dates, chosen), dates.valid, 0.0)
+        else:
+            done = transform_elements(_quantity(dates, chosen, f"features.{name}"), elements.kept)
+            result[key] = elements.pooled(done[:-1], dates.valid, done[-1])
+    return result
 
 
 def _on_circle(dates: DateColumn, name: str) -> tf.Tensor:

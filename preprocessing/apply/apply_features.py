@@ -9,6 +9,7 @@ from fullpass.preprocessing.apply.apply_category import boolean, category, count
 from fullpass.preprocessing.apply.apply_custom import apply_function, custom
 from fullpass.preprocessing.apply.apply_date import date, elapsed
 from fullpass.preprocessing.apply.apply_image import image
+from fullpass.preprocessing.apply.apply_lists import numbers
 from fullpass.preprocessing.apply.apply_text import text
 from fullpass.preprocessing.apply.apply_vector import vector
 from fullpass.preprocessing.apply.column_tensors import Columns
@@ -54,7 +55,9 @@ def apply_features(config: PreprocessingConfig, columns: Columns) -> dict[str, T
 
 
 def number(name: str, feature: NumberFeature, columns: Columns) -> dict[str, Transformed | Quantity]:
-    """Transforms a number: float32 [batch], or int64 ids [batch] after bucketize; and its indicator."""
+    """Transforms a number: float32 [batch], or int64 ids [batch] after bucketize; and its indicator. Or a list."""
+    if feature.list is not None:
+        return {**numbers(name, feature, feature.list, columns)}
     return _quantity(name, feature, columns.number(feature.column or name), columns)
 
 

@@ -5,9 +5,10 @@ import tensorflow_transform as tft
 
 from fullpass.preprocessing.apply.apply_category import present_tokens
 from fullpass.preprocessing.apply.column_tensors import Columns
+from fullpass.preprocessing.apply.list_tensors import keep, take, used_lengths
 from fullpass.preprocessing.apply.vocabulary import encode, make_table, with_domain
 from fullpass.preprocessing.features.feature import TextFeature, transformed_name
-from fullpass.preprocessing.features.outputs import vocabulary_name
+from fullpass.preprocessing.features.outputs import vocabulary_name, weight_name
 
 _PUNCTUATION = r"[^\pL\pM\pN\s]"
 _WITHOUT_BLANKS = r"([\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\pM*)"
@@ -16,7 +17,7 @@ _SEPARATOR = "\x1f"
 
 def text(name: str, feature: TextFeature, columns: Columns) -> dict[str, tf.Tensor | tf.SparseTensor]:
     """Transforms text into ids: a sparse row per example, or int64 [batch, max_length]; see `TextFeature`."""
-    tokens = tokenize(columns.string(feature.column or name).values, feature)
+    tokens = _tokens(name, feature, columns)
     table = make_table(tokens.values, feature.vocabulary, vocabulary_name(name), columns)
     present = tf.ones_like(tokens.values, tf.bool)
     ids, size = encode(tokens.values, present, table, oov_buckets=feature.vocabulary.oov_buckets)
@@ -24,13 +25,24 @@ def text(name: str, feature: TextFeature, columns: Columns) -> dict[str, tf.Tens
     key = transformed_name(name)
     if feature.output == "tf_idf":
         distinct, weights = tft.tfidf(rows, size)
-        return {key: _with_domain(distinct, size), transformed_name(name, "weight"): weights}
+        return {key: _with_domain(distinct, size), weight_name(name): weights}
     if feature.output == "bag_of_words":
         return {key: _with_domain(tf.sets.union(rows, rows), size)}
     if feature.max_length is None:
         return {key: _with_domain(rows, size)}
     padded = tf.RaggedTensor.from_sparse(rows).to_tensor(0, shape=[None, feature.max_length])
     return {key: with_domain(padded, size)}
+
+
+def _tokens(name: str, feature: TextFeature, columns: Columns) -> tf.SparseTensor:
+    """Returns the tokens of each row; of a list those of its texts, one after the other."""
+    column = feature.column or name
+    if feature.list is None:
+        return tokenize(columns.string(column).values, feature)
+    lists = columns.elements(column, numbers=False)
+    kept = keep(used_lengths(lists), feature.list)
+    of_texts = tf.RaggedTensor.from_sparse(tokenize(take(lists, kept), feature))
+    return kept.ragged(of_texts).merge_dims(1, 2).to_sparse()
 
 
 def tokenize(texts: tf.Tensor, feature: TextFeature) -> tf.SparseTensor:

@@ -6,6 +6,7 @@ else TF Transform could not compute it from a request that lacks them.
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from typing import Any
 
 import tensorflow as tf
 
@@ -46,6 +47,9 @@ class Columns:
         self.config, self.continued = config, continued
         raw, serving = raw_columns(config), serving_columns(config)
         self._inputs = inputs
+        self.tables: dict[str, Any] = {}
+        """Tables of vocabularies that several features share, by the feature that owns each."""
+        self._lists = {name for name, column in raw.items() if column.many}
         self._values: dict[str, tf.Tensor | StringColumn] = {}
         # The batch is as long as any column; it must be one that serving has.
         known = [name for name in (*serving, *raw, RAW_ROW_ID) if name in inputs]
@@ -84,16 +88,43 @@ class Columns:
         known = tf.equal(lengths, column.width)[:, tf.newaxis] & tf.math.is_finite(dense)
         return tf.where(known, dense, _MISSING)
 
+    def elements(self, name: str, *, numbers: bool) -> tf.RaggedTensor:
+        """Returns the lists of a column: a ragged row of float32 or string each, NaN or "" for missing elements.
+
+        Args:
+            name: a raw column of lists.
+            numbers: as numbers, which text cannot be; else numbers are written out, as `string` does.
+        """
+        column = raw_columns(self.config).get(name)
+        if column is None or not column.many:
+            raise UserError(f"column {name!r} is no list.{did_you_mean(name, self._inputs)}")
+        if name in self._inputs:
+            sparse = self._inputs[name]
+            lists = tf.RaggedTensor.from_value_rowids(
+                sparse.values, sparse.indices[:, 0], self.batch_size, validate=False
+            )
+        else:
+            dtype = _DTYPES[column.type]
+            lists = tf.RaggedTensor.from_row_lengths(
+                tf.zeros([0], dtype), tf.zeros([self.batch_size], tf.int64), validate=False
+            )
+        if column.type == "string":
+            return lists
+        values = tf.where(tf.math.is_finite(lists.values), lists.values, _MISSING)
+        return lists.with_values(values if numbers else _written_out(values).values)
+
     @cached_property
     def row_id(self) -> tf.Tensor:
         """The number that ingest gave the row: int64 [batch], -1 where there is none."""
         return self._dense([RAW_ROW_ID], tf.constant(-1, tf.int64))[:, 0]
 
     def of_serving(self) -> dict[str, tf.Tensor | StringColumn]:
-        """Returns, by name, the columns that depend on no column that only training has; no vectors."""
+        """Returns, by name, the columns that depend on no column that only training has; no vectors or lists."""
         return {name: value for name, value in self._values.items() if name in self._in_serving}
 
     def _value(self, name: str) -> tf.Tensor | StringColumn:
+        if name in self._lists:
+            raise UserError(f"column {name!r} is a list, where a single value is needed.")
         if name not in self._values:
             raise UserError(f"no column {name!r}.{did_you_mean(name, self._values)}")
         return self._values[name]
@@ -104,8 +135,8 @@ class Columns:
         return derived_value(expression, read or self._values)
 
     def _read(self, columns: Iterable[RawColumn]) -> None:
-        numbers = [column.name for column in columns if column.type == "number"]
-        strings = [column.name for column in columns if column.type == "string"]
+        numbers = [column.name for column in columns if column.type == "number" and not column.many]
+        strings = [column.name for column in columns if column.type == "string" and not column.many]
         if numbers:
             matrix = self._dense(numbers, tf.constant(_MISSING))
             matrix = tf.where(tf.math.is_finite(matrix), matrix, _MISSING)

@@ -7,16 +7,19 @@ from pydantic import Field, field_validator, model_validator
 
 from fullpass.preprocessing.dates.date_format import PARTS
 from fullpass.preprocessing.features.base_feature import BaseFeature, WrittenDateFormat
+from fullpass.preprocessing.features.encoders import Encoder
 from fullpass.preprocessing.features.ids import Encoding, Hash, Identity, Vocabulary
+from fullpass.preprocessing.features.lists import OptionalList, refuse_attention, refuse_order, refuse_own_separator
 from fullpass.preprocessing.spec import Count, Flag, Name
 
 
 class CategoryFeature(BaseFeature):
-    """One of many values, or several in one cell with `separator`. Transformed: int64 ids by the id contract.
+    """One of many values; a list of them with `list`, or several in one cell with `separator`.
 
-    Single-valued: int64 [batch]. Multi-valued: a ragged row of ids, in the order of the cell; an empty cell is a
-    row of no ids. Numbers are taken as text; a whole number is written without a decimal point,
-    so that 3067.0 and 3067 are one token, unless the vocabulary's tokens are given.
+    Transformed: int64 ids by the id contract. Single-valued: int64 [batch]. Multi-valued: a ragged row of ids, in the
+    order of the list or cell, without missing elements; one without elements is a row of no ids. Numbers are taken as
+    text; a whole number is written without a decimal point, so that 3067.0 and 3067 are one token, unless the
+    vocabulary's tokens are given.
     Give at most one of vocabulary, hash, identity; a vocabulary is the default.
     """
 
@@ -25,11 +28,14 @@ company: category                  # a vocabulary of train's values, one OOV buc
 payment: {type: category, vocabulary: {tokens: [cash, card], oov_buckets: 2}, encoding: one_hot}
 zone: {type: category, identity: {size: 78}, encoding: {embedding: 8}}
 genres: {type: category, separator: "|", lowercase: true, hash: {buckets: 500}}
+tags: {type: category, list: {max_length: 20, weights: scores}}
 """
 
     type: Literal["category"]
     separator: Name | None = None
     """Splits a cell into several values; blanks around each and empty values are dropped."""
+    list: OptionalList = None
+    """The column holds a list of any length (docs/lists.md); with `separator`, what becomes of the values of a cell."""
     lowercase: Flag = False
     """Tokens are lowercased (UTF-8) first."""
     vocabulary: Vocabulary | None = None
@@ -49,6 +55,7 @@ genres: {type: category, separator: "|", lowercase: true, hash: {buckets: 500}}
 
     @model_validator(mode="after")
     def _one_mapping(self) -> "CategoryFeature":
+        refuse_own_separator(self.list)
         given = [n for n in ("vocabulary", "hash", "identity") if getattr(self, n) is not None]
         if len(given) != 1:
             raise ValueError(f"give one of vocabulary, hash, identity. Received: {', '.join(given) or 'none'}.")
@@ -78,11 +85,12 @@ member: {type: boolean, "true": [member], "false": [guest, none]}
 
 
 class DateFeature(BaseFeature):
-    """A date or time. Each part becomes a transformed feature of its own.
+    """A date or time, or a list of them. Each part becomes a transformed feature of its own.
 
     Parts in a small range (month, day_of_week, hour ...) become ids (0 missing, then the range in order), or with
     `cyclic` a float32 pair (sin, cos) in which December stands next to January and missing is (0, 0). `year` and
-    `epoch` become z-scored numbers, missing as their mean. Text that does not fit the format is missing.
+    `epoch` become z-scored numbers, missing as their mean. Text that does not fit the format is missing. Of a list, ids
+    are a ragged row, and pairs and numbers are pooled.
     """
 
     example: ClassVar[str] = """\
@@ -97,8 +105,18 @@ booked: {type: date, format: "%d.%m.%Y", parts: [month, weekend, epoch], cyclic:
     """What is taken from the date, each once."""
     cyclic: Flag = False
     """Encode parts that repeat as (sin, cos) instead of ids."""
+    list: OptionalList = None
+    """The column holds a list of any length (docs/lists.md)."""
     encoding: Encoding = "auto"
     """How the model takes the ids: auto, one_hot or an embedding."""
+
+    @model_validator(mode="after")
+    def _pools_ids_only(self) -> "DateFeature":
+        refuse_order(self.list, "a date")
+        numbers = [part for part in self.parts if PARTS[part].size is None]
+        if self.cyclic or numbers:
+            refuse_attention(self.list, "a cyclic part" if self.cyclic else f"the part {numbers[0]}")
+        return self
 
     @field_validator("parts")
     @classmethod
@@ -124,7 +142,7 @@ class TextFeature(BaseFeature):
     example: ClassVar[str] = """\
 message: text                      # bag of words, lowercased, the 20,000 most frequent
 review: {type: text, ngrams: [1, 2], output: tf_idf, vocabulary: {top_k: 5000, min_count: 5}}
-title: {type: text, tokenize: characters, output: ids, max_length: 80, encoding: {embedding: 16}}
+title: {type: text, tokenize: characters, output: ids, max_length: 80, encoding: {embedding: 16}, encoder: gru}
 """
 
     type: Literal["text"]
@@ -145,6 +163,10 @@ title: {type: text, tokenize: characters, output: ids, max_length: 80, encoding:
     """Every token in order, the distinct tokens, or these with weights."""
     max_length: Count | None = None
     """Pads and cuts `ids` to this many."""
+    encoder: Encoder | None = None
+    """What reads `ids` in their order: gru or transformer; by default the mean of their embeddings."""
+    list: OptionalList = None
+    """The column holds a list of texts: their tokens stand one after the other (docs/lists.md)."""
     encoding: Encoding = "auto"
     """How the model takes the ids: auto, one_hot or an embedding."""
 
@@ -154,4 +176,9 @@ title: {type: text, tokenize: characters, output: ids, max_length: 80, encoding:
             raise ValueError(f"ngrams: [shortest, longest]. Received: {list(self.ngrams)}.")
         if self.max_length is not None and self.output != "ids":
             raise ValueError(f"max_length goes with `output: ids`. Received: output: {self.output}.")
+        if self.encoder is not None and (self.output != "ids" or self.max_length is None):
+            raise ValueError("encoder: goes with `output: ids` and `max_length`.")
+        refuse_order(self.list, "a text, which has `encoder` beside `list`")
+        if self.list is not None and self.list.weights is not None:
+            raise ValueError("list.weights: weights are for elements, and the tokens of a text are none. Remove it.")
         return self

@@ -72,6 +72,9 @@ class Vocabulary(Spec):
     """The tokens themselves, in id order."""
     file: Name | None = None
     """A text file with one token per line, in id order."""
+    shared_with: Name | None = None
+    """A category whose vocabulary this is too: its tokens are those of both columns in train, its ids mean the same for
+    both, and embeddings are shared. Its other settings are those of that category."""
     stable_ids: StableIds | Flag | None = None
     """Ids of known tokens never change when the pipeline is run again on other data; by default the top level's
     `stable_ids`. true is short for the defaults."""
@@ -80,6 +83,8 @@ class Vocabulary(Spec):
     def _one_source(self) -> "Vocabulary":
         defaults = {"top_k": None, "min_count": 1, "coverage": None}
         learned = [name for name, default in defaults.items() if getattr(self, name) != default]
+        if self.shared_with is not None and self != Vocabulary.model_construct(shared_with=self.shared_with):
+            raise ValueError("shared_with: stands alone; all other settings are those of the category it names.")
         if self.tokens is not None and self.file is not None:
             raise ValueError("give tokens or file, not both.")
         if learned and (self.tokens is not None or self.file is not None):

@@ -7,6 +7,7 @@ from pydantic import Field, field_validator, model_validator
 
 from fullpass.preprocessing.features.base_feature import BaseFeature, WrittenDateFormat
 from fullpass.preprocessing.features.ids import Encoding
+from fullpass.preprocessing.features.lists import OptionalList, refuse_attention, refuse_order
 from fullpass.preprocessing.features.transforms import (
     Bucketize,
     NumberTransform,
@@ -62,6 +63,9 @@ class _Quantity(BaseFeature):
 class NumberFeature(_Quantity):
     """A quantity. Raw: one number per example. Transformed: float32 [batch], or int64 ids after `bucketize`.
 
+    With `list`, statistics are those of all elements in train, each element is transformed, and the elements of a row
+    are pooled; a row without present elements takes the value that `missing` names. Ids are a ragged row.
+
     A missing value takes the value `missing` names, computed on the present values of the raw column in train and
     carried through the transforms. After `bucketize` it takes id 0 instead, unless `missing` says otherwise.
     """
@@ -70,9 +74,19 @@ class NumberFeature(_Quantity):
 fare: number                       # missing as the mean, then z_score
 trip_miles: {type: number, missing: median, indicator: true, transforms: [{clip: {min: 0, max: 100}}, log1p, z_score]}
 latitude: {type: number, column: pickup_latitude, transforms: [{bucketize: {buckets: 10}}]}
+prices: {type: number, list: {max_length: 50, keep: last, pooling: max}}
 """
 
     type: Literal["number"]
+    list: OptionalList = None
+    """The column holds a list of any length (docs/lists.md)."""
+
+    @model_validator(mode="after")
+    def _pools_numbers(self) -> "NumberFeature":
+        refuse_order(self.list, "a number")
+        if not self.bucketized:
+            refuse_attention(self.list, "a number")
+        return self
 
 
 class DurationFeature(_Quantity):

@@ -6,11 +6,12 @@ The trainer builds its inputs from these; widths and sizes are not here, they co
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.dates.date_format import PARTS
+from fullpass.preprocessing.features.encoders import Encoder
 from fullpass.preprocessing.features.feature import (
     BooleanFeature,
     CategoryFeature,
@@ -24,6 +25,7 @@ from fullpass.preprocessing.features.feature import (
     transformed_name,
 )
 from fullpass.preprocessing.features.ids import Encoding
+from fullpass.preprocessing.features.lists import ListOf, Pooling, list_options
 
 LABEL = "label"
 """Transformed label; see `fullpass.preprocessing.features.label.Label` for its dtype and shape per task.
@@ -52,7 +54,9 @@ class Output:
     domain of every `ids`. `image` is pixels [batch, height, width, channels], declared by `image`: uint8 as training
     has them, int64 as TF Transform does. weights: name of the transformed feature with a float32 weight per id, if
     any, which is of any length too. unseen: how many ids, from 0, stand for missing and unknown values; 0 where that is
-    not known.
+    not known. pooling: how the ids of a row become one, if the configuration says so. encoder: what reads them in their
+    order instead, at most `longest`. attend_to: the transformed feature with the id that they are compared with.
+    table: name of the embedding, if its vocabulary is shared.
     """
 
     name: str
@@ -63,6 +67,11 @@ class Output:
     weights: str | None = None
     unseen: int = 0
     image: ImageFeature | None = None
+    pooling: Pooling | None = None
+    encoder: Encoder | None = None
+    longest: int | None = None
+    attend_to: str | None = None
+    table: str | None = None
 
 
 def outputs(config: PreprocessingConfig) -> tuple[Output, ...]:
@@ -72,7 +81,11 @@ def outputs(config: PreprocessingConfig) -> tuple[Output, ...]:
     """
     if config.function is not None:
         return ()
-    of_features = [o for name, feature in config.features.items() for o in _outputs_of(name, feature)]
+    of_features = [
+        _with_table(output, config)
+        for name, feature in config.features.items()
+        for output in _outputs_of(name, feature)
+    ]
     of_crosses = [
         Output(
             transformed_name(c.feature_name),
@@ -120,9 +133,12 @@ def date_part_kind(part: str, *, cyclic: bool) -> Literal["dense", "ids", "cycli
 
 def _outputs_of(name: str, feature: Feature) -> Iterator[Output]:
     key = transformed_name(name)
+    options = list_options(feature)
+    multi, pooling = options is not None, options.pooling if options is not None else None
     if isinstance(feature, NumberFeature | DurationFeature):
         if feature.bucketized:
-            yield Output(key, name, "ids", encoding=feature.encoding, unseen=1)
+            weights = _weight_name(name, options)
+            yield Output(key, name, "ids", multi, feature.encoding, weights, 1, pooling=pooling)
         else:
             yield Output(key, name, "dense")
         if feature.indicator:
@@ -130,19 +146,48 @@ def _outputs_of(name: str, feature: Feature) -> Iterator[Output]:
     elif isinstance(feature, DateFeature):
         yield from _date_outputs(name, feature)
     elif isinstance(feature, CategoryFeature):
-        multi = feature.separator is not None
-        yield Output(key, name, "ids", multi=multi, encoding=feature.encoding, unseen=_unseen_ids(feature))
+        weights = _weight_name(name, options)
+        output = Output(key, name, "ids", multi, feature.encoding, weights, _unseen_ids(feature), pooling=pooling)
+        yield _in_order(output, options) if options is not None else output
     elif isinstance(feature, BooleanFeature):
         yield Output(key, name, "ids", encoding="one_hot", unseen=1)
     elif isinstance(feature, TextFeature):
-        weights = transformed_name(name, "weight") if feature.output == "tf_idf" else None
-        yield Output(key, name, "ids", multi=True, encoding=feature.encoding, weights=weights)
+        weights = weight_name(name) if feature.output == "tf_idf" else None
+        output = Output(key, name, "ids", multi=True, encoding=feature.encoding, weights=weights, pooling=pooling)
+        yield replace(output, encoder=feature.encoder, longest=feature.max_length)
     elif isinstance(feature, ImageFeature):
         yield Output(key, name, "image", image=feature)
     elif isinstance(feature, CustomFeature) and feature.ids is not None:
         yield Output(key, name, "ids", encoding=feature.encoding)
     else:
         yield Output(key, name, "dense")
+
+
+def _in_order(output: Output, options: ListOf) -> Output:
+    candidate = None if options.attend_to is None else transformed_name(options.attend_to)
+    return replace(output, encoder=options.encoder, longest=options.max_length, attend_to=candidate)
+
+
+def _with_table(output: Output, config: PreprocessingConfig) -> Output:
+    """Returns an output with the embedding and encoding of the category that it shares a vocabulary with."""
+    owner = config.vocabulary_owner(output.feature)
+    users = config.vocabulary_users(owner)
+    if len(users) < 2 or output.kind != "ids":
+        return output
+    of_owner = config.features[owner]
+    if not isinstance(of_owner, CategoryFeature):
+        return output
+    table = transformed_name(owner)
+    return replace(output, encoding=of_owner.encoding, unseen=_unseen_ids(of_owner), table=table)
+
+
+def weight_name(name: str, part: str | None = None) -> str:
+    """Returns the name of the transformed feature that holds a weight for each id of a feature, or of a date's part."""
+    return transformed_name(name, "weight" if part is None else f"{part}.weight")
+
+
+def _weight_name(name: str, options: ListOf | None, part: str | None = None) -> str | None:
+    return weight_name(name, part) if options is not None and options.weights is not None else None
 
 
 def _unseen_ids(feature: CategoryFeature) -> int:
@@ -152,9 +197,14 @@ def _unseen_ids(feature: CategoryFeature) -> int:
 
 
 def _date_outputs(name: str, feature: DateFeature) -> Iterator[Output]:
+    options = list_options(feature)
+    multi, pooling = options is not None, options.pooling if options is not None else None
     for part in feature.parts:
         kind = date_part_kind(part, cyclic=feature.cyclic)
         if kind == "ids":
-            yield Output(transformed_name(name, part), name, "ids", encoding=feature.encoding, unseen=1)
+            weights = _weight_name(name, options, part)
+            yield Output(
+                transformed_name(name, part), name, "ids", multi, feature.encoding, weights, 1, pooling=pooling
+            )
         else:
             yield Output(transformed_name(name, part), name, "dense")

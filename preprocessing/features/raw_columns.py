@@ -17,6 +17,7 @@ from fullpass.preprocessing.features.feature import (
     VectorFeature,
 )
 from fullpass.preprocessing.features.label import Label
+from fullpass.preprocessing.features.lists import list_options, reads_list
 
 RAW_ROW_ID = "fullpass_row"
 """Raw int64 column that ingest adds: the number of the row, so that any later finding can name it."""
@@ -33,13 +34,23 @@ class RawColumn:
     """A column of the raw examples; always optional, a missing value is an absent feature.
 
     `number` is one float32, `string` one byte string, `vector` `width` float32s. image: the byte string is an encoded
-    image, which must be one that TensorFlow decodes.
+    image, which must be one that TensorFlow decodes. With `many`, any number of numbers or strings: NaN and "" are
+    missing elements. separator: splits text into these. group: columns of one group hold equally many elements in a
+    row; it is the YAML path that says so.
     """
 
     name: str
     type: Literal["number", "string", "vector"]
     width: int = 1
     image: bool = False
+    many: bool = False
+    separator: str | None = None
+    group: str | None = None
+
+    @property
+    def is_single(self) -> bool:
+        """Whether a row holds one value: expressions, slices and splits read such columns only."""
+        return self.type != "vector" and not self.many
 
 
 @dataclass(frozen=True)
@@ -48,6 +59,9 @@ class _Use:
     wants: str  # number | string | token (text, but a number may be written out) | vector | image (encoded)
     by: str
     width: int = 1
+    many: bool = False
+    separator: str | None = None
+    group: str | None = None
 
 
 def raw_columns(config: PreprocessingConfig) -> dict[str, RawColumn]:
@@ -118,9 +132,28 @@ def _decide(name: str, uses: list[_Use], config: PreprocessingConfig) -> RawColu
         return RawColumn(name, "vector", max(use.width for use in uses))
     if "image" in wants:
         return RawColumn(name, "string", image=True)
+    kind: Literal["number", "string"]
     if firm:
-        return RawColumn(name, "number" if "number" in firm else "string")
-    return RawColumn(name, "string" if "token" in wants else "number")
+        kind = "number" if "number" in firm else "string"
+    else:
+        kind = "string" if "token" in wants else "number"
+    return _list(name, uses, kind) if any(use.many for use in uses) else RawColumn(name, kind)
+
+
+def _list(name: str, uses: list[_Use], kind: Literal["number", "string"]) -> RawColumn:
+    single = [use.by for use in uses if not use.many]
+    if single:
+        lists = next(use.by for use in uses if use.many)
+        raise UserError(
+            f"column {name!r} is a list for {lists} and a single value for {single[0]}. Read it as one of both: give "
+            "the feature `list: true`, or remove the other."
+        )
+    separators = {use.separator for use in uses}
+    if len(separators) > 1:
+        readers = "; ".join(f"{use.by} by {use.separator!r}" for use in uses)
+        raise UserError(f"column {name!r} is split in two ways: {readers}. Give one list.separator.")
+    group = next((use.group for use in uses if use.group is not None), None)
+    return RawColumn(name, kind, many=True, separator=separators.pop(), group=group)
 
 
 def _uses(config: PreprocessingConfig) -> Iterator[_Use]:
@@ -156,8 +189,15 @@ def _uses_of(name: str, feature: Feature) -> Iterator[_Use]:
         yield _Use(column, "vector", by, feature.size)
     elif isinstance(feature, ImageFeature) and feature.pixels is not None:
         yield _Use(column, "vector", by, math.prod(feature.pixels))
+    elif (options := list_options(feature)) is not None and reads_list(feature):
+        group = by if options.weights is not None else None
+        yield _Use(column, _wanted(feature), by, many=True, separator=options.separator, group=group)
     else:
         yield _Use(column, _wanted(feature), by)
+    options = list_options(feature)
+    if options is not None and options.weights is not None:
+        group = by if reads_list(feature) else None
+        yield _Use(options.weights, "number", f"{by}.list.weights", many=True, group=group)
     for transform in getattr(feature, "transforms", ()):
         key = getattr(transform, "key", None)
         if key is not None:

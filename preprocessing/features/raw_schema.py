@@ -35,8 +35,8 @@ class Difference:
 def raw_schema(config: PreprocessingConfig) -> schema_pb2.Schema:
     """Returns the schema of the raw examples that `config` reads.
 
-    Every column is optional. A number is one float, a string one byte string, a vector as many floats as declared;
-    the row number of ingest is an integer.
+    Every column is optional. A number is one float, a string one byte string, a vector as many floats as declared, a
+    list has any number of either; the row number of ingest is an integer.
     """
     schema = schema_pb2.Schema(default_environment=[TRAINING, SERVING])
     serving = serving_columns(config)
@@ -50,6 +50,8 @@ def raw_schema(config: PreprocessingConfig) -> schema_pb2.Schema:
 def _add(schema: schema_pb2.Schema, column: RawColumn, *, serving: bool) -> None:
     feature = schema.feature.add(name=column.name, type=_TYPES[column.type])
     _optional(feature, least=column.width if column.type == "vector" else 0, most=column.width)
+    if column.many:
+        feature.value_count.ClearField("max")
     if not serving:
         feature.not_in_environment.append(SERVING)
 

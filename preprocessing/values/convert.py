@@ -5,7 +5,7 @@ table of what each Arrow type becomes.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import RawColumn
 from fullpass.preprocessing.values.arrow_text import as_mask, is_binary, plain, seconds, to_text
 from fullpass.preprocessing.values.encoded_images import image_problems
+from fullpass.preprocessing.values.list_values import Problems, flatten, is_list, lengths_of, split_text, to_lists
 from fullpass.preprocessing.values.raw_text import RawText
 
 _DOT_NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity|nan(\(\w*\))?)$"
@@ -27,12 +28,13 @@ _SEVERAL = "several values, expected one"
 class Converted:
     """A column ready to encode.
 
-    flat: float32 or binary, null where missing or bad; a vector is a list array of float32.
+    flat: float32 or binary, null where missing or bad; a vector is a list array of float32, and a list of any length a
+    large list array of either, NaN and b"" for missing elements.
     problems: bool [rows] and the problem of the rows where it is true; the first of a row counts.
     """
 
     flat: pa.Array
-    problems: tuple[tuple[np.ndarray, str], ...] = ()
+    problems: Problems = ()
 
     @property
     def bad(self) -> np.ndarray:
@@ -55,7 +57,7 @@ class Converted:
     @property
     def values(self) -> pa.ListArray:
         """A list of one value (`width` for a vector) per present row, null where missing."""
-        if pa.types.is_list(self.flat.type):
+        if is_list(self.flat.type):
             return self.flat
         valid = as_mask(self.flat.is_valid())
         ends = np.concatenate([[0], np.cumsum(valid)]).astype(np.int32)
@@ -81,7 +83,9 @@ def convert(column: pa.Array, raw: RawColumn, *, strip: bool, missing: Sequence[
         return Converted(pa.nulls(len(column), _kind(raw)))
     if raw.type == "vector":
         return _vector(column, raw)
-    if _is_list(column.type):
+    if raw.many:
+        return _lists(column, raw, strip=strip, missing=missing, decimal=decimal)
+    if is_list(column.type):
         return _sole_values(column, raw, strip=strip, missing=missing, decimal=decimal)
     _check_type(column.type, raw)
     if raw.type == "string":
@@ -102,11 +106,8 @@ def convert_raw(column: pa.Array, raw: RawColumn, text: RawText) -> Converted:
 
 
 def _kind(raw: RawColumn) -> pa.DataType:
-    return {"number": pa.float32(), "string": pa.binary(), "vector": pa.list_(pa.float32())}[raw.type]
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    kind = {"number": pa.float32(), "string": pa.binary(), "vector": pa.list_(pa.float32())}[raw.type]
+    return pa.large_list(kind) if raw.many else kind
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -187,23 +188,37 @@ def _number_of_text(text: pa.Array, missing: Sequence[str], decimal: str) -> Con
     return Converted(converted.flat, ((unreadable, "not a number"), *converted.problems))
 
 
+def _lists(column: pa.Array, raw: RawColumn, *, strip: bool, missing: Sequence[str], decimal: str) -> Converted:
+    if raw.separator is not None and _is_text(column.type):
+        column, undecodable = to_text(column, strip=strip, missing=missing)
+        split = split_text(column, raw.separator, strip=strip)
+        converted = _lists(split, replace(raw, separator=None), strip=strip, missing=missing, decimal=decimal)
+        return Converted(converted.flat, ((undecodable, "not UTF-8"), *converted.problems))
+
+    def elements(values: pa.Array) -> tuple[pa.Array, Problems]:
+        converted = convert(values, RawColumn(raw.name, raw.type), strip=strip, missing=missing, decimal=decimal)
+        return converted.flat, converted.problems
+
+    return Converted(*to_lists(column, elements))
+
+
 def _sole_values(lists: pa.Array, raw: RawColumn, *, strip: bool, missing: Sequence[str], decimal: str) -> Converted:
     """Returns lists of one value as that value; an empty list is missing."""
-    lengths = _lengths(lists)
+    lengths = lengths_of(lists)
     several = lengths > 1
     ends = np.cumsum(lengths)
     index = pa.array(ends - lengths, mask=lengths != 1)
-    inner = convert(_flatten(lists).take(index), raw, strip=strip, missing=missing, decimal=decimal)
+    inner = convert(flatten(lists).take(index), raw, strip=strip, missing=missing, decimal=decimal)
     return Converted(inner.flat, ((several, _SEVERAL), *inner.problems))
 
 
 def _vector(column: pa.Array, raw: RawColumn) -> Converted:
-    if not _is_list(column.type):
+    if not is_list(column.type):
         return Converted(pa.nulls(len(column), _kind(raw)), ((as_mask(column.is_valid()), "not a list of numbers"),))
-    while _is_list(column.type.value_type):
+    while is_list(column.type.value_type):
         column = _joined(column)
-    lengths = _lengths(column)
-    numbers = convert(_flatten(column), RawColumn(raw.name, "number"), strip=True, missing=())
+    lengths = lengths_of(column)
+    numbers = convert(flatten(column), RawColumn(raw.name, "number"), strip=True, missing=())
     owner = np.repeat(np.arange(len(column)), lengths)
     unusable = np.zeros(len(column), dtype=bool)
     unusable[owner[as_mask(numbers.flat.is_null())]] = True
@@ -219,20 +234,7 @@ def _vector(column: pa.Array, raw: RawColumn) -> Converted:
 
 def _joined(lists: pa.Array) -> pa.Array:
     """Returns lists of lists as lists, in row-major order."""
-    inner = _flatten(lists)
-    inner_ends = np.concatenate([[0], np.cumsum(_lengths(inner))])
-    ends = inner_ends[np.concatenate([[0], np.cumsum(_lengths(lists))])]
-    return pa.LargeListArray.from_arrays(pa.array(ends, type=pa.int64()), _flatten(inner))
-
-
-def _lengths(lists: pa.Array) -> np.ndarray:
-    if pa.types.is_fixed_size_list(lists.type):
-        return np.where(as_mask(lists.is_valid()), lists.type.list_size, 0)
-    return pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-
-
-def _flatten(lists: pa.Array) -> pa.Array:
-    """Returns the values of all lists that are not null."""
-    if lists.null_count == len(lists):  # Arrow cannot flatten fixed-size lists of which none is left
-        return pa.array([], type=lists.type.value_type)
-    return lists.flatten()
+    inner = flatten(lists)
+    inner_ends = np.concatenate([[0], np.cumsum(lengths_of(inner))])
+    ends = inner_ends[np.concatenate([[0], np.cumsum(lengths_of(lists))])]
+    return pa.LargeListArray.from_arrays(pa.array(ends, type=pa.int64()), flatten(inner))

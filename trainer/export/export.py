@@ -12,6 +12,7 @@ assets.extra/tf_serving_warmup_requests       the same rows as calls that TF Ser
 
 import importlib.metadata
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
 
@@ -68,16 +69,7 @@ def export_model(
 def describe(served: Served, name: str, source: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the content of `fullpass.json`: the inputs and outputs of the model, and its run."""
     keys = column_keys(tuple(served.columns))
-    columns = [
-        {
-            "name": c.name,
-            "key": keys[c.name],
-            "type": c.type,
-            **({"width": c.width} if c.type == "vector" else {}),
-            **({"image": True} if c.image else {}),
-        }
-        for c in served.columns.values()
-    ]
+    columns = [{"name": c.name, "key": keys[c.name], **_described(c)} for c in served.columns.values()]
     return {
         "name": name,
         "task": served.label.task,
@@ -88,6 +80,13 @@ def describe(served: Served, name: str, source: Mapping[str, Any]) -> dict[str, 
         "versions": {package: importlib.metadata.version(package) for package in _VERSIONS_OF},
         "lineage": read_run_facts(),
     }
+
+
+def _described(column: RawColumn) -> dict[str, Any]:
+    """Returns the fields of a raw column besides its name, without those that have their default."""
+    defaults = asdict(RawColumn(column.name, column.type))
+    said = {field: value for field, value in asdict(column).items() if value != defaults[field]}
+    return {"type": column.type, **({"width": column.width} if column.type == "vector" else {}), **said}
 
 
 def _write_requests(folder: str, columns: Mapping[str, RawColumn], samples: Sequence[bytes]) -> None:

@@ -24,7 +24,7 @@ SAMPLE_FILE = "sample_examples.tfrecord"
 SAMPLE_ROWS = 10
 
 Row = dict[str, Any]
-"""Raw column -> number, text, bytes that are not UTF-8, list of numbers, or None where missing."""
+"""Raw column -> number, text, bytes that are not UTF-8, a list of these, or None where missing."""
 _SAMPLE_BYTES = 4 << 20
 _LINE_BREAKS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)}
 
@@ -55,9 +55,11 @@ def to_row(example: bytes, columns: Mapping[str, RawColumn]) -> Row:
 
 
 def to_columns(rows: Sequence[Row], columns: Mapping[str, RawColumn]) -> dict[str, list[Any]]:
-    """Returns the inputs of `serving_raw` by column: NaN for a missing number, "" for missing text."""
-    absent = {name: _absent(column) for name, column in columns.items()}
-    return {name: [absent[name] if row[name] is None else row[name] for row in rows] for name in columns}
+    """Returns the inputs of `serving_raw` by column: NaN for a missing number, "" for missing text.
+
+    Lists are filled up with missing elements to the length of the longest.
+    """
+    return {name: _column([row[name] for row in rows], column) for name, column in columns.items()}
 
 
 def to_json(value: Any) -> str:
@@ -72,11 +74,11 @@ def to_json(value: Any) -> str:
 def rest_body(rows: Sequence[Row], columns: Mapping[str, RawColumn], keys: Mapping[str, str], signature: str) -> str:
     """Returns the body of a POST to TF Serving's `:predict`, in its columnar form.
 
-    A column without any value is an empty list, unless all are: the first then says how many rows there are. NaN is
-    written bare, which TF Serving reads though JSON has it not.
+    A column without any value is an empty list, unless all are: the first then says how many rows there are. One of
+    lists has an empty list per row. NaN is written bare, which TF Serving reads though JSON has it not.
     """
     values = to_columns(rows, columns)
-    empty = [name for name in columns if all(row[name] is None for row in rows)]
+    empty = [name for name in columns if all(row[name] is None for row in rows) and not columns[name].many]
     left_out = empty[1:] if len(empty) == len(columns) else empty
     given = {keys[name]: [] if name in left_out else values[name] for name in columns}
     return to_json({"signature_name": signature, "inputs": given})
@@ -92,7 +94,19 @@ def warmup_log(signature: str, inputs: Mapping[str, tf.Tensor]) -> bytes:
     return log.SerializeToString()
 
 
+def _column(cells: Sequence[Any], column: RawColumn) -> list[Any]:
+    absent = _absent(column)
+    if not column.many:
+        return [absent if cell is None else cell for cell in cells]
+    longest = max(len(cell or ()) for cell in cells)
+    padded = [[*(cell or ()), *[None] * (longest - len(cell or ()))] for cell in cells]
+    return [[absent if element is None else element for element in cell] for cell in padded]
+
+
 def _cell(feature: tf.train.Feature, column: RawColumn) -> Any:
+    if column.many:
+        values = [_text_or_bytes(text) or None for text in feature.bytes_list.value]
+        return values or [_shortest(number) for number in feature.float_list.value] or None
     if column.type == "string":
         values = feature.bytes_list.value
         return _text_or_bytes(values[0]) if values else None

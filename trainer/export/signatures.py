@@ -36,7 +36,7 @@ from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_I
 from fullpass.preprocessing.features.raw_columns import ROW_BITS, SPAN_FILE_BITS, RawColumn, serving_columns
 from fullpass.trainer.export.eval_scores import scores_of
 from fullpass.trainer.input.input_fn import as_pixels, with_dense_label, without_gaps
-from fullpass.trainer.input.raw_tensors import DTYPES, dense_shape, to_sparse
+from fullpass.trainer.input.raw_tensors import DTYPES, dense_shape, no_rows, to_sparse
 from fullpass.trainer.models.model_inputs import apply_model, feature_names, input_name, transformed_outputs
 from fullpass.trainer.models.tasks import probabilities_of
 from fullpass.trainer.models.weight_semantics import Network
@@ -141,7 +141,7 @@ def _serving_default(served: Served, spec: Mapping[str, tf.io.VarLenFeature], pr
 
 def _serving_raw(served: Served, spec: Mapping[str, tf.io.VarLenFeature], predict: Callable) -> Callable:
     keys = column_keys(tuple(served.columns))
-    absent = {name: tf.zeros([0, *dense_shape(c)[1:]], DTYPES[c.type]) for name, c in served.columns.items()}
+    absent = {name: tf.constant(no_rows(c), DTYPES[c.type]) for name, c in served.columns.items()}
 
     def serving_raw(*values: tf.Tensor) -> dict[str, tf.Tensor]:
         given = dict(zip(served.columns, values, strict=True))

@@ -97,7 +97,7 @@ class Design:
         amounts = np.ones(ids.shape) if item.weights is None else rows.features[item.weights.name].reshape(ids.shape)
         if item.output.multi:
             amounts = np.where(ids == 0, 0.0, amounts)  # 0 pads lists of ids
-        starts = np.arange(0, ids.size + 1, ids.shape[1])
+        starts = ids.shape[1] * np.arange(len(rows) + 1)
         return sparse.csr_matrix((amounts.ravel(), ids.ravel(), starts), shape=(len(rows), item.size))
 
 

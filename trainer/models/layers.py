@@ -27,21 +27,29 @@ class MultiHot(keras.layers.Layer):
     """ids int64 [batch, n] -> float [batch, size]: 1 for every id in the row, or the sum of its weights.
 
     The column of id 0 stays 0.
+
+    Args:
+        size: The number of different ids.
+        how: What of `Pool` decides the value of an id; None as above.
     """
 
-    def __init__(self, size: int, **options):
+    def __init__(self, size: int, how: str | None = None, **options):
         super().__init__(**options)
-        self.size = size
+        self.size, self.how = size, how
 
     def call(self, ids, weights=None):
         """See base class; weights: float32 [batch, n] or None."""
         limits = {"minlength": self.size, "maxlength": self.size, "axis": -1}
-        present = np.arange(self.size) > 0
-        if weights is None:
+        present = (np.arange(self.size) > 0).astype(np.float32)
+        if self.how == "max" or (self.how is None and weights is None):
             counts = tf.math.bincount(ids, binary_output=True, dtype=tf.float32, **limits)
         else:
-            counts = tf.math.bincount(ids, weights=tf.cast(weights, tf.float32), **limits)
-        return tf.cast(counts * present.astype(np.float32), self.compute_dtype)
+            share = tf.cast(tf.not_equal(ids, 0), tf.float32)
+            if weights is not None:
+                share *= tf.cast(weights, tf.float32)
+            counts = tf.math.bincount(ids, weights=share, **limits)
+            counts = _divided(counts, share, self.how or "sum")
+        return tf.cast(counts * present, self.compute_dtype)
 
     def compute_output_shape(self, ids_shape, weights_shape=None):
         """See base class."""
@@ -121,7 +129,8 @@ class NumberEmbedding(keras.layers.Layer):
 class Pool(keras.layers.Layer):
     """vectors float [batch, n, width] of ids int64 [batch, n] -> float [batch, width], over the ids that are not 0.
 
-    mean divides by their number, or by the sum of their weights; a row without ids becomes 0.
+    mean divides by their number, or by the sum of their weights; sqrt_n by the root of the sum of squared weights; sum
+    divides by nothing; max takes the largest of each dimension, whatever the weights. A row without ids becomes 0.
     """
 
     def __init__(self, how: str, **options):
@@ -131,17 +140,64 @@ class Pool(keras.layers.Layer):
     def call(self, vectors, ids, weights=None):
         """See base class; weights: float32 [batch, n] or None."""
         share = keras.ops.cast(keras.ops.not_equal(ids, 0), vectors.dtype)
+        if self.how == "max":
+            return _largest(vectors, share > 0)
         if weights is not None:
             share *= keras.ops.cast(weights, vectors.dtype)
-        total = keras.ops.einsum("bnw,bn->bw", vectors, share)
-        if self.how == "sum":
-            return total
-        mass = keras.ops.sum(share, axis=1, keepdims=True)
-        return tf.math.divide_no_nan(total, mass)
+        return _divided(keras.ops.einsum("bnw,bn->bw", vectors, share), share, self.how)
 
     def compute_output_shape(self, vectors_shape, ids_shape, weights_shape=None):
         """See base class."""
         return (vectors_shape[0], vectors_shape[2])
+
+
+def _largest(vectors, present):
+    lowest = keras.ops.where(present[:, :, None], vectors, vectors.dtype.min)
+    # One more element, so that a row without any has a maximum.
+    largest = keras.ops.max(keras.ops.pad(lowest, [[0, 0], [0, 1], [0, 0]], constant_values=vectors.dtype.min), axis=1)
+    return keras.ops.where(keras.ops.any(present, axis=1)[:, None], largest, 0.0)
+
+
+def _divided(total, share, how: str):
+    if how == "sum":
+        return total
+    mass = keras.ops.sum(share if how == "mean" else keras.ops.square(share), axis=1, keepdims=True)
+    return tf.math.divide_no_nan(total, mass if how == "mean" else keras.ops.sqrt(mass))
+
+
+class AttentionPool(keras.layers.Layer):
+    """vectors float [batch, n, width] of ids int64 [batch, n] -> float [batch, width]: a mean with learned weights.
+
+    The weight of an element is the softmax, over the ids of its row that are not 0, of its vector's product with a
+    trained query, which is 0 at first, so that training begins from the plain mean. A row without ids becomes 0.
+    Source: Yang et al. 2016, Hierarchical Attention Networks, equations 5 to 7, without their projection.
+    """
+
+    def build(self, vectors_shape, ids_shape, weights_shape=None):
+        """See base class."""
+        self.query = self.add_weight(shape=(vectors_shape[2],), initializer="zeros", name="query")
+
+    def call(self, vectors, ids, weights=None):
+        """See base class; weights: float32 [batch, n], by which the learned ones are multiplied, or None."""
+        scores = keras.ops.einsum("bnw,w->bn", vectors, self.query)
+        shares = masked_softmax(scores, keras.ops.not_equal(ids, 0))
+        if weights is not None:
+            shares *= keras.ops.cast(weights, shares.dtype)
+            shares = tf.math.divide_no_nan(shares, keras.ops.sum(shares, axis=1, keepdims=True))
+        return keras.ops.einsum("bnw,bn->bw", vectors, shares)
+
+    def compute_output_shape(self, vectors_shape, ids_shape, weights_shape=None):
+        """See base class."""
+        return (vectors_shape[0], vectors_shape[2])
+
+
+def masked_softmax(scores, present):
+    """Returns the softmax of scores float [..., n] over those present, bool [..., n]; 0 where none is."""
+    scores = keras.ops.where(present, scores, -1e4)  # float16 reaches 65,504
+    padded = keras.ops.pad(scores, [[0, 0]] * (len(scores.shape) - 1) + [[0, 1]], constant_values=-1e4)
+    highest = keras.ops.max(padded, axis=-1, keepdims=True)
+    powers = keras.ops.where(present, keras.ops.exp(scores - keras.ops.stop_gradient(highest)), 0.0)
+    return tf.math.divide_no_nan(powers, keras.ops.sum(powers, axis=-1, keepdims=True))
 
 
 class IdWeights(keras.layers.Layer):

@@ -31,7 +31,8 @@ def id_logits(
 ) -> list[keras.KerasTensor]:
     """Returns the linear part over ids, [batch, classes] each: one for all single ids, one per multi-valued feature.
 
-    A multi-valued feature gives the sum over its ids, weighted where they have weights.
+    A multi-valued feature gives the sum over its ids, weighted where they have weights, or what its pooling says;
+    attention, which would need embeddings, their mean.
     """
     ids = [item for item in inputs.values() if item.output.kind == "ids"]
     single = [item for item in ids if not item.output.multi]
@@ -46,7 +47,8 @@ def id_logits(
         )
         stands_for(table, known_as=f"ids of {item.name}", embeddings=([ids_part(item)], LOGITS))
         tensors = [table(item.keras_input), item.keras_input, *([] if item.weights is None else [item.weights])]
-        found.append(Pool("sum")(*tensors))
+        how = item.output.pooling or "sum"
+        found.append(Pool("mean" if how == "attention" else how)(*tensors))
     return found
 
 

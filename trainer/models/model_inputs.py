@@ -18,7 +18,8 @@ from fullpass.preprocessing.features.ids import Embedding
 from fullpass.preprocessing.features.image_feature import ImageFeature
 from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, Output, outputs
 from fullpass.trainer.models import image_encoders
-from fullpass.trainer.models.layers import MaskedIds, MultiHot, NumberEmbedding, OneHot, Pool
+from fullpass.trainer.models.layers import AttentionPool, MaskedIds, MultiHot, NumberEmbedding, OneHot, Pool
+from fullpass.trainer.models.sequence_encoders import encode_in_order, encoded_width
 from fullpass.trainer.models.weight_axes import AxisPart, stands_for
 
 ONE_HOT_UP_TO = 32
@@ -162,7 +163,7 @@ def encode(inputs: Mapping[str, ModelInput]) -> list[keras.KerasTensor]:
     """
     tables = _tables(inputs)
     numbers, others = _by_knots(inputs)
-    found = [_encode(item, tables.get(table_name(item))) for item in others]
+    found = [_encode(item, tables.get(table_name(item)), inputs) for item in others]
     return [_embed_numbers(numbers), *found] if numbers else found
 
 
@@ -183,7 +184,10 @@ def numbers_part(item: ModelInput) -> AxisPart:
 
 
 def encodes_one_hot(item: ModelInput) -> bool:
-    """Whether ids are given one-hot rather than embedded."""
+    """Whether ids are given one-hot rather than embedded, as attention and encoders have them."""
+    output = item.output
+    if output.pooling == "attention" or output.encoder is not None or output.attend_to is not None:
+        return False
     encoding = item.output.encoding
     return encoding == "one_hot" or (encoding == "auto" and item.size <= ONE_HOT_UP_TO)
 
@@ -249,6 +253,8 @@ def _model_input(
 
 def table_name(item: ModelInput) -> str:
     """Returns the name of the embedding of a feature: its own, or that of the table it shares."""
+    if item.output.table is not None:
+        return item.output.table
     encoding = item.output.encoding
     return encoding.shared if isinstance(encoding, Embedding) and encoding.shared else item.name
 
@@ -280,18 +286,34 @@ def _encoded_part(item: ModelInput) -> AxisPart:
         return AxisPart("embedding", item.name, item.encoded.shape[1])
     if item.output.kind == "dense":
         return numbers_part(item)
-    return ids_part(item) if encodes_one_hot(item) else AxisPart("embedding", item.name, embedding_width(item))
+    if encodes_one_hot(item):
+        return ids_part(item)
+    return AxisPart("embedding", item.name, encoded_width(item.output, embedding_width(item)))
 
 
-def _encode(item: ModelInput, table: keras.layers.Embedding | None) -> keras.KerasTensor:
-    ids, weights = item.ids, item.weights
+def _encode(
+    item: ModelInput, table: keras.layers.Embedding | None, inputs: Mapping[str, ModelInput]
+) -> keras.KerasTensor:
+    ids, weights, how = item.ids, item.weights, item.output.pooling
     if item.output.kind == "image":
         return item.encoded
     if item.output.kind == "dense":
         return _as_matrix(item)
+    if table is not None and (item.output.encoder is not None or item.output.attend_to is not None):
+        candidate = inputs[item.output.attend_to].ids if item.output.attend_to is not None else None
+        pooled = None if item.output.encoder is not None else pool_of(item, "mean")
+        return encode_in_order(item.output, table, ids, candidate, pooled)
     if table is None:
-        return OneHot(item.size)(ids) if not item.output.multi else _call(MultiHot(item.size), ids, weights)
-    return table(ids) if not item.output.multi else _call(Pool("mean"), table(ids), ids, weights)
+        return OneHot(item.size)(ids) if not item.output.multi else _call(MultiHot(item.size, how), ids, weights)
+    return table(ids) if not item.output.multi else _call(pool_of(item, "mean"), table(ids), ids, weights)
+
+
+def pool_of(item: ModelInput, default: str) -> keras.layers.Layer:
+    """Returns the layer that makes the vectors of a row's ids one; `default` is how, if the feature does not say."""
+    how = item.output.pooling or default
+    if how == "attention":
+        return stands_for(AttentionPool(), known_as=f"attention of {item.name}")
+    return Pool(how)
 
 
 def _call(layer: keras.layers.Layer, *tensors: keras.KerasTensor | None) -> keras.KerasTensor:

@@ -150,7 +150,8 @@ def _ids(item: ModelInput, config: PreprocessingConfig) -> Segment:
     if isinstance(declared, Cross) and vocabulary is None:
         hashed = Hash(buckets=declared.hash_buckets or 1)
     if isinstance(vocabulary, Vocabulary):
-        return segment | _vocabulary(vocabulary, feature)
+        owner = config.vocabulary_owner(feature)
+        return segment | _vocabulary(getattr(config.features.get(owner), "vocabulary", None) or vocabulary, owner)
     if isinstance(hashed, Hash):
         return segment | {"hash": hashed.buckets, "key": hashed.key}
     if isinstance(declared, CategoryFeature | TextFeature):

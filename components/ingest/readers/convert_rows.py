@@ -9,6 +9,7 @@ from fullpass.components.ingest.readers.reader import Reading, Rows, text_at
 from fullpass.preprocessing.errors import blame
 from fullpass.preprocessing.features.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import convert_raw
+from fullpass.preprocessing.values.list_values import unlike_lengths
 from fullpass.preprocessing.values.raw_text import RawText
 
 
@@ -26,7 +27,8 @@ def convert_rows(
         rows: as a reader yields them.
     """
     good = np.ones(len(rows.numbers), dtype=bool)
-    arrays = {}
+    arrays: dict[str, pa.Array] = {}
+    columns = tuple(columns)
     for raw in columns:
         column = rows.table.column(raw.name).combine_chunks()
         with blame(reading.path):
@@ -36,6 +38,14 @@ def convert_rows(
         for row in np.flatnonzero(bad).tolist():
             reading.add_bad(int(rows.numbers[row]), raw.name, converted.reason_of(row), _shown(column, row, raw))
         good &= ~bad
+    for group in sorted({raw.group for raw in columns if raw.group is not None}):
+        members = [raw.name for raw in columns if raw.group == group]
+        for row in np.flatnonzero(unlike_lengths([arrays[name] for name in members]) & good).tolist():
+            lengths = ", ".join(f"{name} {len(arrays[name][row].as_py() or ())}" for name in members)
+            reading.add_bad(
+                int(rows.numbers[row]), members[0], f"not as long as the lists beside it ({group})", lengths
+            )
+            good[row] = False
     return arrays, good
 
 

@@ -51,7 +51,11 @@ def array_of(values: Iterable[Any]) -> pa.Array:
         raise
     except (pa.ArrowException, OverflowError, ValueError, TypeError):
         if any(isinstance(value, list | tuple) for value in values):
-            return pa.array([_texts(value) for value in values], type=pa.list_(pa.string()))
+            lists = [_texts(value) for value in values]
+            nested = any(isinstance(item, list) for one in lists for item in one or ())
+            if nested:
+                lists = [None if one is None else [i if isinstance(i, list) else [i] for i in one] for one in lists]
+            return pa.array(lists, type=pa.list_(pa.list_(pa.string()) if nested else pa.string()))
         return pa.array([as_text(value) for value in values], type=pa.string())
 
 
@@ -76,15 +80,24 @@ _ABSENT = _Absent()
 
 
 def _look_up(row: Mapping[str, Any], column: str) -> Any:
-    """Returns a row's value, by the column's name or, for `a.b`, that of key b in the object under a."""
+    """Returns a row's value, by the column's name or, for `a.b`, that of key b in the object under a.
+
+    Of a list of objects it is the list of these values.
+    """
     if column in row or "." not in column:
         return row.get(column, _ABSENT)
     name, _, inner = column.partition(".")
     nested = row.get(name)
+    if isinstance(nested, list) and any(isinstance(item, Mapping) for item in nested):
+        found = [_look_up(item, inner) if isinstance(item, Mapping) else None for item in nested]
+        return [None if value is _ABSENT else value for value in found]
     return _look_up(nested, inner) if isinstance(nested, Mapping) else _ABSENT
 
 
-def _texts(value: Any) -> list[str | None] | None:
+def _texts(value: Any) -> list[Any] | None:
+    """Returns the texts of a list, with lists of texts where there are lists in it."""
     if value is None:
         return None
-    return [as_text(item) for item in value] if isinstance(value, list | tuple) else [as_text(value)]
+    if not isinstance(value, list | tuple):
+        return [as_text(value)]
+    return [[as_text(i) for i in item] if isinstance(item, list | tuple) else as_text(item) for item in value]

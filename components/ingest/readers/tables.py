@@ -1,4 +1,7 @@
-"""Files of Arrow's own formats: Parquet, Arrow IPC and ORC. `a.b` is field b of the struct a."""
+"""Files of Arrow's own formats: Parquet, Arrow IPC and ORC.
+
+`a.b` is field b of the struct a, or of each struct in the list a, which makes it a list.
+"""
 
 import json
 from abc import ABC, abstractmethod
@@ -6,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc
@@ -24,6 +28,7 @@ from fullpass.components.ingest.readers.reader import (
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.sources.storage import is_address, open_raw
 from fullpass.preprocessing.values.byte_batches import BATCH_BYTES, gather
+from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of
 
 _DECODED_ROWS = 1024
 _BUFFER_BYTES = 1 << 20
@@ -179,6 +184,7 @@ def select(table: pa.Table | pa.RecordBatch, columns: Sequence[str]) -> pa.Table
 
 def _names(name: str, kind: pa.DataType) -> Iterator[str]:
     yield name
+    kind = kind.value_type if is_list(kind) else kind
     if pa.types.is_struct(kind):
         for i in range(kind.num_fields):
             yield from _names(f"{name}.{kind[i].name}", kind[i].type)
@@ -197,10 +203,25 @@ def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
     root = _root(name, set(table.column_names))
     column, rest = table.column(root), name[len(root) + 1 :]
     while rest:
-        fields = [column.type[i].name for i in range(column.type.num_fields)]
+        struct = column.type.value_type if is_list(column.type) else column.type
+        fields = [struct[i].name for i in range(struct.num_fields)]
         field = next(f for f in sorted(fields, key=len, reverse=True) if rest == f or rest.startswith(f"{f}."))
-        column, rest = pc.struct_field(column, [fields.index(field)]), rest[len(field) + 1 :]
+        column, rest = _field(column, fields.index(field)), rest[len(field) + 1 :]
     return column
+
+
+def _field(column: pa.ChunkedArray, index: int) -> pa.ChunkedArray:
+    if not is_list(column.type):
+        return pc.struct_field(column, [index])
+    inner = column.type.value_type[index].type
+    return pa.chunked_array([_field_of_lists(chunk, index) for chunk in column.chunks], pa.large_list(inner))
+
+
+def _field_of_lists(lists: pa.Array, index: int) -> pa.Array:
+    ends = np.concatenate([[0], np.cumsum(lengths_of(lists))]).astype(np.int64)
+    missing = np.append(lists.is_null().to_numpy(zero_copy_only=False), False)
+    values = pc.struct_field(flatten(lists), [index])
+    return pa.LargeListArray.from_arrays(pa.array(ends, mask=missing), values)
 
 
 def sound(table: pa.Table) -> pa.Table:

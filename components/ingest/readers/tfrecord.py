@@ -1,4 +1,4 @@
-"""TFRecords of tf.Example, and of tf.SequenceExample, of which the context features are columns."""
+"""TFRecords of tf.Example, and of tf.SequenceExample, of which context features and feature lists are columns."""
 
 import gzip
 import struct
@@ -9,6 +9,7 @@ from typing import IO, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from google.protobuf.message import DecodeError
 
 from fullpass.components.ingest.readers.reader import Reading, Rows, UncutReader, numbered_batches, readable
@@ -98,14 +99,13 @@ def payload_of(path: str) -> str:
 
 
 def feature_names(path: str, payload: str, *, records: int) -> list[str]:
-    """Returns the names of the features, for SequenceExamples the context features, of the first records, sorted.
+    """Returns the names of the features, those of feature lists too, of the first records, sorted.
 
     Raises:
         UserError: The file is cut short or corrupt.
     """
     with readable(path), open_records(path) as stream:
-        names = _decoder(payload)(list(islice(read_records(stream), records))).schema.names
-    return sorted(name for name in names if name != _SEQUENCE)
+        return sorted(_decoder(payload)(list(islice(read_records(stream), records))).schema.names)
 
 
 @contextmanager
@@ -128,7 +128,22 @@ def _decoder(payload: str) -> Decode:
         return ExamplesToRecordBatchDecoder().DecodeBatch
     from tfx_bsl.coders.sequence_example_coder import SequenceExamplesToRecordBatchDecoder
 
-    return SequenceExamplesToRecordBatchDecoder(_SEQUENCE.encode()).DecodeBatch
+    decode = SequenceExamplesToRecordBatchDecoder(_SEQUENCE.encode()).DecodeBatch
+    return lambda records: _with_feature_lists(decode(records))
+
+
+def _with_feature_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns a batch with a column for each feature list: a list of what its steps hold, one value each as a rule.
+
+    A context feature of the same name comes first.
+    """
+    if _SEQUENCE not in batch.schema.names:
+        return batch
+    columns = {name: batch.column(name) for name in batch.schema.names if name != _SEQUENCE}
+    lists = batch.column(_SEQUENCE)
+    for i in range(lists.type.num_fields):
+        columns.setdefault(lists.type[i].name, pc.struct_field(lists, [i]))
+    return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
 
 
 def _select(batch: pa.RecordBatch, reading: Reading) -> pa.Table:

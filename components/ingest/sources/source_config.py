@@ -168,7 +168,7 @@ class AvroSource(FileSource):
 
 
 class TfRecordSource(FileSource):
-    """TFRecords of tf.Example, or of tf.SequenceExample, of which the context features are read."""
+    """TFRecords of tf.Example, or of tf.SequenceExample: context features and feature lists."""
 
     endings = (".tfrecord", ".tfrecords", ".gz")
     described_by = ("payload",)

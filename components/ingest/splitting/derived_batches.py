@@ -20,12 +20,10 @@ def derived_column(
     Args:
         name: of the derived column.
         arrays: raw columns, float32 or binary, null where missing.
-        columns: what they are; vectors are left out, no expression reads them.
+        columns: what they are; vectors and lists are left out, no expression reads them.
         derive: derived column -> expression, in an order in which each reads those before it.
     """
-    values: dict[str, Value] = {
-        column.name: _value(arrays[column.name]) for column in columns if column.type != "vector"
-    }
+    values: dict[str, Value] = {column.name: _value(arrays[column.name]) for column in columns if column.is_single}
     for derived, text in derive.items():
         expression = parse(text)
         read = {column: values[column] for column in expression.columns if column in values}

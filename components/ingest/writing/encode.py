@@ -36,8 +36,8 @@ def encode(columns: Mapping[str, pa.Array]) -> pa.BinaryArray:
     """Returns one serialized tf.Example per row.
 
     Args:
-        columns: name -> float32, int64 or binary array, or list array of float32 whose lists are equally long; null is
-            missing. All have the same length.
+        columns: name -> float32, int64 or binary array; list array of float32 whose lists are equally long; or large
+            list array of float32 or binary whose lists are of any length; null is missing. All have the same length.
     """
     return examples(entries(columns))
 
@@ -115,26 +115,53 @@ def _as_bytes(column: pa.Array) -> np.ndarray:
 
 
 def _entries(name: str, column: pa.Array) -> _Pieces:
-    """Returns the entries of a column of texts or whole numbers."""
-    kind = _BYTES_LIST if pa.types.is_binary(column.type) else _INT64_LIST
+    """Returns the entries of a column of texts or whole numbers, or of lists of any length."""
+    kind, values = _values(column)
+    several = pa.types.is_large_list(column.type) and kind == _BYTES_LIST  # each with a tag of its own
     valid = as_mask(column.is_valid())
-    values = column if kind == _BYTES_LIST else varints(column.fill_null(0).to_numpy(zero_copy_only=False))
     lengths = pc.binary_length(values).fill_null(0).to_numpy(zero_copy_only=False)
     distinct, index = np.unique(lengths, return_inverse=True)
-    heads = [_head(_key(name), kind, int(length)) for length in distinct]
+    heads = [_head(_key(name), kind, int(length), tagged=several) for length in distinct]
     head_of_row = pa.array(heads, type=_BINARY).take(pa.array(index, mask=~valid))
-    values = values if kind == _BYTES_LIST else pc.if_else(column.is_valid(), values, pa.scalar(None, _BINARY))
+    values = pc.if_else(column.is_valid(), values, pa.scalar(None, _BINARY))
     sizes = np.array([len(head) for head in heads], dtype=np.int64)[index] + lengths if heads else lengths
     return _Pieces((head_of_row, values), np.where(valid, sizes, 0))
+
+
+def _values(column: pa.Array) -> tuple[bytes, pa.BinaryArray]:
+    """Returns the kind of a column's feature, and the bytes of its value in each row; anything where it is null."""
+    if pa.types.is_large_list(column.type):
+        return _list_values(column)
+    if pa.types.is_binary(column.type):
+        return _BYTES_LIST, column
+    return _INT64_LIST, varints(column.fill_null(0).to_numpy(zero_copy_only=False))
+
+
+def _list_values(column: pa.LargeListArray) -> tuple[bytes, pa.BinaryArray]:
+    """Returns the elements of each row, packed if they are numbers, else each with its tag."""
+    lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    flat = column.flatten()
+    if pa.types.is_float32(flat.type):
+        data = flat.to_numpy(zero_copy_only=False).astype("<f4")
+        return _FLOAT_LIST, _rows_of_bytes(4 * ends, pa.py_buffer(data))
+    sizes = varints(pc.binary_length(flat).to_numpy(zero_copy_only=False))
+    tagged = _joined([pa.scalar(_LIST_VALUE, _BINARY), sizes, flat])
+    ends_of_elements = np.concatenate([[0], np.cumsum(pc.binary_length(tagged).to_numpy(zero_copy_only=False))])
+    return _BYTES_LIST, _rows_of_bytes(ends_of_elements[ends], tagged.buffers()[2] or pa.py_buffer(b""))
+
+
+def _rows_of_bytes(ends: np.ndarray, data: pa.Buffer) -> pa.BinaryArray:
+    return pa.BinaryArray.from_buffers(_BINARY, len(ends) - 1, [None, pa.py_buffer(ends.astype(np.int32)), data])
 
 
 def _key(name: str) -> bytes:
     return _KEY + _varint(len(name.encode())) + name.encode()
 
 
-def _head(key: bytes, kind: bytes, length: int) -> bytes:
-    """Returns an entry's bytes before a value of `length` bytes."""
-    value = _LIST_VALUE + _varint(length)
+def _head(key: bytes, kind: bytes, length: int, *, tagged: bool = False) -> bytes:
+    """Returns an entry's bytes before a value of `length` bytes; `tagged` if the value has its tags already."""
+    value = b"" if tagged else _LIST_VALUE + _varint(length)
     feature = kind + _varint(len(value) + length) + value
     entry = key + _VALUE + _varint(len(feature) + length) + feature
     return _ENTRY + _varint(len(entry) + length) + entry

@@ -6,6 +6,7 @@ from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.preprocessing.features.compute_at import compute_at_by_feature, works_on_text
+from fullpass.preprocessing.features.lists import reads_list
 
 
 def check_compute_at_of_own_preprocessing(loaded: Loaded) -> Iterator[Finding]:
@@ -38,6 +39,18 @@ def check_text_in_the_model(loaded: Loaded) -> Iterator[Finding]:
                 keys,
                 f"{which} only a CPU works on: with a GPU every training step waits for the host. `compute_at: input` "
                 "computes it ahead of the step.",
+            )
+
+
+def check_lists_in_the_model(loaded: Loaded) -> Iterator[Finding]:
+    """Features of lists are not computed in the model, whose raw columns have one width."""
+    config = loaded.config
+    for name, where in compute_at_by_feature(config.preprocessing_config).items():
+        if where == "model" and reads_list(config.features.get(name)):
+            yield Finding(
+                _keys(loaded, name),
+                f"{name} is a list, which is computed when examples are written or as training reads them. Give it "
+                "compute_at: input, or transform.",
             )
 
 

@@ -12,7 +12,7 @@ from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.preprocessing.errors import UserError, did_you_mean
 from fullpass.preprocessing.expressions.expression import Expression, ExpressionError
-from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID, feature_columns, raw_columns
+from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID, RawColumn, feature_columns, raw_columns
 
 _NAME = re.compile(r"`(?P<quoted>[^`]+)`|(?P<plain>[^\W\d]\w*)")
 _PATH: Keys = ("data", "source", "path")
@@ -84,8 +84,8 @@ def check_stratified(loaded: Loaded) -> Iterator[Finding]:
         yield Finding(("data", "split"), f"stratified goes by the label, but {label.name} {refused[label.task]}")
     column = split.column or label.name
     raw = known_raw_columns(loaded.config).get(column)
-    if raw is not None and raw.type == "vector":
-        yield Finding(("data", "split"), f"stratified needs one value per row; {column} holds a vector.")
+    if raw is not None and not raw.is_single:
+        yield Finding(("data", "split"), f"stratified needs one value per row; {column} holds {_several(raw)}.")
 
 
 def check_derive(loaded: Loaded) -> Iterator[Finding]:
@@ -94,7 +94,7 @@ def check_derive(loaded: Loaded) -> Iterator[Finding]:
     expressions, errors = parsed(config.data.derive)
     _, type_errors = derived_types(config)
     present = columns_present(loaded) or ()
-    vectors = {name for name, column in known_raw_columns(config).items() if column.type == "vector"}
+    several = {name: raw for name, raw in known_raw_columns(config).items() if not raw.is_single}
     above: set[str] = set()
     for name, error in errors.items():
         yield Finding(("data", "derive", name), str(error))
@@ -105,8 +105,9 @@ def check_derive(loaded: Loaded) -> Iterator[Finding]:
         if name == RAW_ROW_ID or name in present:
             yield Finding(keys, "is a column of the data. Give the derived column a new name.")
         for column in sorted(expressions[name].columns if name in expressions else ()):
-            if column in vectors:
-                yield Finding(keys, f"{column} holds a vector; expressions are over columns with one value per row.")
+            if column in several:
+                what = _several(several[column])
+                yield Finding(keys, f"{column} holds {what}; expressions are over columns with one value per row.")
             elif column == name:
                 yield Finding(keys, "reads itself. Give the derived column a new name.")
             elif name in columns_behind([column], expressions):
@@ -115,6 +116,10 @@ def check_derive(loaded: Loaded) -> Iterator[Finding]:
                 yield Finding(keys, f"reads {column}, which stands below it. Move {column} up.")
         above.add(name)
     yield from _unused(loaded)
+
+
+def _several(raw: RawColumn) -> str:
+    return "a list" if raw.many else "a vector"
 
 
 def check_column_types(loaded: Loaded) -> Iterator[Finding]:

@@ -68,7 +68,7 @@ def check_slice_bounds(loaded: Loaded) -> Iterator[Finding]:
 def check_slices(loaded: Loaded) -> Iterator[Finding]:
     """Slices are made of raw columns that hold one value each."""
     config = loaded.config
-    vectors = _vector_columns(loaded)
+    several = _columns_of_several(loaded)
     for i, columns in enumerate(config.evaluation.slices):
         keys: Keys = ("evaluation", "slices", i)
         if not columns:
@@ -80,8 +80,8 @@ def check_slices(loaded: Loaded) -> Iterator[Finding]:
         for j, column in enumerate(columns):
             if column in config.data.derive:
                 yield Finding((*keys, j), f"{column} is a derived column; slices are made of raw columns.")
-            elif column in vectors:
-                yield Finding((*keys, j), f"{column} holds a vector; slices need one value per row.")
+            elif column in several:
+                yield Finding((*keys, j), f"{column} holds several values; slices need one value per row.")
 
 
 def _metric_problem(name: str, task: Task) -> str | None:
@@ -93,9 +93,9 @@ def _metric_problem(name: str, task: Task) -> str | None:
     return None
 
 
-def _vector_columns(loaded: Loaded) -> set[str]:
+def _columns_of_several(loaded: Loaded) -> set[str]:
     try:
         columns = raw_columns(loaded.config.preprocessing_config)
     except UserError:
         return set()
-    return {name for name, column in columns.items() if column.type == "vector"}
+    return {name for name, column in columns.items() if not column.is_single}

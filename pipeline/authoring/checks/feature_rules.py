@@ -19,6 +19,7 @@ from fullpass.preprocessing.features.feature import (
     NumberFeature,
 )
 from fullpass.preprocessing.features.ids import Embedding, Vocabulary
+from fullpass.preprocessing.features.lists import list_options
 from fullpass.preprocessing.features.outputs import date_part_kind, outputs
 
 
@@ -82,6 +83,51 @@ def check_shared_embeddings(loaded: Loaded) -> Iterator[Finding]:
                 )
 
 
+def check_shared_vocabularies(loaded: Loaded) -> Iterator[Finding]:
+    """A vocabulary is shared with a category that has one of its own, and attention has a candidate of it."""
+    config = loaded.config.preprocessing_config
+    categories = {name: f for name, f in config.features.items() if isinstance(f, CategoryFeature)}
+    for name, feature in config.features.items():
+        owner = config.vocabulary_owner(name)
+        if owner != name:
+            keys: Keys = ("features", name, "vocabulary", "shared_with")
+            problem = _owner_problem(name, owner, categories)
+            if problem is not None:
+                yield Finding(keys, problem)
+        options = list_options(feature)
+        if options is None or options.attend_to is None:
+            continue
+        candidate = categories.get(options.attend_to)
+        keys = ("features", name, "list", "attend_to")
+        if candidate is None or list_options(candidate) is not None:
+            hint = did_you_mean(options.attend_to, categories)
+            yield Finding(keys, f"{options.attend_to} is no category with one value per row.{hint}")
+        elif config.vocabulary_owner(options.attend_to) != owner:
+            yield Finding(
+                keys,
+                f"{options.attend_to} has a vocabulary of its own, so that ids of both mean different things. Write "
+                f"vocabulary: {{shared_with: {options.attend_to}}} in features.{name}.",
+            )
+
+
+def _owner_problem(name: str, owner: str, categories: Mapping[str, CategoryFeature]) -> str | None:
+    """Returns why a feature cannot have the vocabulary of `owner`, or None if it can."""
+    if name not in categories:
+        return f"is for categories, and {name} is none."
+    if owner not in categories:
+        return f"{owner} is no category.{did_you_mean(owner, categories)}"
+    vocabulary = categories[owner].vocabulary
+    if vocabulary is None or vocabulary.shared_with is not None:
+        return f"{owner} has no vocabulary of its own to share."
+    if not vocabulary.is_learned:
+        return f"the tokens of {owner} are given. Give {name} the same, and both one encoding.shared."
+    if categories[owner].lowercase != categories[name].lowercase:
+        return (
+            f"only one of {name} and {owner} has lowercase: true, so one value would have two tokens. Make them alike."
+        )
+    return None
+
+
 def check_own_preprocessing(loaded: Loaded) -> Iterator[Finding]:
     """A user's preprocessing function replaces the features that crosses would read."""
     if loaded.config.preprocessing is not None and loaded.config.crosses:
@@ -96,6 +142,8 @@ def _cross_input_problem(name: str, features: Mapping[str, Feature], crosses: se
     feature, _, part = name.rpartition(".")
     date = features.get(feature)
     if isinstance(date, DateFeature):
+        if date.list is not None:
+            return f"{feature} holds several dates per row; a cross takes one of each."
         if part not in date.parts:
             return (
                 f"{feature} has no part {part!r}.{did_you_mean(part, date.parts)} Its parts: {', '.join(date.parts)}."
@@ -114,10 +162,10 @@ def _why_no_id(kind: str) -> str:
 
 def _not_one_id(name: str, feature: Feature) -> str | None:
     """Returns why a feature cannot be crossed, or None if it has one id per row."""
-    if isinstance(feature, BooleanFeature):
+    if list_options(feature) is not None:
+        return f"{name} holds several values per row; a cross takes one of each."
+    if isinstance(feature, BooleanFeature | CategoryFeature):
         return None
-    if isinstance(feature, CategoryFeature):
-        return None if feature.separator is None else f"{name} holds several values per row; a cross takes one of each."
     if isinstance(feature, NumberFeature | DurationFeature):
         fix = "Add {bucketize: {buckets: 10}} as its last transform, or a second feature that has it."
         return None if feature.bucketized else f"{name} is a number, not an id. {fix}"

@@ -20,6 +20,8 @@ from fullpass.preprocessing.features.feature import (
     VectorFeature,
 )
 from fullpass.preprocessing.features.ids import Identity, Vocabulary
+from fullpass.preprocessing.values.convert import convert_raw
+from fullpass.preprocessing.values.list_values import is_list, unlike_lengths
 
 _SOME, _MOST = 0.01, 0.5
 _UNIQUE, _FEWEST_ROWS = 0.9, 100
@@ -161,6 +163,39 @@ def check_vectors(sampled: SampledData) -> Iterator[Finding]:
                 f"{len(wrong) / len(lengths):.1%} of the lists of {column} are not {feature.width} numbers long; one "
                 f"has {wrong[0]}.",
             )
+
+
+def check_lists(sampled: SampledData) -> Iterator[Finding]:
+    """Columns of lists are read as lists, whose elements fit; columns read as one value hold no lists."""
+    text = sampled.source.raw_text
+    converted: dict[str, pa.Array] = {}
+    for name, raw in sampled.raw.items():
+        array = sampled.sample.columns.get(name)
+        if array is None or raw.type == "vector" or not (raw.many or is_list(array.type)):
+            continue
+        found = convert_raw(array, raw, text)
+        converted[name] = found.flat
+        fix = "" if raw.many else f" Write list: true in features.{sampled.reader(name)[-1]}, or split the lists."
+        for wrong, reason in found.problems:
+            yield from _quarantined(sampled, sampled.reader(name), wrong, f"column {name}: {reason}", fix)
+    for group in sorted({raw.group for raw in sampled.raw.values() if raw.group is not None}):
+        members = [name for name, raw in sampled.raw.items() if raw.group == group and name in converted]
+        if len(members) > 1:
+            wrong = unlike_lengths([converted[name] for name in members])
+            what = f"columns {' and '.join(members)}: lists of unlike lengths in one row"
+            yield from _quarantined(sampled, sampled.reader(members[0]), wrong, what, "")
+
+
+def _quarantined(
+    sampled: SampledData, keys: tuple[str | int, ...], wrong: np.ndarray, what: str, fix: str
+) -> Iterator[Finding]:
+    """Yields a finding for rows that Ingest sets aside: an error if they are more than `data.bad_rows` allows."""
+    share, budget = float(wrong.mean()) if len(wrong) else 0.0, sampled.loaded.config.data.bad_rows
+    if share > budget.max_fraction:
+        allowed = f"the run allows {budget.max_fraction:.2%} (data.bad_rows)"
+        yield Finding(keys, f"{what}, in {share:.2%} of rows; {allowed}.{fix}")
+    elif share:
+        yield warning(keys, f"{what}, in {share:.2%} of rows, which are set aside.{fix}")
 
 
 def _unfit(

@@ -38,6 +38,7 @@ CHECKS: tuple[Check, ...] = (
     column_findings.check_dates,
     column_findings.check_vectors,
     column_findings.check_images,
+    column_findings.check_lists,
     label_findings.check_label,
     label_findings.check_classes,
     label_findings.check_weight,
@@ -111,7 +112,7 @@ def _absent(loaded: Loaded, files: Sequence[SourceFile], needed: Sequence[str]) 
     for file in files[:_MOST_FILES]:
         columns = columns_of(file, source)
         if columns is None:
-            columns = column_names(file, source) if source.format == "jsonl" else list(needed)
+            columns = column_names(file, source) if source.format in ("jsonl", "tfrecord") else list(needed)
         for name in needed:
             if name not in columns:
                 known.setdefault(name, (columns, file.path))

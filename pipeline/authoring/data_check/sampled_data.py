@@ -51,9 +51,9 @@ class SampledData:
 
     def reader(self, column: str) -> Keys:
         """Returns the path of the key that reads a raw column: a feature, the label, or the data section."""
-        for keys, _, name, _ in self.features():
-            if name == column:
-                return keys
+        for name, feature in self.loaded.config.features.items():
+            if column in feature_columns(name, feature):
+                return ("features", name)
         label = self.loaded.config.label
         return (
             ("label", "name") if column == label.name else ("label", "weight") if column == label.weight else ("data",)

@@ -1,7 +1,7 @@
 """From what a column holds to the feature that reads it, with the reason that stands beside it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -192,6 +192,18 @@ def _image(column: ColumnProfile) -> tuple[str, Any]:
     return column.why, {"type": "image", "size": list(shape.size), **({"channels": 1} if shape.channels == 1 else {})}
 
 
+def _list(column: ColumnProfile) -> tuple[str, Any]:
+    """Returns the feature of what a list's elements are, of which numbers without a missing value of their own."""
+    elements = column.elements
+    if elements is None:
+        return column.why, {"type": "category", "list": True}
+    kind = "category" if elements.kind == "boolean" else elements.kind
+    what, value = _BY_KIND[kind](replace(elements, kind=kind))
+    fields = {"type": value} if isinstance(value, str) else value
+    kept = {key: field for key, field in fields.items() if key not in ("missing", "indicator")}
+    return f"{column.why}; {what}", {**kept, "list": True}
+
+
 _BY_KIND: Mapping[str, Any] = {
     "number": _number,
     "category": _category,
@@ -201,6 +213,7 @@ _BY_KIND: Mapping[str, Any] = {
     "text": _text,
     "vector": _vector,
     "image": _image,
+    "list": _list,
 }
 
 

@@ -13,11 +13,13 @@ import pyarrow as pa
 from fullpass.pipeline.authoring.profile.date_formats import Dates, find_dates
 from fullpass.pipeline.authoring.profile.detect_images import ImageShape
 from fullpass.pipeline.authoring.profile.number_profile import NumberProfile, profile_numbers
-from fullpass.pipeline.authoring.profile.value_counts import NUMBER, ValueCounts
+from fullpass.pipeline.authoring.profile.value_counts import NUMBER, ValueCounts, count_values
 from fullpass.preprocessing.features.feature import BooleanFeature
+from fullpass.preprocessing.values.arrow_text import as_mask, to_text
+from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of
 
 Kind = Literal[
-    "number", "written_number", "category", "categories", "boolean", "date", "text", "vector",
+    "number", "written_number", "category", "categories", "boolean", "date", "text", "vector", "list",
     "image", "id", "constant", "empty", "image_path", "unreadable",
 ]  # fmt: skip
 
@@ -50,8 +52,8 @@ class ColumnProfile:
     """A column and what it holds.
 
     values: of text columns, without missing tokens. why: what decided its kind, in a few words.
-    separator: of `categories`. width: of `vector`. image: of `image`. bad: share of present rows that do not fit the
-    kind.
+    separator: of `categories`. width: of `vector`. image: of `image`. elements: of `list`, what they hold. bad:
+    share of present rows that do not fit the kind.
     """
 
     name: str
@@ -64,6 +66,7 @@ class ColumnProfile:
     width: int = 0
     image: ImageShape | None = None
     bad: float = 0.0
+    elements: "ColumnProfile | None" = None
 
 
 def profile_column(name: str, values: ValueCounts) -> ColumnProfile:
@@ -88,18 +91,24 @@ def profile_column(name: str, values: ValueCounts) -> ColumnProfile:
 
 
 def profile_list_column(name: str, lists: pa.Array) -> ColumnProfile:
-    """Returns what a column of lists holds: a vector where all are as long and hold numbers."""
+    """Returns what a column of lists holds: a vector where all are as long and hold numbers, else a list."""
     inner = lists.type.value_type
-    lengths = np.array([len(row) for row in lists.to_pylist() if row is not None])
-    if not (pa.types.is_floating(inner) or pa.types.is_integer(inner)):
-        return ColumnProfile(name, "unreadable", f"lists of {inner}; a feature reads lists of numbers")
-    if not len(lengths):
+    lengths = lengths_of(lists)
+    held = lengths[as_mask(lists.is_valid())]
+    if is_list(inner) or pa.types.is_struct(inner) or pa.types.is_map(inner):
+        return ColumnProfile(name, "unreadable", f"lists of {inner}; a feature reads lists of single values")
+    if not held.any():
         return ColumnProfile(name, "empty", "no value in any row")
-    if len(set(lengths.tolist())) > 1 or not lengths[0]:
-        return ColumnProfile(
-            name, "unreadable", f"lists of {lengths.min()} to {lengths.max()} numbers; a vector has one width"
-        )
-    return ColumnProfile(name, "vector", f"{lengths[0]} numbers per row", width=int(lengths[0]))
+    if (pa.types.is_floating(inner) or pa.types.is_integer(inner)) and held.min() == held.max():
+        return ColumnProfile(name, "vector", f"{held[0]} numbers per row", width=int(held[0]))
+    texts, _ = to_text(flatten(lists), strip=True, missing=("",))
+    elements = profile_column(name, count_values(texts))
+    why = f"lists of {held.min()} to {held.max()}, half of them of {int(np.median(held))} or more"
+    if elements.kind in ("id", "constant", "written_number"):
+        elements = ColumnProfile(name, "category", elements.why, elements.values)
+    if elements.kind not in ("number", "category", "boolean", "date", "text"):
+        return ColumnProfile(name, "unreadable", f"{why}; {elements.why}")
+    return ColumnProfile(name, "list", why, elements=elements)
 
 
 def _of_one_value(name: str, values: ValueCounts) -> ColumnProfile:

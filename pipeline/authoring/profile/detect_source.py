@@ -173,8 +173,11 @@ def column_names(file: SourceFile, source: Source) -> list[str]:
 
 def _keys(row: Mapping[str, Any], above: str) -> Iterator[str]:
     for key, value in row.items():
+        objects = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
         if isinstance(value, dict) and value:
             yield from _keys(value, f"{above}{key}.")
+        elif objects:
+            yield from _keys({name: None for item in objects for name in item}, f"{above}{key}.")
         else:
             yield above + key
 

@@ -26,6 +26,7 @@ from fullpass.components.ingest.splitting.assign_split import assign, split_colu
 from fullpass.pipeline.authoring.profile.image_cells import image_texts
 from fullpass.preprocessing.features.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import to_text
+from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of
 
 _BUDGET = {"csv": 64 << 20, "parquet": 64 << 20, "arrow": 64 << 20, "orc": 64 << 20}
 _SLOW_BUDGET = 16 << 20
@@ -111,7 +112,8 @@ def read_sample(
     files_read = [piece.file for piece in pieces]
     found = {name: _concat([chunk for piece in pieces for chunk in piece.chunks[name]]) for name in columns}
     in_lists = isinstance(source, TfRecordSource)
-    arrays = {name: _sole_values(array, source) if in_lists else array for name, array in found.items()}
+    listed = {name: _as_list(array) for name, array in found.items()}
+    arrays = {name: _sole_values(array, source) if in_lists else array for name, array in listed.items()}
     usable = {
         name: array for name, array in arrays.items() if pa.types.is_string(array.type) or pa.types.is_list(array.type)
     }
@@ -140,10 +142,23 @@ def _total(pieces: Sequence[_Piece], size: int) -> int | None:
 
 
 def row_keys(sample: Sample, columns: Sequence[str]) -> pa.Array:
-    """Returns each row seen as one text, over those of the columns that hold text."""
-    texts = [sample.everything[name] for name in columns if name in sample.everything]
-    filled = [pc.fill_null(array, "\0") for array in texts if pa.types.is_string(array.type)]
+    """Returns each row seen as one text, over those of the columns that hold text or lists of single values."""
+    arrays = [sample.everything[name] for name in columns if name in sample.everything]
+    filled = [pc.fill_null(_joined(array), "\0") for array in arrays if not _is_nested_list(array.type)]
     return pc.binary_join_element_wise(*filled, "\x1f") if filled else pa.array([], pa.string())
+
+
+def _is_nested_list(kind: pa.DataType) -> bool:
+    return is_list(kind) and pa.types.is_nested(kind.value_type)
+
+
+def _joined(array: pa.Array) -> pa.Array:
+    """Returns lists as text; a missing element in one is as a missing list."""
+    if not is_list(array.type):
+        return array
+    inner = to_text(flatten(array), strip=False, missing=())[0]
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths_of(array))]).astype(np.int32))
+    return pc.binary_join(pa.ListArray.from_arrays(offsets, inner), "\x1e")
 
 
 def split_indices(data: DataConfig, sample: Sample) -> np.ndarray | None:
@@ -187,10 +202,13 @@ def _concat(chunks: Sequence[pa.Array]) -> pa.Array:
     return pa.concat_arrays([chunk.cast(kind) for chunk in chunks]) if chunks else pa.array([], kind)
 
 
+def _as_list(array: pa.Array) -> pa.Array:
+    """Returns lists of any Arrow type as lists of one type."""
+    return array.cast(pa.list_(array.type.value_type)) if is_list(array.type) else array
+
+
 def _sole_values(array: pa.Array, source: Source) -> pa.Array:
     """Returns lists of at most one value each as those values: a tf.Example holds nothing but lists."""
-    if pa.types.is_large_list(array.type):
-        array = array.cast(pa.list_(array.type.value_type))
     if not pa.types.is_list(array.type) or pc.max(pc.list_value_length(array)).as_py() != 1:
         return array
     rows = np.cumsum(pc.fill_null(pc.list_value_length(array), 0).to_numpy()) - 1

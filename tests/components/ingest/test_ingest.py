@@ -12,7 +12,7 @@ import tensorflow as tf
 from fullpass.components.ingest.config import BadRows, HashSplit, IngestConfig, RandomSplit, RecordsConfig, SplitLeakage
 from fullpass.components.ingest.ingest import Ingest, finish, run
 from fullpass.components.ingest.readers import lines
-from fullpass.components.ingest.sources.source_config import CsvSource
+from fullpass.components.ingest.sources.source_config import CsvSource, JsonLinesSource
 from fullpass.components.ingest.sources.source_files import find_files, resolve_path
 from fullpass.components.ingest.writing import record_writer, shards
 from fullpass.components.ingest.writing.manifest import MANIFEST, QUARANTINE, read_manifest
@@ -69,6 +69,38 @@ def test_every_row_is_in_one_split_or_in_quarantine(tmp_path):
     kept = pq.read_table(tmp_path / "examples" / QUARANTINE).to_pylist()
     assert [(row["row"], row["column"], row["text"]) for row in kept] == [(12, None, "1,2,3"), (22, "fare", "free")]
     assert read_manifest(str(tmp_path / "examples")) == manifest
+
+
+def test_lists_in_quarantine_and_lists_that_no_row_has(tmp_path):
+    lines = ['{"a": ["x", "y"], "w": [1, 2]}', '{"a": ["x"], "w": [1, 2]}', "{}", '{"a": [["x", "y"]], "w": [1]}']
+    lines += ['{"a": ["x"], "w": ["one"]}', *['{"a": ["z", null], "w": [null, 3]}'] * 20]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
+    columns = (
+        RawColumn("a", "string", many=True, group="features.a"),
+        RawColumn("w", "number", many=True, group="features.a"),
+    )
+    source = JsonLinesSource(format="jsonl", path="a.jsonl")
+    split = RandomSplit(method="random", ratios={"train": 1, "eval": 1})
+    config = IngestConfig(
+        source=source, split=split, records=RecordsConfig(), bad_rows=ANY_BAD_ROWS, split_leakage=SplitLeakage()
+    )
+    files = find_files(source.path, lambda p: resolve_path(p, tmp_path))
+
+    def ingested(columns, folder):
+        ingestion = Ingest(config, files, ("train", "eval"), columns, str(tmp_path / folder), gzip=False)
+        with beam.Pipeline() as pipeline:
+            run([ingestion], pipeline)
+        return finish(ingestion)
+
+    manifest = ingested(columns, "examples")
+    assert (manifest.read, manifest.rows_written) == (25, 22)
+    assert manifest.quarantined == {
+        "not as long as the lists beside it (features.a)": 1, "a list of lists": 1, "in a list: not a number": 1
+    }  # fmt: skip
+    kept = pq.read_table(tmp_path / "examples" / QUARANTINE).to_pylist()
+    assert {row["row"]: row["text"] for row in kept}[2] == "a 1, w 2"
+    with pytest.raises(UserError, match="no row of .*a.jsonl has a list 'ww'"):
+        ingested((*columns[:1], RawColumn("ww", "number", many=True)), "absent")
 
 
 def test_row_ids_lead_back_to_file_and_row(tmp_path):

@@ -59,13 +59,18 @@ def test_examples(tmp_path, compression):
     assert numbers == [1, 2, 3]
 
 
-def test_context_of_sequence_examples(tmp_path):
-    sequence = tf.train.SequenceExample()
-    fill(sequence.context.feature["a"], [3])
-    fill(sequence.feature_lists.feature_list["steps"].feature.add(), [1.0])
-    write_records(tmp_path / "data", [sequence.SerializeToString()])
+def test_context_and_feature_lists_of_sequence_examples(tmp_path):
+    sequences = []
+    for steps in ([[1.0], [2.5]], [], [[], [4.0, 5.0]]):
+        sequence = tf.train.SequenceExample()
+        fill(sequence.context.feature["a"], [3])
+        for values in steps:
+            sequence.feature_lists.feature_list["steps"].feature.add().float_list.value.extend(values)
+        sequences.append(sequence.SerializeToString())
+    write_records(tmp_path / "data", sequences)
     source = TfRecordSource(format="tfrecord", path="x", payload="sequence_example")
-    assert read_file(tmp_path / "data", source, ["a"])[0] == [([3],)]
+    rows, _, _ = read_file(tmp_path / "data", source, ["a", "steps", "none"])
+    assert rows == [([3], [[1.0], [2.5]], None), ([3], None, None), ([3], [[], [4.0, 5.0]], None)]
 
 
 def test_a_record_that_is_no_example_is_a_bad_row(tmp_path):

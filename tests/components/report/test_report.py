@@ -65,6 +65,15 @@ def test_columns_are_sorted_and_describe_the_train_split():
     )
 
 
+def test_lists_say_how_long_they_are():
+    told = statistics()
+    common = next(f for f in told.datasets[0].features if "fare" in (f.name, *f.path.step)).num_stats.common_stats
+    common.min_num_values, common.max_num_values, common.avg_num_values = 1, 7, 2.5
+    assert read_columns(told)[2].text == "lists of 1 to 7, mean 2.5; 1 to 9, mean 4.5, median 4"
+    common.min_num_values = 7
+    assert read_columns(told)[2].text == "lists of 7; 1 to 9, mean 4.5, median 4"
+
+
 def test_quarantined_rows_of_a_store_are_named_by_their_address():
     here, copied = standard_artifacts.Examples(), standard_artifacts.Examples()
     here.uri = copied.uri = "/local"

@@ -259,6 +259,32 @@ def test_vectors(tmp_path):
     assert any("1.0% of the lists of v are not 2 numbers long; one has 1" in m for _, _, m in found)
 
 
+def test_lists(tmp_path):
+    tags = [[f"tag {i % 7}", "a"] for i in range(990)] + [["x"]] * 10
+    columns = {
+        "tags": tags,
+        "scores": [[1.0, 2.0]] * 1000,
+        "texts": [["1", "x"]] * 20 + [["2"]] * 980,
+        "y": [0, 1] * 500,
+    }
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    data = "  source: {format: parquet, path: a.parquet}\n"
+
+    def told(features):
+        return [(s, p, m) for s, p, m in of(tmp_path, data, features=features) if p.startswith("features")]
+
+    assert not told("{tags: {type: category, list: true}, scores: {type: number, list: true}}")
+    [(severity, path, message)] = told("{tags: category}")
+    assert (severity, path) == ("error", "features.tags")
+    assert "several values, expected one, in 99.00% of rows" in message and "Write list: true" in message
+    [(severity, path, message)] = told("{tags: {type: category, list: {weights: scores}}}")
+    assert (severity, path) == ("error", "features.tags")
+    assert "scores and tags: lists of unlike lengths in one row, in 1.00% of rows" in message
+    [(severity, path, message)] = told("{texts: {type: number, list: true}}")
+    assert (severity, path) == ("error", "features.texts")
+    assert "in a list: not a number, in 2.00% of rows" in message
+
+
 def test_table_and_exit_code(tmp_path):
     write(tmp_path / "data.csv", {**columns(), "age": ["?"] * ROWS})
     text = "name: test\ndata:\n  source: {format: csv, path: data.csv}\nlabel: {name: y, task: binary}\n"

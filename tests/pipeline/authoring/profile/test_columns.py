@@ -80,8 +80,8 @@ def test_text_without_blanks_becomes_letters_and_pairs_of_them():
     ("lists", "expected", "width"),
     [
         ([[1.0, 2.0], None, [3.0, 4.0]], "vector", 2),
-        ([[1.0], [3.0, 4.0]], "unreadable", 0),
-        ([["a"]], "unreadable", 0),
+        ([[1.0], [3.0, 4.0]], "list", 0),
+        ([["a"]], "list", 0),
         ([None, None], "empty", 0),
     ],
 )

@@ -277,6 +277,6 @@ def test_tfrecords_of_sequence_examples_and_of_something_else(tmp_path):
 
     found = find_source(str(tmp_path / "s.tfrecord"), tmp_path)
     assert found.settings["payload"] == "sequence_example"
-    assert column_names(found.files[0], found.source) == ["n"]
+    assert column_names(found.files[0], found.source) == ["n", "s"]
     with pytest.raises(UserError, match="a TFRecord file, but of no tf.Example"):
         find_source(str(tmp_path / "x.tfrecord"), tmp_path)

@@ -1,0 +1,98 @@
+"""Columns of lists in the graph: which elements are kept, and how those of a row become one number."""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from fullpass.preprocessing.features.lists import ListOf
+
+
+class Kept(NamedTuple):
+    """Which elements of each row are kept. first: position of the first, int64 [batch]. count: int64 [batch]."""
+
+    first: tf.Tensor
+    count: tf.Tensor
+
+    @property
+    def rows(self) -> tf.Tensor:
+        """The row of each element kept: int64 [elements]."""
+        return tf.repeat(tf.range(tf.size(self.count, tf.int64)), self.count)
+
+    def ragged(self, values: tf.Tensor) -> tf.RaggedTensor:
+        """Returns elements, [elements] or [elements, width], as rows."""
+        return tf.RaggedTensor.from_row_lengths(values, self.count, validate=False)
+
+
+def present_elements(values: tf.Tensor) -> tf.Tensor:
+    """Returns which elements are not missing: bool of the shape of `values`."""
+    return tf.not_equal(values, "") if values.dtype == tf.string else ~tf.math.is_nan(values)
+
+
+def used_lengths(lists: tf.RaggedTensor) -> tf.Tensor:
+    """Returns the length of each row up to its last element that is not missing: int64 [batch]."""
+    rows = lists.value_rowids()
+    places = tf.range(tf.size(rows, tf.int64)) - tf.gather(lists.row_starts(), rows) + 1
+    used = tf.where(present_elements(lists.flat_values), places, 0)
+    return tf.maximum(tf.math.unsorted_segment_max(used, rows, lists.nrows()), 0)
+
+
+def keep(lengths: tf.Tensor, options: ListOf) -> Kept:
+    """Returns which elements of rows with these lengths, int64 [batch], are kept."""
+    if options.max_length is None:
+        return Kept(tf.zeros_like(lengths), lengths)
+    count = tf.minimum(lengths, options.max_length)
+    return Kept(lengths - count if options.keep == "last" else tf.zeros_like(lengths), count)
+
+
+def take(lists: tf.RaggedTensor, kept: Kept) -> tf.Tensor:
+    """Returns the elements kept, [elements]: NaN or "" for missing, and for what stands behind the end of a row."""
+    counts = kept.count
+    rows = kept.rows
+    places = tf.range(tf.size(rows, tf.int64)) - tf.gather(tf.cumsum(counts, exclusive=True), rows)
+    places += tf.gather(kept.first, rows)
+    there = places < tf.gather(lists.row_lengths(), rows)
+    missing = tf.constant("" if lists.dtype == tf.string else float("nan"), lists.dtype)
+    # The element behind all others stands for those that are not there.
+    values = tf.concat([lists.flat_values, missing[tf.newaxis]], 0)
+    last = tf.size(values, tf.int64) - 1
+    return tf.gather(values, tf.where(there, tf.gather(lists.row_starts(), rows) + places, last))
+
+
+def pool(
+    values: tf.Tensor, used: tf.Tensor, kept: Kept, options: ListOf, weights: tf.Tensor | None, empty: tf.Tensor
+) -> tf.Tensor:
+    """Returns one number per row, or one vector: float32 [batch] or [batch, width].
+
+    Args:
+        values: float32 [elements] or [elements, width].
+        used: bool [elements], the elements that are not missing; the others are left out.
+        kept: the rows of the elements.
+        options: name the pooling.
+        weights: float32 [elements], or None.
+        empty: what rows without any element get; of the shape of an element.
+    """
+    rows, batch = kept.rows, tf.size(kept.count, tf.int64)
+    share = tf.cast(used, tf.float32) * (1.0 if weights is None else weights)
+    counts = tf.math.unsorted_segment_sum(tf.cast(used, tf.int64), rows, batch)
+    if options.pooling == "max":
+        held = tf.where(_beside(used, values), values, values.dtype.min)
+        pooled = tf.math.unsorted_segment_max(held, rows, batch)
+    else:
+        total = tf.math.unsorted_segment_sum(values * _beside(share, values), rows, batch)
+        pooled = _divided(total, share, rows, batch, options)
+    return tf.where(_beside(counts > 0, pooled), pooled, empty)
+
+
+def _divided(total: tf.Tensor, share: tf.Tensor, rows: tf.Tensor, batch: tf.Tensor, options: ListOf) -> tf.Tensor:
+    if options.pooling == "sum":
+        return total
+    if options.pooling == "sqrt_n":
+        mass = tf.sqrt(tf.math.unsorted_segment_sum(tf.square(share), rows, batch))
+    else:
+        mass = tf.math.unsorted_segment_sum(share, rows, batch)
+    return tf.math.divide_no_nan(total, _beside(mass, total))
+
+
+def _beside(flags: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+    """Returns a tensor of one value per row or element in the rank of `values`."""
+    return flags if values.shape.rank == 1 else flags[:, tf.newaxis]

@@ -1,0 +1,97 @@
+"""Options of a feature whose column holds a list of any length."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, model_validator
+
+from fullpass.preprocessing.features.encoders import Encoder, Transformer
+from fullpass.preprocessing.spec import Count, Name, Spec
+
+Keep = Literal["first", "last"]
+Pooling = Literal["mean", "sum", "max", "sqrt_n", "attention"]
+LONGEST_LIST = 65_536
+"""Elements; a row with a longer list goes to quarantine."""
+
+
+class ListOf(Spec):
+    """How a list of any length becomes a feature: what is cut, and how the elements become one.
+
+    A missing list and an empty one are a list without elements, and so is a list of missing elements alone: missing
+    elements at the end of a list are dropped. Elsewhere a missing element keeps its place, counts for `max_length`, and
+    is left out of the pooling.
+    """
+
+    max_length: Count | None = None
+    """Longer lists are cut to this many elements; by default they stay whole."""
+    keep: Keep = "first"
+    """Which elements of a longer list are kept."""
+    pooling: Pooling | None = None
+    """How the elements become one: mean, sum, max, sqrt_n (the sum divided by the root of the sum of squared weights),
+    or attention (a mean with weights that the model learns). By default numbers and embeddings take their mean, and
+    one-hot ids are 1 for each value in the list. Attention is for ids."""
+    encoder: Encoder | None = None
+    """What reads the elements in their order: gru or transformer, instead of a pooling; for a category."""
+    attend_to: Name | None = None
+    """A single-valued category whose vocabulary is `shared_with` this feature's, or the other way round. Besides the
+    pooled elements the model gets a mean of them, weighted by how well each goes with that value (target attention)."""
+    weights: Name | None = None
+    """A second list column with a weight for each element, for mean, sum and sqrt_n; a missing weight is 1."""
+    separator: Name | None = None
+    """Splits the text of a cell, where the source has no lists. A category has `separator` beside `list` instead."""
+
+    @model_validator(mode="after")
+    def _encodes(self) -> "ListOf":
+        if self.encoder is not None and (self.pooling is not None or self.weights is not None):
+            raise ValueError("encoder: takes the place of pooling and weights. Remove these.")
+        if isinstance(self.encoder, Transformer) and self.max_length is None:
+            raise ValueError("encoder: transformer: needs max_length, for it learns a vector per position.")
+        return self
+
+    @property
+    def reads_order(self) -> bool:
+        """Whether the model reads the elements one by one, and not their pool."""
+        return self.encoder is not None or self.attend_to is not None
+
+
+def _written(value: Any) -> Any:
+    if value is True:
+        return {}
+    return None if value is False else value
+
+
+OptionalList = Annotated[ListOf | None, BeforeValidator(_written, json_schema_input_type=ListOf | bool | None)]
+"""`list: true` is short for the defaults."""
+
+
+def refuse_attention(options: ListOf | None, what: str) -> None:
+    """Raises ValueError where the elements are numbers, which say too little to be chosen by."""
+    if options is not None and options.pooling == "attention":
+        raise ValueError(
+            f"list.pooling: attention chooses among ids, and {what} has none. Accepted here: mean, sum, max, sqrt_n."
+        )
+
+
+def refuse_order(options: ListOf | None, what: str) -> None:
+    """Raises ValueError where a list is read in its order, which only categories are."""
+    if options is not None and options.reads_order:
+        key = "encoder" if options.encoder is not None else "attend_to"
+        raise ValueError(f"list.{key}: is for a category. Received: {what}.")
+
+
+def refuse_own_separator(options: ListOf | None) -> None:
+    """Raises ValueError for a category whose separator stands under `list`."""
+    if options is not None and options.separator is not None:
+        raise ValueError("list.separator: a category takes `separator` beside `list`, not under it.")
+
+
+def list_options(feature: object) -> ListOf | None:
+    """Returns the options of a feature whose values are lists; None of one that takes a single value."""
+    options = getattr(feature, "list", None)
+    if options is None and getattr(feature, "type", None) == "category" and getattr(feature, "separator", None):
+        return ListOf()
+    return options if isinstance(options, ListOf) else None
+
+
+def reads_list(feature: object) -> bool:
+    """Whether the raw column itself holds lists, not text that the graph splits."""
+    return isinstance(getattr(feature, "list", None), ListOf) and getattr(feature, "separator", None) is None

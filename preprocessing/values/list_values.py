@@ -1,0 +1,116 @@
+"""Columns of lists of any length as a tf.Example holds them: float32 or binary, NaN and b"" for missing elements."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fullpass.preprocessing.features.lists import LONGEST_LIST
+from fullpass.preprocessing.values.arrow_text import as_mask
+
+Problems = tuple[tuple[np.ndarray, str], ...]
+ConvertElements = Callable[[pa.Array], tuple[pa.Array, Problems]]
+"""Elements of any type -> float32 or binary, null where missing or bad, and which are bad."""
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether a type is one of Arrow's list types."""
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+
+
+def lengths_of(lists: pa.Array) -> np.ndarray:
+    """Returns the elements of each list, int64 [rows]; a list that is null has none."""
+    if pa.types.is_fixed_size_list(lists.type):
+        return np.where(as_mask(lists.is_valid()), lists.type.list_size, 0)
+    return pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def flatten(lists: pa.Array) -> pa.Array:
+    """Returns the values of all lists that are not null."""
+    if lists.null_count == len(lists):  # Arrow cannot flatten fixed-size lists of which none is left
+        return pa.array([], type=lists.type.value_type)
+    return lists.flatten()
+
+
+def split_text(column: pa.Array, separator: str, *, strip: bool) -> pa.Array:
+    """Returns text as lists of what stands between separators; an empty text is an empty list."""
+    text = column.cast(pa.string())
+    text = pc.if_else(pc.equal(pc.utf8_trim_whitespace(text), ""), pa.scalar(None, pa.string()), text)
+    lists = pc.split_pattern(text, separator)
+    if not strip:
+        return lists
+    ends = pa.array(np.concatenate([[0], np.cumsum(lengths_of(lists))]).astype(np.int32))
+    return pa.ListArray.from_arrays(ends, pc.utf8_trim_whitespace(flatten(lists)))
+
+
+def to_lists(column: pa.Array, convert_elements: ConvertElements) -> tuple[pa.Array, Problems]:
+    """Returns large lists of float32 or binary without nulls in them, null where a row has no element or is bad.
+
+    A single value is a list of one, and a list of lists of one is a list.
+
+    Args:
+        column: lists of any Arrow type, or single values.
+        convert_elements: converts what is in the lists.
+    """
+    if not is_list(column.type):
+        flags = as_mask(column.is_valid())
+        column = _lists_of(column.drop_null(), flags.astype(np.int64))
+    lengths = lengths_of(column)
+    too_long = lengths > LONGEST_LIST
+    column, lengths = _without(column, lengths, too_long)
+    column, nested = _without_inner_lists(column, lengths)
+    column, lengths = _without(column, lengths, nested)
+    elements, found = convert_elements(flatten(column))
+    owners = np.repeat(np.arange(len(lengths)), lengths)
+    problems = [(too_long, f"a list of more than {LONGEST_LIST:,} elements"), (nested, "a list of lists")]
+    problems += [(_rows_with(mask, owners, len(lengths)), f"in a list: {why}") for mask, why in found]
+    bad = np.any([mask for mask, _ in problems], axis=0)
+    lists, lengths = _without(_lists_of(_filled(elements), lengths), lengths, bad)
+    return _lists_of(flatten(lists), lengths), tuple(problems)
+
+
+def unlike_lengths(lists: Sequence[pa.Array]) -> np.ndarray:
+    """Returns bool [rows], True where lists that belong together are not equally long.
+
+    Args:
+        lists: as `to_lists` returns them.
+    """
+    lengths = np.stack([lengths_of(array) for array in lists])
+    return (lengths != lengths[0]).any(axis=0)
+
+
+def _lists_of(values: pa.Array, lengths: np.ndarray) -> pa.Array:
+    """Returns values as large lists of these lengths; one of length 0 is null."""
+    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return pa.LargeListArray.from_arrays(pa.array(ends, mask=np.append(lengths == 0, False)), values)
+
+
+def _without(lists: pa.Array, lengths: np.ndarray, bad: np.ndarray) -> tuple[pa.Array, np.ndarray]:
+    """Returns the lists with those that are bad emptied, and their lengths."""
+    kept = np.where(bad, 0, lengths)
+    if not bad.any():
+        return lists, kept
+    return _lists_of(flatten(lists).filter(pa.array(np.repeat(~bad, lengths))), kept), kept
+
+
+def _without_inner_lists(column: pa.Array, lengths: np.ndarray) -> tuple[pa.Array, np.ndarray]:
+    """Returns lists of lists of one as lists, and which rows hold lists of several: bool [rows]."""
+    several = np.zeros(len(column), bool)
+    while is_list(column.type.value_type):
+        inner = flatten(column)
+        inner_lengths = lengths_of(inner)
+        several |= _rows_with(inner_lengths > 1, np.repeat(np.arange(len(lengths)), lengths), len(lengths))
+        firsts = pa.array(np.cumsum(inner_lengths) - inner_lengths, mask=inner_lengths == 0)
+        column = _lists_of(flatten(inner).take(firsts), lengths)
+    return column, several
+
+
+def _rows_with(elements: np.ndarray, owners: np.ndarray, rows: int) -> np.ndarray:
+    found = np.zeros(rows, bool)
+    found[owners[elements]] = True
+    return found
+
+
+def _filled(elements: pa.Array) -> pa.Array:
+    return elements.fill_null(float("nan") if pa.types.is_floating(elements.type) else b"")

@@ -1,0 +1,169 @@
+"""Encoders that read the ids of a row in their order; id 0 only pads, and stands behind all others."""
+
+import keras
+import numpy as np
+
+from fullpass.preprocessing.features.encoders import Gru, Transformer
+from fullpass.preprocessing.features.outputs import Output
+from fullpass.trainer.models.layers import masked_softmax
+from fullpass.trainer.models.weight_axes import stands_for
+
+
+class Positions(keras.layers.Layer):
+    """vectors float [batch, n, width] -> the same, plus a trained vector per position, of which there are `longest`."""
+
+    def __init__(self, longest: int, **options):
+        super().__init__(**options)
+        self.longest = longest
+
+    def build(self, shape):
+        """See base class."""
+        start = keras.initializers.TruncatedNormal(stddev=0.1)
+        self.table = self.add_weight(shape=(self.longest, shape[2]), initializer=start, name="table")
+
+    def call(self, vectors):
+        """See base class."""
+        return vectors + self.table[None, : keras.ops.shape(vectors)[1]]
+
+    def compute_output_shape(self, shape):
+        """See base class."""
+        return shape
+
+
+class Present(keras.layers.Layer):
+    """ids int64 [batch, n] -> bool [batch, n], which of them are not padding."""
+
+    def call(self, ids):
+        """See base class."""
+        return keras.ops.not_equal(ids, 0)
+
+    def compute_output_spec(self, ids):
+        """See base class."""
+        return keras.KerasTensor(ids.shape, "bool")
+
+
+class MaskedMean(keras.layers.Layer):
+    """vectors float [batch, n, width], bool [batch, n] -> float [batch, width]: their mean; 0 for a row of none."""
+
+    def call(self, vectors, present):
+        """See base class."""
+        share = keras.ops.cast(present, vectors.dtype)
+        count = keras.ops.maximum(keras.ops.sum(share, axis=1, keepdims=True), 1)
+        return keras.ops.einsum("bnw,bn->bw", vectors, share) / count
+
+    def compute_output_shape(self, vectors_shape, present_shape):
+        """See base class."""
+        return (vectors_shape[0], vectors_shape[2])
+
+
+class _Unmasked(keras.layers.Layer):
+    """Takes what is present as an argument, and not as the mask that Keras attaches to the states of a GRU."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.supports_masking = True
+
+    def compute_mask(self, *inputs, **options):
+        """See base class."""
+        return None
+
+
+class Last(_Unmasked):
+    """states float [batch, n, width], bool [batch, n] -> float [batch, width]: that of the last present; 0 for none."""
+
+    def call(self, states, present):
+        """See base class."""
+        count = keras.ops.sum(keras.ops.cast(present, "int32"), axis=1)
+        last = keras.ops.one_hot(count - 1, keras.ops.shape(states)[1], dtype=states.dtype)
+        return keras.ops.einsum("bnw,bn->bw", states, last)
+
+    def compute_output_shape(self, states_shape, present_shape):
+        """See base class."""
+        return (states_shape[0], states_shape[2])
+
+
+class TargetAttention(_Unmasked):
+    """vectors [batch, n, w], keys [batch, n, k], query [batch, k], bool [batch, n] -> float [batch, w].
+
+    A mean of the vectors with the softmax of keys times query, scaled by a trained factor, as weights; 0 for a row of
+    none. Source: Zhou et al. 2018, Deep Interest Network, with a product in place of its network.
+    """
+
+    def build(self, vectors_shape, keys_shape, query_shape, present_shape):
+        """See base class."""
+        start = keras.initializers.Constant(float(np.sqrt(keys_shape[2])))
+        self.scale = self.add_weight(shape=(), initializer=start, name="scale")
+
+    def call(self, vectors, keys, query, present):
+        """See base class."""
+        scores = keras.ops.einsum("bnk,bk->bn", keys, query) * self.scale
+        return keras.ops.einsum("bnw,bn->bw", vectors, masked_softmax(scores, present))
+
+    def compute_output_shape(self, vectors_shape, keys_shape, query_shape, present_shape):
+        """See base class."""
+        return (vectors_shape[0], vectors_shape[2])
+
+
+def encoded_width(output: Output, embedding: int) -> int:
+    """Returns how many numbers a feature becomes whose ids have embeddings of this width."""
+    read = output.encoder.units if output.encoder is not None else embedding
+    return read if output.attend_to is None else 2 * read
+
+
+def encode_in_order(
+    output: Output,
+    table: keras.layers.Embedding,
+    ids: keras.KerasTensor,
+    candidate: keras.KerasTensor | None,
+    pool: keras.layers.Layer | None,
+) -> keras.KerasTensor:
+    """Returns the ids of a row as float [batch, encoded_width].
+
+    Args:
+        output: the feature.
+        table: the embedding of its ids.
+        ids: int64 [batch, n].
+        candidate: int64 [batch], the ids of `attend_to`, or None.
+        pool: makes the vectors one where there is no encoder.
+    """
+    vectors, present = table(ids), Present()(ids)
+    states, read = _read(output, vectors, present) if pool is None else (vectors, pool(vectors, ids))
+    if candidate is None:
+        return read
+    attention = stands_for(TargetAttention(), known_as=f"target attention of {output.name}")
+    return keras.layers.Concatenate()([read, attention(states, vectors, table(candidate), present)])
+
+
+def _read(
+    output: Output, vectors: keras.KerasTensor, present: keras.KerasTensor
+) -> tuple[keras.KerasTensor, keras.KerasTensor]:
+    """Returns the states of the elements [batch, n, units], and what they become together [batch, units]."""
+    match output.encoder:
+        case Gru(units=units):
+            layer = stands_for(keras.layers.GRU(units, return_sequences=True), known_as=f"gru of {output.name}")
+            states = layer(vectors, mask=present)
+            return states, Last()(states, present)
+        case Transformer() as spec:
+            states = _transformed(output, spec, vectors, present)
+            return states, MaskedMean()(states, present)
+    raise ValueError(f"{output.name}: no encoder")
+
+
+def _transformed(
+    output: Output, spec: Transformer, vectors: keras.KerasTensor, present: keras.KerasTensor
+) -> keras.KerasTensor:
+    """Returns vectors after the layers, each with its normalization before it: Xiong et al. 2020."""
+
+    def known(layer: keras.layers.Layer, what: str) -> keras.layers.Layer:
+        return stands_for(layer, known_as=f"{what} of {output.name}")
+
+    x = known(Positions(output.longest or 1), "positions")(known(keras.layers.Dense(spec.units), "projection")(vectors))
+    for i in range(spec.layers):
+        normal = known(keras.layers.LayerNormalization(), f"norm {2 * i}")(x)
+        attention = keras.layers.MultiHeadAttention(spec.heads, spec.units // spec.heads, dropout=spec.dropout)
+        mask = keras.layers.Reshape((1, -1))(present)
+        x = x + known(attention, f"attention {i}")(normal, normal, attention_mask=mask)
+        normal = known(keras.layers.LayerNormalization(), f"norm {2 * i + 1}")(x)
+        wide = known(keras.layers.Dense(2 * spec.units, activation="gelu"), f"wide {i}")(normal)
+        x = x + known(keras.layers.Dense(spec.units), f"narrow {i}")(keras.layers.Dropout(spec.dropout)(wide))
+    return known(keras.layers.LayerNormalization(), "last norm")(x)
