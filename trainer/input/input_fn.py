@@ -42,7 +42,7 @@ BLOCK_ROWS = 8192
 IMAGE_RANK = 4
 """Of a batch of pixels; no other transformed feature has it."""
 STREAM_SHUFFLE_ROWS = 100_000
-_BLOCK_PIXELS = 32 << 20
+_BLOCK_PIXELS = 2 << 20
 _READ_BUFFER_BYTES = 1 << 20
 _REMOTE_BUFFER_BYTES = 8 << 20  # a request to a store costs as much as some MiB
 _READ_RUN = 1024
