@@ -39,8 +39,9 @@ label: {name: good, task: binary}
 features: {fare: number, promo: number, session: category, company: category, plate: category}
 model: {kind: mlp}
 """
+LISTS = ("tags", "prices", "visits", "reviews", "scores", "codes", "seen", "title", "shown")
 ROWS = {
-    name: [f"{name}{i}" for i in range(40)] for name in ("id", "trip_id", "session", "company", "plate", "part")
+    name: [f"{name}{i}" for i in range(40)] for name in ("id", "trip_id", "session", "company", "plate", "part", *LISTS)
 } | {
     "fare": [1.0 + i for i in range(40)],
     "promo": [float(i % 3) for i in range(40)],

@@ -1,0 +1,40 @@
+"""What `check` says of lists: where they are computed, what they share, and what they cannot be."""
+
+import pytest
+
+TOP = """\
+name: lists
+data: {source: {format: jsonl, path: a.jsonl}}
+label: {name: y, task: binary}
+features:
+  shown: category
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "path", "words"),
+    [
+        ("  a: {type: category, list: true, compute_at: model}", "features.a.compute_at", "is a list"),
+        ("  a: {type: category, vocabulary: {shared_with: show}, list: true}", "shared_with", 'Did you mean "shown"'),
+        ("  a: {type: category, list: {attend_to: shown}}", "features.a.list.attend_to", "shared_with: shown"),
+        ("  a: {type: category, list: {attend_to: b}}", "features.a.list.attend_to", "no category"),
+        ("  a: {type: category, lowercase: true, vocabulary: {shared_with: shown}}", "shared_with", "lowercase"),
+        (
+            "  a: {type: category, list: true}\ncrosses: [{inputs: [a, shown]}]",
+            "crosses[0].inputs[0]",
+            "several values",
+        ),
+        ("  a: {type: number, list: true}\n  b: {type: number, column: a}", "features", "a list for features.a and a"),
+        ("  a: {type: number, list: {pooling: attention}}", "features.a", "attention chooses among ids"),
+        ("  a: {type: number, list: {encoder: gru}}", "features.a", "is for a category"),
+        ("  a: {type: category, list: {encoder: transformer}}", "features.a.list", "needs max_length"),
+        ("  a: {type: category, list: {encoder: gru, pooling: sum}}", "features.a.list", "takes the place of"),
+        ("  a: {type: category, list: {separator: ';'}}", "features.a", "beside `list`"),
+    ],
+)
+def test_mistakes_in_lists(tmp_path, problems_of, lines, path, words):
+    file = tmp_path / "pipeline.yaml"
+    (tmp_path / "a.jsonl").write_text('{"shown": "x", "a": ["x"], "b": 1, "y": 1}\n')
+    file.write_text(f"{TOP}{lines}\n")
+    found = [(problem.path, problem.message) for problem in problems_of(file) if problem.severity == "error"]
+    assert any(path in where and words in message for where, message in found), found
