@@ -87,7 +87,7 @@ CASES = {
         "model",
         4_000,
         sections={
-            "model": {"kind": "mlp", "hidden": [1500, 1500]},
+            "model": {"kind": "mlp", "hidden": [1500, 1500], "members": 1},
             # So small that an update is as dear as its gradient: what larger batches spare.
             "training": {"epochs": 5, "batch_size": 32},
         },

@@ -188,7 +188,7 @@ def test_what_is_promised_for_a_slow_disk_is_what_training_is_spared(prepared, t
 
 def test_a_heavy_model(prepared, tmp_path: Path):
     files = write(tmp_path, records_of(prepared), 1)
-    model = {"kind": "mlp", "hidden": [1500, 1500]}
+    model = {"kind": "mlp", "hidden": [1500, 1500], "members": 1}
     found = diagnosed(training(prepared, files, model=model, epochs=20), FEW_SECONDS)
     assert (found.bound, found.stage.name) == ("compute-bound", "model")
     assert found.best is None

@@ -2,17 +2,18 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from fullpass.trainer.models.dcn import Cross
 from fullpass.trainer.models.layers import (
     Affine,
     Bias,
+    IdTable,
     IdWeights,
     MaskedIds,
     MultiHot,
     NumberEmbedding,
     OneHot,
-    Pool,
 )
 
 
@@ -38,21 +39,57 @@ def test_multi_hot_of_a_batch_without_any_id():
     assert MultiHot(2)(np.zeros((3, 0), np.int64)).numpy().tolist() == [[0, 0]] * 3
 
 
-VECTORS = np.array([[[1, 2], [3, 4], [100, 100]], [[5, 6], [7, 8], [9, 10]]], np.float32)
+VECTORS = np.array([[9, 9], [1, 2], [3, 4], [5, 6], [7, 8]], np.float32)
+IDS = np.array([[1, 2, 0], [0, 0, 0], [3, 4, 3]])
 
 
-def test_pool_takes_the_mean_over_ids_that_are_not_padding():
-    ids = np.array([[7, 3, 0], [0, 0, 0]])
-    assert Pool("mean")(VECTORS, ids).numpy().tolist() == [[2, 3], [0, 0]]
+@pytest.fixture(params=[None, 3], ids=["any length", "one length"])
+def pooled(request):
+    """Returns what a table of VECTORS makes of lists of ids, whose length the graph knows or not."""
+    table = IdTable(5, 2)
+    table.build(None)
+    table.embeddings.assign(VECTORS)
+
+    def answer(ids, weights=None, pool="mean"):
+        given = [tf.TensorSpec([None, request.param], tf.int64)]
+        given += [] if weights is None else [tf.TensorSpec([None, request.param], tf.float32)]
+        graph = tf.function(lambda *tensors: table(*tensors, pool=pool), input_signature=given)
+        return graph(*(tensor for tensor in (ids, weights) if tensor is not None)).numpy().tolist()
+
+    return answer
 
 
-def test_pool_takes_a_weighted_mean():
-    ids, weights = np.array([[7, 3, 0], [1, 2, 3]]), np.array([[3, 1, 50], [0, 1, 1]], np.float32)
-    assert Pool("mean")(VECTORS, ids, weights).numpy().tolist() == [[1.5, 2.5], [8, 9]]
+def test_a_table_pools_the_mean_of_the_ids_that_are_not_padding(pooled):
+    assert pooled(IDS) == [[2, 3], [0, 0], [np.float32(17 / 3), np.float32(20 / 3)]]
 
 
-def test_pool_sums():
-    assert Pool("sum")(VECTORS, np.array([[7, 3, 0], [1, 1, 1]])).numpy().tolist() == [[4, 6], [21, 24]]
+def test_a_table_pools_a_weighted_mean(pooled):
+    weights = np.array([[3, 1, 50], [1, 1, 1], [0, 1, 1]], np.float32)
+    assert pooled(IDS, weights) == [[1.5, 2.5], [0, 0], [6, 7]]
+
+
+def test_a_table_pools_a_sum(pooled):
+    assert pooled(IDS, pool="sum") == [[4, 6], [0, 0], [17, 20]]
+
+
+def test_a_batch_without_any_id_pools_to_0():
+    table = IdTable(5, 2)
+    assert table(np.zeros((3, 0), np.int64), pool="mean").numpy().tolist() == [[0, 0]] * 3
+
+
+@pytest.mark.parametrize("length", [None, 3])
+def test_a_pooled_table_is_trained_where_ids_are(length):
+    """The gradient of a sum is how often an id is there; padding, id 0, gets none."""
+    table = IdTable(5, 1)
+    table.build(None)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, length], tf.int64)])
+    def gradient(ids):
+        with tf.GradientTape() as tape:
+            total = tf.reduce_sum(table(ids, pool="sum"))
+        return tf.convert_to_tensor(tape.gradient(total, table.embeddings.value))
+
+    assert gradient(IDS).numpy().ravel().tolist() == [0, 1, 1, 2, 1]
 
 
 def test_id_weights_add_one_row_per_feature():
@@ -84,13 +121,25 @@ def test_a_cross_layer_is_x0_times_an_affine_map_of_x_plus_x(rank):
 
 
 def test_a_number_is_piecewise_linear_between_its_knots_and_flat_beyond_them():
-    layer = NumberEmbedding(np.array([[0, 1, 3], [10, 20, 20]], np.float32), width=1)
-    numbers = [np.array(x, np.float32) for x in ([-5, 0.5, 2, 99], [10, 15, 20, 1e9])]
+    layer = NumberEmbedding(np.array([[0, 1, 3.5], [10, 20, 30]], np.float32), width=1)
+    numbers = [np.array(x, np.float32) for x in ([-5, 0.5, 2.25, 99], [10, 15, 20, 1e9])]
     layer(numbers)
-    layer.kernel.assign([[[2.0], [10.0]], [[3.0], [1000.0]]])
+    layer.kernel.assign([[[2.0], [10.0]], [[3.0], [1.0]]])
     layer.bias.assign([[0.0], [1.0]])
-    # The first rises by 2 over 0 .. 1 and by 10 over 1 .. 3; the second by 3 over 10 .. 20, and has no second interval.
-    assert layer(numbers).numpy().tolist() == [[0, 1], [1, 2.5], [7, 4], [12, 4]]
+    # The first rises by 2 over 0 .. 1 and by 10 over 1 .. 3.5, the second by 3 over 10 .. 20 and by 1 over 20 .. 30.
+    found = layer(numbers).numpy()
+    assert found[:, :2].tolist() == [[0, 1], [1, 2.5], [7, 4], [12, 5]]
+    # The knots 0, 1, 3.5 have the mean 1.5 and the deviation 1.472; the others the mean 20 and the deviation 8.165.
+    expected = [[-1.019, -1.225], [-0.679, -0.612], [0.51, 0], [1.359, 1.225]]
+    np.testing.assert_allclose(found[:, 2:], expected, atol=1e-3)
+
+
+def test_knots_that_only_fill_up_say_nothing():
+    layer = NumberEmbedding(np.array([[7, 7, 7, 7], [0, 1, 1, 1]], np.float32), width=1)
+    found = layer([np.array([-1, 7, 1e6], np.float32), np.array([0, 1, 0.5], np.float32)]).numpy()
+    assert found[:, 0].tolist() == [0, 0, 0]
+    # The knots 0 and 1 have the mean 0.5 and the deviation 0.5.
+    assert found[:, 2:].tolist() == [[0, -1], [0, 1], [0, 0]]
 
 
 def test_ids_are_masked_in_training_only_and_by_those_of_unseen_values():

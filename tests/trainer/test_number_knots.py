@@ -6,13 +6,19 @@ from fullpass.trainer.models.number_knots import BINS, knots_of
 
 
 def test_knots_are_the_quantiles():
-    assert BINS == 16
-    assert knots_of(np.random.default_rng(1).permutation(1601).astype("float32")).tolist() == list(range(0, 1601, 100))
+    assert BINS == 48
+    assert knots_of(np.random.default_rng(1).permutation(4801).astype("float32")).tolist() == list(range(0, 4801, 100))
 
 
-def test_equal_quantiles_are_one_knot_and_the_rest_repeats_the_last():
-    assert knots_of(np.array([0, 1] * 50, np.float32)).tolist() == [0] + [1] * 16
-    assert knots_of(np.full(9, 4, np.float32)).tolist() == [4] * 17
+def test_a_value_that_many_rows_have_is_a_knot_and_the_others_share_the_rest():
+    """29 of 500 rows are 0; the others are 100 .. 570, of which every tenth is a knot."""
+    values = np.concatenate([np.zeros(29), 100 + np.arange(471)]).astype("float32")
+    assert knots_of(values).tolist() == [0, *range(100, 571, 10)]
+
+
+def test_a_number_of_few_values_has_a_knot_for_each_and_the_rest_repeats_the_last():
+    assert knots_of(np.array([0, 1] * 50, np.float32)).tolist() == [0] + [1] * 48
+    assert knots_of(np.full(9, 4, np.float32)).tolist() == [4] * 49
 
 
 def test_knots_that_rounding_could_cross_are_merged():
@@ -22,4 +28,4 @@ def test_knots_that_rounding_could_cross_are_merged():
     values = np.concatenate([near, random.uniform(0, 100, 100)]).astype("float32")
     found = np.unique(knots_of(values))
     middle = np.quantile(values, 0.95) - np.quantile(values, 0.05)
-    assert len(found) < 8 and np.diff(found).min() > middle / 200
+    assert len(found) < 16 and np.diff(found).min() > middle / 400

@@ -131,7 +131,7 @@ class Steps:
         def add(first: tf.Tensor, data: tf.Tensor, totals: list[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor, list[Any]]:
             part: Any = tf.nest.map_structure(lambda value: value[first : first + piece], (features, label, weight))
             here, found = self._gradients_of(part[0], part[1], part[2], mass, pieces)
-            return first + piece, data + here, [t + tf.convert_to_tensor(f) for t, f in zip(totals, found, strict=True)]
+            return first + piece, data + here, [total + f for total, f in zip(totals, found, strict=True)]
 
         nothing = [tf.zeros(variable.shape, variable.dtype) for variable in self.model.trainable_variables]
         start = (tf.constant(0), tf.constant(0.0), nothing)
@@ -144,14 +144,16 @@ class Steps:
         with tf.GradientTape() as tape:
             logits = apply_model(self.model, features, training=True)
             if isinstance(label, Blended):
-                data = tf.add_n([tf.reduce_sum(part * self.loss(y, logits)) for y, part in label.pairs()])
+                data = tf.add_n([tf.reduce_sum(part * _mean_loss(self.loss, y, logits)) for y, part in label.pairs()])
             else:
-                data = tf.reduce_sum(weight * self.loss(label, logits))
+                data = tf.reduce_sum(weight * _mean_loss(self.loss, label, logits))
             penalty = tf.add_n([tf.constant(0.0), *self.model.losses])
             target = tf.math.divide_no_nan(data, mass) + penalty / (pieces * self.strategy.num_replicas_in_sync)
             target = self.optimizer.scale_loss(target)
         variables = [variable.value for variable in self.model.trainable_variables]
-        return data, tape.gradient(target, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        found = tape.gradient(target, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        # Of a sparse gradient, Keras' optimizers would add up the squares of an id's parts, not square their sum.
+        return data, [tf.convert_to_tensor(gradient) for gradient in found]
 
     @contextmanager
     def _slowed(self) -> Iterator[None]:
@@ -189,6 +191,14 @@ class Steps:
             return LoopResult({name: value.numpy() for name, value in sums.items()}, float(waited))
 
         return loop
+
+
+def _mean_loss(loss: Loss, label: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """Returns the loss of each example: of logits [batch, members, columns] the mean over the members."""
+    if logits.shape.rank == 2:
+        return loss(label, logits)
+    members = [loss(label, of_member) for of_member in tf.unstack(logits, axis=1)]
+    return tf.add_n(members) / len(members)
 
 
 def _time_after(values: Any) -> tf.Tensor:

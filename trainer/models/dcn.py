@@ -6,9 +6,9 @@ import keras
 
 from fullpass.trainer.config import Dcn
 from fullpass.trainer.models.linear import concatenate
-from fullpass.trainer.models.mlp import hidden_layers, logits_of
+from fullpass.trainer.models.mlp import hidden_layers, logits_of, sum_of_logits
 from fullpass.trainer.models.model_inputs import ModelInput, encode, encoded_axis, keras_inputs
-from fullpass.trainer.models.weight_axes import AxisPart, stands_for
+from fullpass.trainer.models.weight_axes import LOGITS, stands_for
 
 
 class Cross(keras.layers.Layer):
@@ -49,7 +49,7 @@ def build(inputs: Mapping[str, ModelInput], classes: int, config: Dcn) -> keras.
         layer = Cross(config.low_rank, name=f"{kind}_{i}")
         rows = columns if config.low_rank is None else None
         crossed = stands_for(layer, kernel=(rows, columns), down=(columns, None), bias=(columns,))(features, crossed)
-    deep = hidden_layers(features, config, columns)
-    both = [*columns, AxisPart("numbers", "hidden", config.hidden[-1])]
-    logits = logits_of(concatenate([crossed, deep]), classes, name="logits_of_both", columns=both)
-    return keras.Model(keras_inputs(inputs), logits, name="dcn")
+    deep = logits_of(hidden_layers(features, config, columns), classes)
+    layer = keras.layers.Dense(classes, use_bias=False, name="logits_of_crosses")
+    crosses = stands_for(layer, kernel=(columns, LOGITS))(crossed)
+    return keras.Model(keras_inputs(inputs), sum_of_logits([crosses, deep]), name="dcn")

@@ -88,10 +88,11 @@ class MaskedIds(keras.layers.Layer):
 
 
 class NumberEmbedding(keras.layers.Layer):
-    """A list of numbers float32 [batch] -> float [batch, numbers * width]: each piecewise linear between its knots.
+    """A list of numbers float32 [batch] -> float [batch, numbers * width + numbers], piecewise linear between knots.
 
     A number becomes its progress through each interval, 0 before it and 1 after it, and these a vector by weights of
-    its own. Beyond the outer knots nothing changes any more, so that an extreme number gets a usual answer.
+    its own; behind all vectors come the numbers themselves, in standard deviations of their knots. Beyond the outer
+    knots nothing changes any more, so that an extreme number gets a usual answer.
     Source: Gorishniy et al. 2022, On Embeddings for Numerical Features in Tabular Deep Learning.
 
     Args:
@@ -114,16 +115,66 @@ class NumberEmbedding(keras.layers.Layer):
 
     def call(self, numbers):
         """See base class."""
-        x = keras.ops.stack(numbers, axis=1)[:, :, None]
+        x = keras.ops.stack(numbers, axis=1)
         start, wide = self.knots[:, :-1], self.knots[:, 1:] - self.knots[:, :-1]
-        progress = keras.ops.clip(tf.math.divide_no_nan(x - start, wide), 0.0, 1.0)
+        progress = keras.ops.clip(tf.math.divide_no_nan(x[:, :, None] - start, wide), 0.0, 1.0)
         kernel, bias = (tf.cast(weight, self.compute_dtype) for weight in (self.kernel, self.bias))
         vectors = keras.ops.einsum("bni,niw->bnw", tf.cast(progress, self.compute_dtype), kernel) + bias
-        return keras.ops.reshape(keras.ops.relu(vectors), (-1, len(numbers) * self.width))
+        vectors = keras.ops.reshape(keras.ops.relu(vectors), (-1, len(numbers) * self.width))
+        return keras.ops.concatenate([vectors, tf.cast(self._standardised(x), self.compute_dtype)], axis=1)
 
     def compute_output_shape(self, shapes):
         """See base class."""
-        return (shapes[0][0], len(shapes) * self.width)
+        return (shapes[0][0], len(shapes) * (self.width + 1))
+
+    def _standardised(self, x):
+        """Returns numbers float32 [batch, numbers] within their knots, less the mean of these, over their deviation."""
+        # Knots at the end that repeat the last one only fill up.
+        rises = self.knots[:, 1:] > self.knots[:, :-1]
+        share = keras.ops.cast(keras.ops.pad(rises, [[0, 0], [1, 0]], constant_values=True), "float32")
+        share /= keras.ops.sum(share, axis=1, keepdims=True)
+        mean = keras.ops.sum(share * self.knots, axis=1)
+        deviation = keras.ops.sqrt(keras.ops.sum(share * (self.knots - mean[:, None]) ** 2, axis=1))
+        return tf.math.divide_no_nan(keras.ops.clip(x, self.knots[:, 0], self.knots[:, -1]) - mean, deviation)
+
+
+class IdTable(keras.layers.Embedding):
+    """One vector per id: ids int64 [batch] -> float [batch, width].
+
+    Of lists of ids, int64 [batch, n], `pool` (sum, mean or sqrt_n) makes one vector, float [batch, width], of those of
+    the ids that are not 0, as `Pool` does.
+    """
+
+    def call(self, ids, weights=None, pool=None):
+        """See base class; weights: float32 [batch, n] or None. pool: None looks every id up."""
+        if pool is None:
+            return super().call(ids)
+        share = tf.cast(tf.not_equal(ids, 0), tf.float32)
+        if weights is not None:
+            share *= tf.cast(weights, tf.float32)
+        return tf.cast(_divided(self._sum(ids, share), share, pool), self.compute_dtype)
+
+    def compute_output_shape(self, ids_shape, weights_shape=None, pool=None):
+        """See base class."""
+        return (*(ids_shape if pool is None else ids_shape[:1]), self.output_dim)
+
+    def compute_output_spec(self, ids, weights=None, pool=None):
+        """See base class."""
+        return keras.KerasTensor(self.compute_output_shape(ids.shape, pool=pool), self.compute_dtype)
+
+    def _sum(self, ids, share):
+        """Returns the sum of share * vector over each row, float32 [batch, width].
+
+        The product of a sparse matrix [batch, ids] and the table: the vectors of a batch, of which a long text has
+        thousands, are never held. Rows of one known length, all that XLA compiles, take a dense product.
+        """
+        table = tf.cast(tf.convert_to_tensor(self.embeddings), tf.float32)
+        if ids.shape[1] is not None:
+            return tf.einsum("bnw,bn->bw", tf.gather(table, ids), share)
+        places = tf.where(tf.not_equal(share, 0.0))
+        indices = tf.stack([places[:, 0], tf.cast(tf.gather_nd(ids, places), tf.int64)], axis=1)
+        shape = [tf.shape(ids, out_type=tf.int64)[0], self.input_dim]
+        return tf.sparse.sparse_dense_matmul(tf.SparseTensor(indices, tf.gather_nd(share, places), shape), table)
 
 
 class Pool(keras.layers.Layer):

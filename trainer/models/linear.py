@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import keras
 
 from fullpass.trainer.config import Linear
-from fullpass.trainer.models.layers import Bias, IdWeights, Pool
-from fullpass.trainer.models.model_inputs import ModelInput, dense_part, ids_part, keras_inputs, numbers_part
+from fullpass.trainer.models.layers import Bias, IdTable, IdWeights
+from fullpass.trainer.models.model_inputs import ModelInput, dense_part, ids_part, keras_inputs, numbers_part, pool_ids
 from fullpass.trainer.models.weight_axes import LOGITS, stands_for
 
 
@@ -42,13 +42,12 @@ def id_logits(
         stands_for(layer, table=([ids_part(item) for item in single], LOGITS))
         found.append(layer([item.ids for item in single]))
     for i, item in enumerate(item for item in ids if item.output.multi):
-        table = keras.layers.Embedding(
+        table = IdTable(
             item.size, classes, embeddings_initializer="zeros", embeddings_regularizer=penalty, name=f"ids_{i}"
         )
         stands_for(table, known_as=f"ids of {item.name}", embeddings=([ids_part(item)], LOGITS))
-        tensors = [table(item.keras_input), item.keras_input, *([] if item.weights is None else [item.weights])]
-        how = item.output.pooling or "sum"
-        found.append(Pool("mean" if how == "attention" else how)(*tensors))
+        how = "mean" if item.output.pooling == "attention" else item.output.pooling or "sum"
+        found.append(pool_ids(table, item.keras_input, item.weights, how))
     return found
 
 

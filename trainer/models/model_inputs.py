@@ -18,7 +18,15 @@ from fullpass.preprocessing.features.ids import Embedding
 from fullpass.preprocessing.features.image_feature import ImageFeature
 from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, Output, outputs
 from fullpass.trainer.models import image_encoders
-from fullpass.trainer.models.layers import AttentionPool, MaskedIds, MultiHot, NumberEmbedding, OneHot, Pool
+from fullpass.trainer.models.layers import (
+    AttentionPool,
+    IdTable,
+    MaskedIds,
+    MultiHot,
+    NumberEmbedding,
+    OneHot,
+    Pool,
+)
 from fullpass.trainer.models.sequence_encoders import encode_in_order, encoded_width
 from fullpass.trainer.models.weight_axes import AxisPart, stands_for
 
@@ -170,7 +178,8 @@ def encode(inputs: Mapping[str, ModelInput]) -> list[keras.KerasTensor]:
 def encoded_axis(inputs: Mapping[str, ModelInput]) -> list[AxisPart]:
     """Returns what the columns of `encode(inputs)` side by side stand for."""
     numbers, others = _by_knots(inputs)
-    return [*(AxisPart("embedding", item.name, NUMBER_WIDTH) for item in numbers), *map(_encoded_part, others)]
+    vectors = [AxisPart("embedding", item.name, NUMBER_WIDTH) for item in numbers]
+    return [*vectors, *map(numbers_part, numbers), *map(_encoded_part, others)]
 
 
 def ids_part(item: ModelInput, table: str | None = None) -> AxisPart:
@@ -259,7 +268,7 @@ def table_name(item: ModelInput) -> str:
     return encoding.shared if isinstance(encoding, Embedding) and encoding.shared else item.name
 
 
-def _tables(inputs: Mapping[str, ModelInput]) -> dict[str, keras.layers.Embedding]:
+def _tables(inputs: Mapping[str, ModelInput]) -> dict[str, IdTable]:
     users: dict[str, list[ModelInput]] = {}
     for item in inputs.values():
         if item.output.kind == "ids" and not encodes_one_hot(item):
@@ -267,7 +276,7 @@ def _tables(inputs: Mapping[str, ModelInput]) -> dict[str, keras.layers.Embeddin
     return {name: _table(f"table_{i}", name, users[name]) for i, name in enumerate(users)}
 
 
-def _table(layer: str, shared: str, users: Sequence[ModelInput]) -> keras.layers.Embedding:
+def _table(layer: str, shared: str, users: Sequence[ModelInput]) -> IdTable:
     for what, values in (("ids", [u.size for u in users]), ("numbers wide", [embedding_width(u) for u in users])):
         if len(set(values)) > 1:
             found = ", ".join(f"{u.output.feature} has {v}" for u, v in zip(users, values, strict=True))
@@ -277,7 +286,7 @@ def _table(layer: str, shared: str, users: Sequence[ModelInput]) -> keras.layers
             )
     width = embedding_width(users[0])
     start = keras.initializers.TruncatedNormal(stddev=width**-0.5)
-    table = keras.layers.Embedding(users[0].size, width, embeddings_initializer=start, name=layer)
+    table = IdTable(users[0].size, width, embeddings_initializer=start, name=layer)
     return stands_for(table, known_as=f"embedding of {shared}", embeddings=([ids_part(users[0], shared)], None))
 
 
@@ -291,9 +300,7 @@ def _encoded_part(item: ModelInput) -> AxisPart:
     return AxisPart("embedding", item.name, encoded_width(item.output, embedding_width(item)))
 
 
-def _encode(
-    item: ModelInput, table: keras.layers.Embedding | None, inputs: Mapping[str, ModelInput]
-) -> keras.KerasTensor:
+def _encode(item: ModelInput, table: IdTable | None, inputs: Mapping[str, ModelInput]) -> keras.KerasTensor:
     ids, weights, how = item.ids, item.weights, item.output.pooling
     if item.output.kind == "image":
         return item.encoded
@@ -304,8 +311,19 @@ def _encode(
         pooled = None if item.output.encoder is not None else pool_of(item, "mean")
         return encode_in_order(item.output, table, ids, candidate, pooled)
     if table is None:
-        return OneHot(item.size)(ids) if not item.output.multi else _call(MultiHot(item.size, how), ids, weights)
-    return table(ids) if not item.output.multi else _call(pool_of(item, "mean"), table(ids), ids, weights)
+        return MultiHot(item.size, how)(ids, weights) if item.output.multi else OneHot(item.size)(ids)
+    if not item.output.multi:
+        return table(ids)
+    if how == "attention":
+        return pool_of(item, "mean")(table(ids), ids, *([] if weights is None else [weights]))
+    return pool_ids(table, ids, weights, how or "mean")
+
+
+def pool_ids(table: IdTable, ids: keras.KerasTensor, weights: keras.KerasTensor | None, how: str) -> keras.KerasTensor:
+    """Returns one vector per list of ids, float [batch, width]: `how` is sum, mean, sqrt_n or max."""
+    if how != "max":
+        return table(ids, weights, pool=how)
+    return Pool("max")(table(ids), ids)
 
 
 def pool_of(item: ModelInput, default: str) -> keras.layers.Layer:
@@ -314,10 +332,6 @@ def pool_of(item: ModelInput, default: str) -> keras.layers.Layer:
     if how == "attention":
         return stands_for(AttentionPool(), known_as=f"attention of {item.name}")
     return Pool(how)
-
-
-def _call(layer: keras.layers.Layer, *tensors: keras.KerasTensor | None) -> keras.KerasTensor:
-    return layer(*[t for t in tensors if t is not None])
 
 
 def _as_matrix(item: ModelInput) -> keras.KerasTensor:

@@ -13,11 +13,11 @@ from fullpass.trainer.input.load_split import Split
 from fullpass.trainer.input.placement import InModel
 from fullpass.trainer.models.model_inputs import input_name
 
-BINS = 16
+BINS = 48
 """The intervals between knots, at most."""
 _ROWS = 65_536
 _MOST_BYTES = 256 << 20
-_LEAST_WIDTH = 1 / 200
+_LEAST_WIDTH = 1 / 400
 
 Knots = Mapping[str, np.ndarray]
 """Transformed feature -> float32 [BINS + 1], rising; equal ones at the end where a number has fewer."""
@@ -48,17 +48,24 @@ def sample_knots(split: Split, features: Sequence[Output], in_model: InModel | N
 def knots_of(values: np.ndarray) -> np.ndarray:
     """Returns the knots of a number, float32 [BINS + 1].
 
-    Knots that are closer than a two-hundredth of the middle nine tenths are merged: between them, the rounding of a
-    float32 would move the encoding.
+    A value that more than one in BINS rows has is a knot of its own. The others are quantiles of all other values, so
+    that of a number that is mostly 0 the rest is told apart as well. Knots that are closer than a four-hundredth of the
+    middle nine tenths are merged: between them, the rounding of a float32 would move the encoding.
 
     Args:
         values: Finite numbers, float32 [rows].
     """
-    quantiles = np.quantile(values.astype(np.float64), np.linspace(0, 1, BINS + 1), method="lower")
+    values = values.astype(np.float64)
+    distinct, counts = np.unique(values, return_counts=True)
+    found = distinct[counts > len(values) / BINS]
+    others = values[~np.isin(values, found)]
+    if len(others):
+        shares = np.linspace(0, 1, BINS + 1 - len(found))
+        found = np.union1d(found, np.quantile(others, shares, method="nearest"))
     low, high = np.quantile(values, [0.05, 0.95])
     least = _LEAST_WIDTH * float((high - low) or np.ptp(values))
-    kept = [quantiles[0]]
-    for quantile in quantiles[1:]:
-        if quantile - kept[-1] > least:
-            kept.append(quantile)
+    kept = [found[0]]
+    for knot in found[1:]:
+        if knot - kept[-1] > least:
+            kept.append(knot)
     return np.array([*kept, *[kept[-1]] * (BINS + 1 - len(kept))], np.float32)

@@ -6,7 +6,7 @@ import keras
 
 from fullpass.trainer.config import WideDeep
 from fullpass.trainer.models.linear import concatenate, id_logits
-from fullpass.trainer.models.mlp import hidden_layers, logits_of
+from fullpass.trainer.models.mlp import hidden_layers, logits_of, sum_of_logits
 from fullpass.trainer.models.model_inputs import ModelInput, encode, encoded_axis, keras_inputs
 
 
@@ -17,6 +17,5 @@ def build(inputs: Mapping[str, ModelInput], classes: int, config: WideDeep) -> k
     Source: Cheng et al. 2016, Wide & Deep Learning for Recommender Systems.
     """
     deep = logits_of(hidden_layers(concatenate(encode(inputs)), config, encoded_axis(inputs)), classes)
-    wide = id_logits(inputs, classes)
-    logits = keras.layers.Add()([*wide, deep]) if wide else deep
+    logits = sum_of_logits([*id_logits(inputs, classes), deep])
     return keras.Model(keras_inputs(inputs), logits, name="wide_deep")
