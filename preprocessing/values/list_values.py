@@ -59,7 +59,7 @@ def to_lists(column: pa.Array, convert_elements: ConvertElements) -> tuple[pa.Ar
     lengths = lengths_of(column)
     too_long = lengths > LONGEST_LIST
     column, lengths = _without(column, lengths, too_long)
-    column, nested = _without_inner_lists(column, lengths)
+    column, nested = without_inner_lists(column, lengths)
     column, lengths = _without(column, lengths, nested)
     elements, found = convert_elements(flatten(column))
     owners = np.repeat(np.arange(len(lengths)), lengths)
@@ -94,7 +94,7 @@ def _without(lists: pa.Array, lengths: np.ndarray, bad: np.ndarray) -> tuple[pa.
     return _lists_of(flatten(lists).filter(pa.array(np.repeat(~bad, lengths))), kept), kept
 
 
-def _without_inner_lists(column: pa.Array, lengths: np.ndarray) -> tuple[pa.Array, np.ndarray]:
+def without_inner_lists(column: pa.Array, lengths: np.ndarray) -> tuple[pa.Array, np.ndarray]:
     """Returns lists of lists of one as lists, and which rows hold lists of several: bool [rows]."""
     several = np.zeros(len(column), bool)
     while is_list(column.type.value_type):

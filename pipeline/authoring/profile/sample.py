@@ -26,7 +26,7 @@ from fullpass.components.ingest.splitting.assign_split import assign, split_colu
 from fullpass.pipeline.authoring.profile.image_cells import image_texts
 from fullpass.preprocessing.features.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import to_text
-from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of
+from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of, without_inner_lists
 
 _BUDGET = {"csv": 64 << 20, "parquet": 64 << 20, "arrow": 64 << 20, "orc": 64 << 20}
 _SLOW_BUDGET = 16 << 20
@@ -172,7 +172,7 @@ def split_indices(data: DataConfig, sample: Sample) -> np.ndarray | None:
     texts = {name: array for name, array in sample.columns.items() if pa.types.is_string(array.type)}
     if not texts or any(column not in texts for column in split_columns(data.split)):
         return None
-    return assign(data.split, pa.table(texts), np.arange(sample.rows, dtype=np.int64), file_index=0)
+    return assign(data.split, pa.table(dict(sample.columns)), np.arange(sample.rows, dtype=np.int64), file_index=0)
 
 
 def _spread(items: Sequence, most: int) -> list:
@@ -203,8 +203,12 @@ def _concat(chunks: Sequence[pa.Array]) -> pa.Array:
 
 
 def _as_list(array: pa.Array) -> pa.Array:
-    """Returns lists of any Arrow type as lists of one type."""
-    return array.cast(pa.list_(array.type.value_type)) if is_list(array.type) else array
+    """Returns lists of any Arrow type as lists of one type, and lists of lists of one as lists."""
+    if not is_list(array.type):
+        return array
+    single, several = without_inner_lists(array, lengths_of(array))
+    array = array if several.any() else single
+    return array.cast(pa.list_(array.type.value_type))
 
 
 def _sole_values(array: pa.Array, source: Source) -> pa.Array:
