@@ -210,7 +210,7 @@ def test_all_features_at_one_place(at_places, analysed, place):
     assert_same(at_places(declared(place)), analysed.values)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_any_mixture_of_places(at_places, analysed, seed):
     draw = random.Random(seed)
     mixture = {name: draw.choice(PLACES) for name in FEATURES}

@@ -208,9 +208,10 @@ def test_cached_spans_need_not_be_read_for_any_analyzer(records, analyse, tmp_pa
     assert analysis.hit == ("day 1", "day 2") and analysis.missed == {}
     for name in ("zone", "covering", "common", "stable"):
         assert again.vocabulary_by_name(f"vocabulary_{name}") == first.vocabulary_by_name(f"vocabulary_{name}") != []
-    assert transformed(again, 2).keys() == transformed(first, 2).keys()
-    for name, values in transformed(again, 2).items():
-        np.testing.assert_array_equal(values, transformed(first, 2)[name], err_msg=name)
+    found, expected = transformed(again, 2), transformed(first, 2)
+    assert found.keys() == expected.keys()
+    for name, values in found.items():
+        np.testing.assert_array_equal(values, expected[name], err_msg=name)
 
 
 def test_what_uses_the_statistics_of_others_is_computed_anew_and_the_others_are_not(records, analyse, tmp_path):

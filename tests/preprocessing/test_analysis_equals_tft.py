@@ -91,6 +91,8 @@ def _with_column(name: str, feature) -> dict:
     # tf_idf has a test of its own: an analyzer of the vocabulary of another is TF Transform's own in both engines.
     if feature.get("output") == "tf_idf":
         feature["output"] = "bag_of_words"
+    if feature["type"] == "image":
+        feature["size"] = [4, 6]  # every pixel is compared
     names_its_columns = {"column", "columns", "start", "function"} & feature.keys()
     return feature if names_its_columns else {**feature, "column": name}
 
@@ -132,9 +134,18 @@ def table():
         "pixels": scores * spread @ random.normal(size=(40, 784)),
         "small": random.normal(size=(ROWS, 4)) @ np.diag([8.0, 4.0, 2.0, 1.0]),
     }
-    lists = {name: [None if i % 11 == 3 else row for i, row in enumerate(vectors[name].tolist())] for name in vectors}
+    lengths = random.integers(0, 5, ROWS)
+    lists = {
+        **{name: rows.tolist() for name, rows in vectors.items()},
+        "prices": [random.lognormal(1, 1, n).tolist() for n in lengths],
+        "tags": [random.choice(words, n).tolist() for n in lengths],
+        "scores": [random.uniform(0, 1, n).tolist() for n in lengths],
+        "image": [tf.io.encode_png(picture).numpy() for picture in random.integers(0, 256, (ROWS, 8, 9, 3), np.uint8)],
+    }
+    lists["jpeg"] = [tf.io.encode_jpeg(tf.io.decode_png(picture)).numpy() for picture in lists["image"]]
+    some = {name: [None if i % 11 == 3 else row for i, row in enumerate(rows)] for name, rows in lists.items()}
     missing = np.arange(ROWS) % 11 == 5
-    return pa.table({**{name: pa.array(values, mask=missing) for name, values in columns.items()}, **lists})
+    return pa.table({**{name: pa.array(values, mask=missing) for name, values in columns.items()}, **some})
 
 
 @pytest.fixture(scope="module")

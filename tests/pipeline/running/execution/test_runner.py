@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -31,7 +30,7 @@ from fullpass.pipeline.running.execution.events import (
     new_run_id,
 )
 from fullpass.preprocessing.errors import UserError
-from tests import REPOSITORY
+from tests import REPOSITORY, warm_process
 from tests.pipeline import toys
 
 pytestmark = pytest.mark.integration
@@ -75,8 +74,8 @@ def sleeping(running: Path, seconds: float) -> list:
 
 def printed_by(code: str) -> str:
     """Runs code in a process of its own."""
-    command, options = [sys.executable, "-c", code], {"cwd": REPOSITORY, "timeout": LIMIT_SECONDS}
-    return subprocess.run(command, capture_output=True, text=True, check=True, **options).stdout
+    command = [sys.executable, "-c", code]
+    return warm_process.run(command, cwd=REPOSITORY, timeout=LIMIT_SECONDS, check=True).stdout
 
 
 def statuses(result: RunResult) -> dict[str, str]:
