@@ -38,7 +38,7 @@ def package_of(folder: Path, epochs: int) -> str:
     given = "path: package:tfx/examples/chicago_taxi_pipeline/data/simple/data.csv"
     assert given in text and "training:" in text
     lines = [
-        f"training: {{epochs: {epochs}, batch_size: 512}}" if line.startswith("training:") else line
+        f"training: {{epochs: {epochs}, batch_size: 128}}" if line.startswith("training:") else line
         for line in text.splitlines()
     ]
     return compiled(folder, "\n".join(lines).replace(given, "path: trips.csv") + NOTIFY, NODES)
