@@ -60,6 +60,7 @@ FEATURES: dict[str, Any] = {
     "reading": {"type": "text", "column": "note", "output": "ids", "max_length": 3, "vocabulary": {"min_count": 1}},
     "position": {"type": "vector", "width": 2},
     "pair": {"type": "vector", "columns": ["x", "y"], "transforms": [{"pca": {"dimensions": 1}}]},
+    "picture": {"type": "image", "size": [3, 4]},
     "own": {"type": "custom", "function": "tests.components.test_places:above_mean", "columns": {"x": "number"}},
 }
 CROSSES = [
@@ -93,6 +94,7 @@ def rows(count: int, seed: int) -> list[dict[str, Any]]:
             "ended": some(f"2025-01-{draw.randrange(1, 28):02d}T00:00:00"),
             "note": some(" ".join(draw.choices(["so", "it", "goes", "on"], k=draw.randrange(6)))),
             "position": some([draw.random(), draw.random()]),
+            "picture": some(tf.io.encode_png(tf.constant(draw.choices(range(256), k=60), tf.uint8, [4, 5, 3])).numpy()),
             "price": some(draw.uniform(1, 100)),
         }
         for _ in range(count)
@@ -102,8 +104,9 @@ def rows(count: int, seed: int) -> list[dict[str, Any]]:
 def example(number: int, row: dict[str, Any]) -> bytes:
     features = {"fullpass_row": tf.train.Feature(int64_list=tf.train.Int64List(value=[number]))}
     for name, value in row.items():
-        if isinstance(value, str):
-            features[name] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[value.encode()]))
+        if isinstance(value, str | bytes):
+            content = value.encode() if isinstance(value, str) else value
+            features[name] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[content]))
         elif value is not None:
             values = value if isinstance(value, list) else [value]
             features[name] = tf.train.Feature(float_list=tf.train.FloatList(value=values))

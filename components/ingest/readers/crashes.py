@@ -9,14 +9,15 @@ import contextlib
 import ctypes
 import itertools
 import os
-import pickle
 import shutil
 import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from fullpass.preprocessing.errors import UserError
 
@@ -91,26 +92,37 @@ def apart(work: Callable[[], _T]) -> _T:
     if os.environ.get(NOTES_VARIABLE):
         return work()
     with _notes() as folder:
-        result = Path(folder, "result")
+        receiving, sending = Pipe(duplex=False)
         pid = _forked()
         if pid == 0:
-            _answer(work, result)
+            _answer(work, sending)
+        sending.close()
+        with receiving:
+            answer = _received(receiving)
         code = _waited(pid, folder)
-        if not result.exists():
-            raise RuntimeError(f"the process that reads left with exit code {code}")
-        done, value = pickle.loads(result.read_bytes())  # our own, in a folder that only this user can open
+    if answer is None:
+        raise RuntimeError(f"the process that reads left with exit code {code}")
+    done, value = answer
     if done:
         return value
     raise value
 
 
-def _answer(work: Callable[[], object], result: Path) -> NoReturn:
+def _received(receiving: Connection) -> Any:
+    """Returns what a fork has sent; None where it has ended before."""
+    try:
+        return receiving.recv()
+    except EOFError:
+        return None
+
+
+def _answer(work: Callable[[], object], sending: Connection) -> NoReturn:
     try:
         try:
             answer = True, work()
         except UserError as error:
             answer = False, UserError(str(error))
-        result.write_bytes(pickle.dumps(answer))
+        sending.send(answer)
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:

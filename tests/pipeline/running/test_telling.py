@@ -81,7 +81,7 @@ def test_neither_the_name_of_a_folder_nor_a_screen_that_is_gone_ends_a_run(tmp_p
     folder = tmp_path / "[/b]x"
     folder.mkdir(parents=True)
     (folder / "trips.csv").write_text("fare,tip\n1,2\nno number,3\n")
-    (folder / "pipeline.yaml").write_text(YAML)
+    (folder / "pipeline.yaml").write_text(f"root: {tmp_path}/runs\npush: {{to: {tmp_path}/serving}}\n{YAML}")
     # A folder cannot be written as a file: the copy of the summary fails too.
     command = [sys.executable, "-m", "fullpass", "run", str(folder / "pipeline.yaml"), "--summary", str(tmp_path)]
     with receiver() as (address, got), opened(screen, tmp_path / "out") as out, (tmp_path / "err").open("w") as err:
@@ -90,11 +90,12 @@ def test_neither_the_name_of_a_folder_nor_a_screen_that_is_gone_ends_a_run(tmp_p
             assert run.wait(LIMIT_SECONDS) == 1
     told = (tmp_path / "err").read_text()
     assert [(one["event"], one["exit_code"]) for one in got] == [("failure", 1)]
-    assert "[/b]x/runs/daily/logs/" in got[0]["logs"]
-    assert outcomes(folder / "runs" / "daily") == [("failure", 1)]
+    assert f"{tmp_path}/runs/daily/logs/" in got[0]["logs"]
+    assert outcomes(tmp_path / "runs" / "daily") == [("failure", 1)]
     assert f"{tmp_path} could not be written: IsADirectoryError" in told and "Traceback" not in told
     if screen == "file":
-        assert f"Starting ... (logs: {folder}/runs/daily/logs/" in (tmp_path / "out").read_text()
+        shown = (tmp_path / "out").read_text()
+        assert f"Starting ... (logs: {tmp_path}/runs/daily/logs/" in shown and f"{folder}/trips.csv" in shown
 
 
 @pytest.mark.integration
