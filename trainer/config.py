@@ -34,7 +34,7 @@ class _Deep(_Network):
     """Share of hidden units dropped in training."""
     batch_norm: Flag = False
     """Normalise each hidden layer by the moments of its batch."""
-    members: Annotated[Count, Field(le=64)] = 4
+    members: Annotated[Count, Field(le=64)] = 1
     """Networks that are trained as one: they share the hidden kernels, differ by a factor and a bias per unit, and the
     answer is the mean of their logits. 1 is a single network. Source: Gorishniy et al. 2024, TabM."""
     l2: Annotated[float, Field(strict=True, ge=0)] = 0.0

@@ -95,16 +95,19 @@ def test_the_export_agrees_with_the_metrics_of_training(exported, task):
     if task == "regression":
         expected = np.sqrt(np.mean((found["scores"] - np.array(labels)) ** 2))
         assert record["history"]["val_rmse"][best] == pytest.approx(expected, rel=1e-4)
-    elif task == "multilabel":
+        return
+    if task == "multilabel":
         hot = np.array([[topic in label.split("|") for topic in ("warm", "far")] for label in labels], float)
         p = found["scores"].astype(float)
         expected = -np.mean(hot * np.log(p) + (1 - hot) * np.log(1 - p))
-        assert record["history"]["val_log_loss"][best] == pytest.approx(expected, rel=1e-3)
     else:
         names = [name.decode() for name in found["classes"][0]]
         place = [names.index({"no": "not yes"}.get(label, label)) for label in labels]
         expected = -np.mean(np.log(found["probabilities"][np.arange(len(labels)), place]))
-        assert record["history"]["val_log_loss"][best] == pytest.approx(expected, rel=1e-3)
+    # Training measures the network before its probabilities are corrected; the export answers after that.
+    before, after = (record["calibration"][when]["log_loss"] for when in ("before", "after"))
+    assert record["history"]["val_log_loss"][best] == pytest.approx(before, rel=1e-3)
+    assert expected == pytest.approx(after, rel=1e-3, abs=1e-6)
 
 
 def test_the_exports_answer_with_tensorflow_alone(exported, tmp_path: Path):
@@ -156,7 +159,9 @@ def test_the_network_is_measured_beside_a_linear_model(exported):
     pairs = scores[truth][:, None] - scores[~truth]
     assert binary["network"] == pytest.approx((pairs > 0).mean() + (pairs == 0).mean() / 2, abs=1e-6)
     assert regression["metric"] == "rmse"
-    assert abs(regression["network"] - regression["reference"]) < regression["reach"]
+    # The ridge has nothing for a missing number but its mean; the network may.
+    assert regression["network"] - regression["reference"] < regression["reach"]
+    assert regression["reference"] < 0.2 * np.std(eval_labels(exported, "regression"))
     assert exported("multilabel").training["reference"] is None
 
 

@@ -126,7 +126,7 @@ def _answer(work: Callable[[], object], sending: Connection) -> NoReturn:
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
-        os._exit(0)
+        os._exit(os.EX_OK)
 
 
 @contextlib.contextmanager
@@ -151,7 +151,7 @@ def _forked() -> int:
     if pid == 0:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != parent:
-            os._exit(1)
+            os._exit(os.EX_OSERR)
     return pid
 
 

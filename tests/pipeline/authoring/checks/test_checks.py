@@ -273,7 +273,7 @@ MISTAKES = {
     ),
     "slice of a vector": mistake(
         {15: "  zone: {type: vector, width: 2}", 20: "    auc: {min: 0.8}\n  slices: [[zone]]"},
-        ("evaluation.slices[0][0]", 21, "a vector"),
+        ("evaluation.slices[0][0]", 21, "zone holds several values"),
     ),
     "slice twice": mistake(
         {20: "    auc: {min: 0.8}\n  slices: [[hour], [hour]]"}, ("evaluation.slices[1]", 21, "stands above already")
