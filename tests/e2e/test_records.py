@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tests.e2e.conftest import Ran, run_command
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 ROWS, POSITIVE = 12_000, 7_440
 NUMBER, WORD, LABEL = 'größe "in" km, 東京', "pick-up / zone.name", "will it rain?"
 YAML = f"""\

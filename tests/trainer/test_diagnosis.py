@@ -138,12 +138,14 @@ def test_one_large_file_of_gzip(prepared, tmp_path: Path):
     assert (found.bound, found.stage.name) == ("input-bound", "decompress")
 
 
+@pytest.mark.long
 def test_hundreds_of_tiny_files(prepared, tmp_path: Path):
     files = write(tmp_path, records_of(prepared), 2000)
     found = diagnosed(training(prepared, files, shard_mb=1, input={"cache": "none"}), FEW_SECONDS)
     assert (found.bound, found.stage.name) == ("input-bound", "open")
 
 
+@pytest.mark.long
 def test_files_read_one_after_the_other(prepared, tmp_path: Path, slow_files):
     files = write(tmp_path, records_of(prepared), 8)
     found = diagnosed(training(prepared, files, input={"cache": "none", "readers": 1}), FEW_SECONDS)

@@ -83,7 +83,7 @@ def uninterrupted(planted, tmp_path_factory):
     return run_here(fn_args(planted, tmp_path_factory.mktemp("whole")))
 
 
-@pytest.mark.parametrize("cache", ["memory", "none"])
+@pytest.mark.parametrize("cache", ["none", pytest.param("memory", marks=pytest.mark.long)])
 def test_a_killed_training_goes_on_in_the_middle_of_an_epoch(planted, uninterrupted, tmp_path, cache):
     whole = uninterrupted
     if cache == "none":

@@ -52,6 +52,7 @@ def train(accumulate: int) -> str:
 
 
 @pytest.mark.integration
+@pytest.mark.long
 def test_a_batch_too_large_for_memory_is_told_with_what_fits_and_that_fits():
     """Hidden units of a batch take 4,096 x 60,000 x 4 bytes = 0.9 GiB, several times over; 2 GiB are left to take."""
     told = train(1)

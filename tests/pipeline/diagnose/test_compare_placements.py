@@ -74,6 +74,7 @@ def test_the_table_has_a_column_per_choice_and_the_json_all_figures():
 
 
 @pytest.mark.integration
+@pytest.mark.long
 def test_a_pipeline_file_is_compared_by_compute_at(edited, folder, monkeypatch):
     from fullpass.pipeline.authoring.loading.load import load
     from fullpass.pipeline.diagnose.compare_placements import compare_placements

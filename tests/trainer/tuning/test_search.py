@@ -41,7 +41,7 @@ def tried(tuner) -> list[dict]:
     return [trial.hyperparameters.values for trial in tuner.oracle.trials.values()]
 
 
-@pytest.mark.parametrize("algorithm", ["random", "bayesian"])
+@pytest.mark.parametrize("algorithm", ["random", pytest.param("bayesian", marks=pytest.mark.long)])
 def test_the_better_learning_rate_is_found_and_trained_with(planted, tmp_path, monkeypatch, algorithm):
     read, load_split = [], reading.load_split
     monkeypatch.setattr(
@@ -91,6 +91,7 @@ def test_all_kinds_of_paths_reach_the_model(planted, tmp_path, monkeypatch):
     assert len(set(sizes.values())) == len(sizes) > 1
 
 
+@pytest.mark.long
 def test_hyperband_goes_on_with_the_best_where_they_ended(planted, tmp_path, monkeypatch):
     runs = []
     real = search.train
