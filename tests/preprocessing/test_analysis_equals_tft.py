@@ -29,7 +29,8 @@ from fullpass.preprocessing.features.transforms import NumberTransform, VectorTr
 from fullpass.preprocessing.spec import union_members
 from fullpass.preprocessing.values.raw_batches import raw_batches
 
-pytestmark = pytest.mark.integration
+# Both engines analyse all features at once, which takes three minutes of a quiet machine.
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 ROWS = 300
 ANALYZED = slice(0, 240)
