@@ -106,7 +106,9 @@ def test_rows_are_accounted_for_in_the_metadata(runs):
 def test_each_run_pushed_a_version_and_wrote_a_report(runs):
     folder, backend, _, _ = runs
     assert len([entry for entry in (folder / "models" / "taxi").iterdir() if entry.name.isdigit()]) == 2
-    assert len([key for key in backend.store.keys() if "/report/" in key and key.endswith(".html")]) == 2
+    keys = [key for key in backend.store.keys() if "/report/" in key and key.endswith(".html")]
+    pages = sorted(key.rpartition("/")[2] for key in keys)
+    assert pages == ["model_card.html", "model_card.html", "report.html", "report.html"]
 
 
 def test_receivers_are_told_of_both_runs(runs):
