@@ -93,7 +93,7 @@ def test_the_package_has_engines_and_workers(compile_taxi):
     assert "flink" not in str(compiled.package.executors["exec-evaluator"])
     trainer = compiled.package.executors["exec-trainer"]["container"]
     assert trainer["command"][3] == "fullpass.kubeflow.deploy.worker_launcher" and trainer["args"][0] == "--workers"
-    assert trainer["resources"] == {"cpuRequest": 0.1, "memoryRequest": 0.268435456}, "its pod only waits"
+    assert trainer["resources"] == {"cpuRequest": 0.1, "memoryRequest": 1.073741824}, "its pod only waits"
     assert any(sentence.startswith("Trainer: 4 pods of a Job") for sentence in compiled.remarks)
 
 
