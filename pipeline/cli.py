@@ -19,6 +19,7 @@ from fullpass.pipeline.registry.lineage_command import lineage
 from fullpass.pipeline.registry.models_command import models
 from fullpass.pipeline.registry.retention.gc_command import gc
 from fullpass.pipeline.scheduling import schedule_command
+from fullpass.preprocessing.forks import flush_streams
 
 if TYPE_CHECKING:
     from fullpass.pipeline.authoring.loading.load import Loaded
@@ -223,7 +224,7 @@ def run(
     )
     # Everything is written; taking TFX and TensorFlow apart again would keep the user waiting for seconds.
     # The code is that of the run, though nobody reads what it prints.
-    printing.flush_streams()
+    flush_streams()
     os._exit(code)
 
 

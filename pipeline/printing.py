@@ -57,16 +57,6 @@ def accept_any_text() -> None:
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
 
-def flush_streams() -> None:
-    """Writes out what standard output and error hold back; a full disk or a reader that has left is no error.
-
-    What could not be written stays in the stream, whose next flush fails again, long after the print that was lost.
-    """
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
-            stream.flush()
-
-
 @contextlib.contextmanager
 def outlived(what: str, note: Callable[[Exception], None] | None = None) -> Iterator[None]:
     """Lets an error end the block, but not what the block is told about: a finished run keeps its outcome.

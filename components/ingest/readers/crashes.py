@@ -6,7 +6,6 @@ runner waits for its nodes. A command that reads data itself does so in a fork, 
 """
 
 import contextlib
-import ctypes
 import itertools
 import os
 import shutil
@@ -20,11 +19,11 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.forks import end_with_parent, flush_streams
 
 NOTES_VARIABLE = "FULLPASS_READING"
 """Environment variable: the folder in which readers note what they read."""
 CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
-_PR_SET_PDEATHSIG = 1
 _T = TypeVar("_T")
 _numbers = itertools.count()
 
@@ -144,14 +143,11 @@ def _notes() -> Iterator[str]:
 
 def _forked() -> int:
     """Forks; the child ends when its parent does."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    flush_streams()
     parent = os.getpid()
     pid = os.fork()
-    if pid == 0:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:
-            os._exit(os.EX_OSERR)
+    if pid == 0 and not end_with_parent(parent):
+        os._exit(os.EX_OSERR)
     return pid
 
 

@@ -5,7 +5,6 @@ The parent has imported TensorFlow, Beam and the rest but has started none of th
 """
 
 import contextlib
-import ctypes
 import faulthandler
 import gc
 import json
@@ -24,17 +23,16 @@ from absl import logging as absl_logging
 
 from fullpass.components.ingest.readers.crashes import CRASHES, NOTES_VARIABLE, crash_text, noted_files
 from fullpass.pipeline.exit_codes import ExitCode
-from fullpass.pipeline.printing import flush_streams
 from fullpass.pipeline.running.execution import failure
 from fullpass.pipeline.running.execution.events import NodeResult, Status
 from fullpass.preprocessing import progress
+from fullpass.preprocessing.forks import end_with_parent, flush_streams
 from fullpass.preprocessing.secrets.redact import redact_streams
 
 GRACE_SECONDS = 10.0
 """Seconds between the request to stop a node and its kill."""
 _POLL_SECONDS = 0.01
 _WATCH_SECONDS = 0.5
-_PR_SET_PDEATHSIG = 1
 _FORWARDED = (signal.SIGINT, signal.SIGTERM)
 _NO_GPUS = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1"}
 _OUTCOME_SUFFIX = ".outcome.json"
@@ -171,8 +169,7 @@ def _run_child(node_id: str, work: Callable[[], Outcome], *, log: Path, scratch:
 def _end_with_parent(parent: int) -> None:
     """Starts a process group, so that Ctrl-C in a terminal does not reach it, and stops it when the parent ends."""
     os.setpgid(0, 0)
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:
+    if not end_with_parent(parent):
         os._exit(ExitCode.FAILED)
     threading.Thread(target=_watch_parent, args=(parent,), daemon=True).start()
 
