@@ -16,7 +16,7 @@ unexport UV_PYTHON UV_SYSTEM_PYTHON UV_BREAK_SYSTEM_PACKAGES UV_PROJECT_ENVIRONM
 unexport UV_CONSTRAINT UV_OVERRIDE UV_BUILD_CONSTRAINT UV_EXCLUDE_NEWER UV_RESOLUTION UV_PRERELEASE
 unexport UV_NO_VERIFY_HASHES UV_NO_BINARY UV_NO_BUILD UV_VENV_SEED UV_WORKING_DIRECTORY UV_PROJECT
 
-.PHONY: help env demo test test-fast test-long coverage fuzz lint types docs bench bench-run bench-taxi bench-input bench-ingest bench-records bench-init bench-window bench-diagnose bench-models bench-kubeflow gate-events check-flink check-s3 check-serving check-image check-kfp check-report pictures lock clean FORCE
+.PHONY: help env demo test test-fast test-long coverage fuzz lint types docs bench bench-run bench-taxi bench-input bench-ingest bench-records bench-init bench-window bench-diagnose bench-models bench-kubeflow gate-events check-flink check-s3 check-serving check-image check-kfp check-airflow check-report pictures lock clean FORCE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -150,6 +150,15 @@ check-kfp: env $(filter .tools/bin/versitygw,$(VERSITYGW))  ## packages by the d
 .tools/bin/versitygw:
 	@command -v go >/dev/null || { echo "check-s3 needs VERSITYGW=PROGRAM, an S3 server, or Go to build it with." >&2; exit 1; }
 	GOBIN="$(CURDIR)/.tools/bin" go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
+
+check-airflow: env .tools/airflow/installed  ## a DAG file is read and run by a real Airflow, installed for it; needs a package index
+	AIRFLOW="$(CURDIR)/.tools/airflow" PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pytest tests/live/airflow_dags.py $(ARGS)
+
+.tools/airflow/installed: | $(UV)
+	@rm -rf $(@D)
+	$(UV) venv --quiet --python 3.11 $(@D)
+	$(UV) pip install --quiet --python $(@D)/bin/python apache-airflow==3.3.2
+	@touch $@
 
 clean:  ## removes caches and the outputs of the examples; the environment stays
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist examples/*/runs examples/*/serving

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -17,11 +17,33 @@ if TYPE_CHECKING:
 
 def compile_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline YAML.", show_default=False)],
-    env: Annotated[Path, typer.Option(help="The environment file: image, resources, secrets, volumes.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The package to write.")] = Path("package.yaml"),
+    env: Annotated[
+        Path | None,
+        typer.Option(
+            help="The environment file: image, resources, secrets, volumes; for airflow program, retries, pools.",
+            show_default="none for airflow",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The file to write.", show_default="package.yaml, NAME_dag.py"),
+    ] = None,
+    engine: Annotated[
+        Literal["kubeflow", "airflow"], typer.Option("--for", help="Who runs it: Kubeflow Pipelines, or Airflow 3.")
+    ] = "kubeflow",
 ) -> None:
-    """Compile the pipeline to a package for Kubeflow Pipelines, checked against the rules of its release."""
+    """Compile the pipeline to a package for Kubeflow Pipelines, checked against the rules of its release, or to a DAG
+    file for Airflow."""
     loaded = load_checked(file, runs_here=False)
+    if engine == "airflow":
+        _compile_for_airflow(loaded, env, output or Path(f"{loaded.config.name}_dag.py"))
+        return
+    if env is None:
+        raise typer.BadParameter("A package needs an environment file, `--env FILE`: see docs/kubeflow.md.")
+    _compile_for_kubeflow(loaded, env, output or Path("package.yaml"))
+
+
+def _compile_for_kubeflow(loaded: Loaded, env: Path, output: Path) -> None:
     from fullpass.kubeflow.environment import load_environment
 
     environment = load_environment(env)
@@ -32,6 +54,19 @@ def compile_(
     say(f"{output}: {len(compiled.package.tasks)} tasks for Kubeflow Pipelines {environment.config.kubeflow}")
     for sentence in compiled.remarks:
         say(f"  {sentence}")
+
+
+def _compile_for_airflow(loaded: Loaded, env: Path | None, output: Path) -> None:
+    from fullpass.pipeline.running.execution.quiet_imports import noise_to
+
+    with TemporaryDirectory() as folder, noise_to(Path(folder) / "imports.log"):
+        from fullpass.kubeflow.airflow.airflow_dag import airflow_dag
+
+        dag = airflow_dag(loaded, env)
+    pending = output.with_name(f".{output.name}.part")
+    pending.write_text(dag.text, encoding="utf-8")
+    pending.replace(output)
+    say(f"{output}: {len(dag.order)} tasks for Airflow 3, one after the other: a root belongs to one run at a time")
 
 
 def compile_quietly(loaded: Loaded, environment: "Environment") -> "Compiled":

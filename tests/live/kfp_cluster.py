@@ -10,6 +10,7 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -205,8 +206,10 @@ class _Run:
                 ["unshare", "--mount", "sh", "-c", script],
                 env=outside, stdout=log, stderr=log, cwd="/", start_new_session=True,
             )  # fmt: skip
+            began = time.monotonic()
             cluster.started(name, attempt, process)
             code = process.wait(timeout=1200)
+        print(f"  {name} {attempt}: exit status {code}, {time.monotonic() - began:.1f} s", flush=True)
         if code:
             raise TaskFailed(f"{name}: exit status {code}: {(out / 'log').read_text(errors='replace')[-3000:]}")
 

@@ -120,8 +120,8 @@ def record_run(path: Path, pipeline_name: str, run_id: str, facts: Mapping[str, 
         handle.store.put_contexts([run])
 
 
-def newest_run_with(path: Path, pipeline_name: str, node_ids: Collection[str]) -> str | None:
-    """Returns the id of the newest run in which all of `node_ids` succeeded, or None."""
+def newest_run_with(path: Path, pipeline_name: str, node_ids: Collection[str], *, but: str = "") -> str | None:
+    """Returns the id of the newest run, other than `but`, in which all of `node_ids` succeeded, or None."""
     with LockedMetadata(path) as handle:
         pipeline_context = handle.store.get_context_by_type_and_name(
             constants.PIPELINE_CONTEXT_TYPE_NAME, pipeline_name
@@ -131,7 +131,7 @@ def newest_run_with(path: Path, pipeline_name: str, node_ids: Collection[str]) -
         children = handle.store.get_children_contexts_by_context(pipeline_context.id)
         runs = [run for run in children if run.type == constants.PIPELINE_RUN_CONTEXT_TYPE_NAME]
         for run in sorted(runs, key=lambda run: run.create_time_since_epoch, reverse=True):
-            if all(_succeeded(handle, pipeline_name, run.name, node_id) for node_id in node_ids):
+            if run.name != but and all(_succeeded(handle, pipeline_name, run.name, i) for i in node_ids):
                 return run.name
     return None
 

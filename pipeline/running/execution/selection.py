@@ -61,7 +61,7 @@ def select(
         skip_snapshot_nodes=_lookup_nodes(pipeline),
         snapshot_settings=settings,
     )
-    return _reuse_outputs(pipeline, order, metadata_path)
+    return _reuse_outputs(pipeline, order, metadata_path, begins_later=from_node is not None)
 
 
 def _check_known(option: str, node_id: str | None, known: Collection[str]) -> None:
@@ -92,20 +92,28 @@ def _lookup_nodes(pipeline: pipeline_pb2.Pipeline) -> list[str]:
     return [node.node_info.id for node in nodes if node.node_info.type.name in kinds]
 
 
-def _reuse_outputs(pipeline: pipeline_pb2.Pipeline, order: tuple[str, ...], metadata_path: Path) -> Selection:
-    """Reads the marks of a partial run, and reuses the required outputs of the newest run that has them."""
+def _reuse_outputs(
+    pipeline: pipeline_pb2.Pipeline, order: tuple[str, ...], metadata_path: Path, *, begins_later: bool
+) -> Selection:
+    """Reads the marks of a partial run, and reuses the outputs of the newest run that has those required.
+
+    A run that begins later (`--from`) takes all else that this run has, too, so that runs of one node each add up.
+    """
     nodes = {node.pipeline_node.node_info.id: node.pipeline_node for node in pipeline.nodes}
     start = tuple(node_id for node_id in order if nodes[node_id].execution_options.HasField("run"))
     required = [node_id for node_id in order if _is_required(nodes[node_id])]
     looked_up = [i for i in _lookup_nodes(pipeline) if i not in start and set(start) & set(nodes[i].downstream_nodes)]
     name = pipeline.pipeline_info.id
-    base_run_id = metadata_store.newest_run_with(metadata_path, name, required or looked_up)
+    own = pipeline.runtime_spec.pipeline_run_id.field_value.string_value
+    needed = required or looked_up
+    sought = bool(needed) or begins_later
+    base_run_id = metadata_store.newest_run_with(metadata_path, name, needed, but=own) if sought else None
     if required and base_run_id is None:
         raise UserError(
             f"--from: no earlier run of {name} has the outputs of {', '.join(required)} to start from.\n"
             "Run the whole pipeline once, or start further upstream."
         )
-    if base_run_id is None or not required + looked_up:
+    if base_run_id is None:
         return Selection(start=start)
     with metadata_store.LockedMetadata(metadata_path) as handle:
         partial_run_utils.snapshot(handle, pipeline, base_run_id=base_run_id)

@@ -19,6 +19,7 @@ from ruamel.yaml import YAML
 
 from fullpass.components.ingest.config import DataConfig
 from fullpass.components.ingest.sources.source_config import Source
+from fullpass.kubeflow.airflow.config import AirflowConfig
 from fullpass.kubeflow.config import EnvironmentConfig
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.cli import app
@@ -80,6 +81,7 @@ def place(fragment: dict) -> str:
         "data": set(DataConfig.model_fields),
         "source": sources,
         "environment": set(EnvironmentConfig.model_fields),
+        "airflow": set(AirflowConfig.model_fields),
     }
     fits = [name for name, fields in known.items() if fragment.keys() <= fields]
     assert fits, f"no mapping has all of these keys: {', '.join(fragment)}"
@@ -110,6 +112,9 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize(("where", "fragment"), FRAGMENTS, ids=[where for where, _ in FRAGMENTS])
 def test_the_yaml_of_a_page_is_right(where, fragment, folder, problems_of):
     inside = place(fragment)
+    if inside == "airflow":
+        AirflowConfig.model_validate(fragment)
+        return
     if inside == "environment":
         around = {"artifacts": "direct", "pipeline_root": "gs://bucket/runs"} if list(fragment) == ["nodes"] else {}
         EnvironmentConfig.model_validate({"image": "i", "kubeflow": "2.5", "registry": "/r", **around, **fragment})

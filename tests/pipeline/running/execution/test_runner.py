@@ -272,6 +272,27 @@ def test_from_and_to_the_same_node_run_that_node(run):
     assert statuses(result) == {"Count": "reused", "Double": "ok", "Square": "left out", "Add": "left out"}
 
 
+def test_runs_of_one_node_each_add_up_to_a_whole_run(run):
+    run(*diamond(), to_node="Count")
+    for node in ("Square", "Double"):
+        run(*diamond(), from_node=node, to_node=node)
+    result = run(*diamond(), from_node="Add", to_node="Add")
+    assert statuses(result) == {"Count": "reused", "Double": "reused", "Square": "reused", "Add": "ok"}
+    assert rows_of(result, "Add") == [0, 3, 8, 15, 24]
+
+
+def test_a_run_of_a_first_node_adds_to_the_newest_run(run):
+    """A node that needs nothing takes what the run before has, for the nodes after it that need both."""
+
+    def nodes() -> list:
+        left, right = toys.Count(to=3).with_id("Left"), toys.Count(to=3).with_id("Right")
+        return [left, right, toys.Add(left=left.outputs["data"], right=right.outputs["data"])]
+
+    run(*nodes(), to_node="Left")
+    run(*nodes(), from_node="Right", to_node="Right")
+    assert statuses(run(*nodes(), from_node="Add")) == {"Left": "reused", "Right": "reused", "Add": "ok"}
+
+
 def test_from_a_node_passes_over_a_run_that_lacks_the_outputs(run, tmp_path: Path):
     (tmp_path / "flag").touch()
     good = run(*failing_once(tmp_path))

@@ -1,0 +1,1 @@
+"""The same pipeline as a DAG of Airflow."""

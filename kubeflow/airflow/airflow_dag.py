@@ -1,0 +1,280 @@
+"""`fullpass compile --for airflow`: a DAG file for Airflow 3 whose tasks run one node each, on one root.
+
+A root belongs to one run at a time, so tasks run one after the other. Each takes what is before it from the task
+before, as `fullpass run --from` does.
+"""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tfx.dsl.components.base import base_node
+from tfx.orchestration.pipeline import Pipeline
+
+from fullpass.components.ingest.spans.span_pattern import Unit
+from fullpass.components.ingest.spans.spans import Window, span_unit
+from fullpass.kubeflow.airflow.config import EXAMPLES, NAMES, AirflowConfig, TaskConfig
+from fullpass.kubeflow.config import seconds
+from fullpass.pipeline.authoring.json_schema import Schema
+from fullpass.pipeline.authoring.loading.load import FileForm, Loaded, load_as
+from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem, format_path
+from fullpass.pipeline.build import RunPaths, build_nodes
+from fullpass.pipeline.exit_codes import ExitCode
+from fullpass.pipeline.scheduling.config import ScheduleConfig
+from fullpass.pipeline.scheduling.duration import length
+from fullpass.preprocessing.errors import UserError, did_you_mean
+from fullpass.preprocessing.user_modules import use_modules_of
+
+_FORMATS: dict[Unit, tuple[str, str]] = {
+    "year": ("years", "YYYY"),
+    "month": ("months", "YYYY-MM"),
+    "day": ("days", "YYYY-MM-DD"),
+    "hour": ("hours", "YYYY-MM-DD[T]HH"),
+}
+"""Unit of a span -> its name and how its label is written, both by pendulum."""
+_NO_RETRY = "DataGate"
+"""The node whose failure is a finding; another attempt finds the same."""
+_FILE = '''\
+"""{name}: written by `fullpass compile --for airflow` from {source}. Compile again instead of editing it."""
+
+from datetime import timedelta
+
+import pendulum
+from airflow.providers.standard.operators.bash import BashOperator
+from airflow.sdk import {imports}
+
+# In the order of the graph. skip: exit codes of a run that has nothing more to do. seconds: of the longest attempt.
+TASKS = {{
+{tasks}
+}}
+{functions}
+
+with DAG(
+    dag_id={name!r},
+    schedule={schedule},
+    start_date=pendulum.datetime({start}, tz={zone!r}),
+    catchup={catchup},
+    # A root belongs to one run at a time, and a task goes on with what the task before it left there.
+    max_active_runs=1,
+    max_active_tasks=1,{parameters}
+):
+    operators = {{}}
+    for name, task in TASKS.items():
+        operators[name] = BashOperator(
+            task_id=name,
+            bash_command=task["command"],
+            env={{**task.get("env", {{}}){span}}},
+            append_env=True,
+            do_xcom_push=False,
+            skip_on_exit_code=task["skip"],
+            # A skipped node before this one has done what it had to; a run whose data is missing skips all.
+            trigger_rule="none_failed_min_one_success" if task["after"] else "all_success",
+            execution_timeout=timedelta(seconds=task["seconds"]) if "seconds" in task else None,
+            **task.get("options", {{}}),
+        )
+        for before in task["after"]:
+            operators[before] >> operators[name]
+'''
+_SPAN_FUNCTION = '''
+
+def span_of(time):
+    """Returns the span that a run of this time trains up to: {lag} {plural} back, by the calendar of {zone}."""
+    local = pendulum.instance(time).in_timezone({zone!r}).naive()
+    return local.subtract({plural}={lag}).format({form!r})
+'''
+
+
+@cache
+def json_schema() -> Schema:
+    """Returns the JSON Schema of a settings file."""
+    return AirflowConfig.model_json_schema()
+
+
+SETTINGS = FileForm(
+    model=AirflowConfig,
+    schema=json_schema,
+    examples=EXAMPLES,
+    needed=(),
+    names=NAMES,
+    instead="A DAG file is for all of Airflow to read. Set the variable in the environment of the workers.",
+)
+
+
+@dataclass(frozen=True)
+class AirflowDag:
+    """text: of the DAG file. order: the ids of its tasks, as they stand there."""
+
+    text: str
+    order: tuple[str, ...]
+
+
+def airflow_dag(loaded: Loaded, settings: Path | None = None) -> AirflowDag:
+    """Returns the DAG file of a config.
+
+    Args:
+        loaded: a file that passes `checks.require`.
+        settings: the settings file; None means all defaults.
+
+    Raises:
+        ConfigError: The settings file has problems.
+        UserError: The YAML asks for what no DAG file does.
+    """
+    use_modules_of(loaded.folder)
+    nodes = _nodes(loaded)
+    config = _settings(settings, [node.id for node in nodes])
+    unit, schedule = span_unit(loaded.config.data), loaded.config.schedule or ScheduleConfig()
+    _check(schedule, unit, config)
+    tasks = {task_id: task for task_id, task in _tasks(loaded, config, nodes, unit, schedule)}
+    return AirflowDag(_written(loaded, config, unit, schedule, tasks), tuple(tasks))
+
+
+def _nodes(loaded: Loaded) -> Sequence[base_node.BaseNode]:
+    """Returns the nodes in the order of the graph, without a look at the data."""
+    paths = RunPaths(
+        resolve=loaded.resolve, window=Window(span_unit(loaded.config.data), ()), known=(), analyzer_cache="",
+        span_statistics="", compress=True, push_to=loaded.resolve(loaded.config.push.to),
+    )  # fmt: skip
+    return Pipeline(
+        pipeline_name=loaded.config.name, pipeline_root="unused", components=build_nodes(loaded, paths)
+    ).components
+
+
+def _settings(file: Path | None, nodes: Sequence[str]) -> AirflowConfig:
+    if file is None:
+        return AirflowConfig()
+    config, tree = load_as(file, SETTINGS)
+    problems = [
+        Problem(
+            format_path(("nodes", name)),
+            tree.line(("nodes", name)),
+            f"no node of this pipeline.{did_you_mean(name, nodes)} Accepted: {', '.join(nodes)}.",
+            "error",
+        )
+        for name in config.nodes
+        if name not in nodes
+    ]
+    if problems:
+        raise ConfigError(file, problems)
+    return config
+
+
+def _check(schedule: ScheduleConfig, unit: Unit | None, config: AirflowConfig) -> None:
+    """Raises UserError for what a DAG file does not do."""
+    waits = schedule.wait_for is not None or length(schedule.timeout)
+    asked = [key for key, given in (("new_span", schedule.new_span), ("drift", schedule.drift)) if given]
+    asked += ["wait_for and timeout"] if waits else []
+    if asked:
+        raise UserError(
+            f"schedule.{asked[0]}: a DAG file starts runs by the clock and waits for no data. Remove it, or let one "
+            "task of your own run `fullpass schedule run FILE --once`, which does."
+        )
+    if schedule.cron and unit == "number":
+        raise UserError(
+            "schedule.cron: spans that are numbers belong to no time. Remove it and start the DAG with the parameter "
+            "span, or let one task of your own run `fullpass schedule run FILE --once`."
+        )
+    if schedule.cron and len(schedule.cron.split()) == 6:
+        raise UserError(f"schedule.cron: a DAG file takes five fields, without seconds. Received: {schedule.cron}.")
+    if schedule.cron and schedule.catch_up == "each" and config.start is None:
+        raise UserError(
+            "schedule.catch_up: each runs every time since a first day. Give `start: 2026-01-01` in the settings file "
+            "(--env)."
+        )
+
+
+def _tasks(
+    loaded: Loaded,
+    config: AirflowConfig,
+    nodes: Sequence[base_node.BaseNode],
+    unit: Unit | None,
+    schedule: ScheduleConfig,
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    first, late = nodes[0].id, [int(ExitCode.NO_SPAN)] if schedule.on_late == "skip" else []
+    for node in nodes:
+        is_first = node.id == first
+        settings = config.node(node.id)
+        # The first task begins a run; the others add to it.
+        before = sorted(other.id for other in node.upstream_nodes) or ([] if is_first else [first])
+        command = _command(loaded, config, node.id, is_first=is_first, spans=unit is not None)
+        _check_braces(command, *settings.env.values())
+        task = {"command": command, "after": before, "skip": late if is_first else [int(ExitCode.NOT_BLESSED)]}
+        more = {
+            "seconds": seconds(settings.timeout) if settings.timeout else None,
+            "env": settings.env,
+            "options": _options(settings, retried=node.id != _NO_RETRY),
+        }
+        yield node.id, task | {key: value for key, value in more.items() if value}
+
+
+def _check_braces(*texts: str) -> None:
+    for text in texts:
+        if any(sign in text for sign in ("{{", "{%", "{#")):
+            raise UserError(f"{text}: Airflow would take the braces for a template. Use other names.")
+
+
+def _command(loaded: Loaded, config: AirflowConfig, node: str, *, is_first: bool, spans: bool) -> str:
+    part = ["--to", node] if is_first else ["--from", node, "--to", node]
+    root = ["--root", config.root] if config.root else []
+    words = [config.program, "run", config.file or str(loaded.file.absolute()), *part, *root, "--wait"]
+    return shlex.join(words) + (' --span "$SPAN"' if spans else "")
+
+
+def _options(settings: TaskConfig, *, retried: bool) -> dict[str, Any]:
+    """Returns arguments of the operator; times in seconds."""
+    options: dict[str, Any] = {} if retried else {"retries": 0}
+    tries = settings.retries
+    if tries and retried:
+        options = {
+            "retries": tries.count,
+            "retry_delay": float(seconds(tries.backoff)),
+            "retry_exponential_backoff": float(tries.factor),
+            "max_retry_delay": float(seconds(tries.longest)),
+        }
+    given = {"pool": settings.pool, "queue": settings.queue}
+    return options | {key: value for key, value in given.items() if value is not None}
+
+
+def _written(
+    loaded: Loaded, config: AirflowConfig, unit: Unit | None, schedule: ScheduleConfig, tasks: dict[str, Any]
+) -> str:
+    start = config.start
+    names = ["DAG", *(["CronTriggerTimetable"] if schedule.cron else []), *(["Param"] if unit else [])]
+    function, parameters, span = _span_parts(unit, schedule)
+    cron = f"CronTriggerTimetable({schedule.cron!r}, timezone={schedule.timezone!r})" if schedule.cron else "None"
+    return _FILE.format(
+        name=loaded.config.name,
+        source=loaded.file.name,
+        imports=", ".join(names),
+        tasks="\n".join(_literal(name, task) for name, task in tasks.items()),
+        functions=function,
+        schedule=cron,
+        start=f"{start.year}, {start.month}, {start.day}" if start else "2000, 1, 1",
+        zone=schedule.timezone,
+        catchup=schedule.catch_up == "each",
+        parameters=parameters,
+        span=span,
+    )
+
+
+def _literal(name: str, task: dict[str, Any]) -> str:
+    entries = "".join(f"        {key!r}: {value!r},\n" for key, value in task.items())
+    return f"    {name!r}: {{\n{entries}    }},"
+
+
+def _span_parts(unit: Unit | None, schedule: ScheduleConfig) -> tuple[str, str, str]:
+    """Returns the function that finds a time's span, the DAG's arguments for it, and the variable of the tasks."""
+    if unit is None:
+        return "", "", ""
+    pattern = "^[0-9T:-]+$"
+    if unit == "number":
+        parameter = f'Param(type="string", pattern="{pattern}", description="The newest span, or A:B.")'
+        return "", f'\n    params={{"span": {parameter}}},', ', "SPAN": "{{ params.span }}"'
+    plural, form = _FORMATS[unit]
+    text = "The newest span, or A:B; by default that of the time."
+    parameter = f'Param("", type="string", pattern="{pattern.replace("+", "*")}", description="{text}")'
+    function = _SPAN_FUNCTION.format(lag=schedule.lag, plural=plural, zone=schedule.timezone, form=form)
+    arguments = f'\n    params={{"span": {parameter}}},\n    user_defined_macros={{"span_of": span_of}},'
+    return function, arguments, ', "SPAN": "{{ params.span or span_of(dag_run.logical_date or dag_run.run_after) }}"'

@@ -1,0 +1,61 @@
+"""The settings file of `fullpass compile --for airflow`: where nodes run, and how often they are tried. Data only."""
+
+from datetime import date
+
+from pydantic import Field
+
+from fullpass.kubeflow.config import Retries, Time, Variable
+from fullpass.preprocessing.spec import Name, Spec
+
+
+class TaskConfig(Spec):
+    """How Airflow runs one node. Given for all nodes under `defaults`, for one under `nodes`."""
+
+    retries: Retries | None = None
+    timeout: Time | None = None
+    """Longest time of one attempt, such as 2h."""
+    pool: Name | None = None
+    """Pool of Airflow whose slots the task waits for."""
+    queue: Name | None = None
+    """Queue of the workers that take the task, such as those with a GPU."""
+    env: dict[Variable, str] = Field(default_factory=dict)
+    """Environment variable -> value, for anybody to read; credentials belong into the environment of the workers."""
+
+
+class AirflowConfig(Spec):
+    """Where the workers of Airflow find the program and the pipeline."""
+
+    program: Name = "fullpass"
+    """The command on the workers, such as /opt/fullpass/bin/fullpass."""
+    file: Name | None = None
+    """The pipeline YAML on the workers; by default where it is here."""
+    root: Name | None = None
+    """Folder of artifacts and metadata on the workers; by default `root` of the YAML."""
+    start: date | None = None
+    """First day of the schedule; needed with `catch_up: each`, which runs every time since."""
+    defaults: TaskConfig = TaskConfig()
+    nodes: dict[Name, TaskConfig] = Field(default_factory=dict)
+    """Name of a node -> what differs for it."""
+
+    def node(self, name: str) -> TaskConfig:
+        """Returns the settings of a node: the defaults, overridden by its entry under `nodes`."""
+        own, defaults = self.nodes.get(name, TaskConfig()), self.defaults
+        return TaskConfig(
+            retries=own.retries or defaults.retries,
+            timeout=own.timeout or defaults.timeout,
+            pool=own.pool or defaults.pool,
+            queue=own.queue or defaults.queue,
+            env=defaults.env | own.env,
+        )
+
+
+EXAMPLES = {
+    "program": "/opt/fullpass/bin/fullpass",
+    "file": "/pipelines/taxi/pipeline.yaml",
+    "root": "/pipelines/taxi/runs",
+    "defaults": "{retries: {count: 2, backoff: 1m}}",
+    "nodes": "{Trainer: {pool: gpu, timeout: 6h}}",
+}
+"""YAML path -> example value, for messages."""
+NAMES = ("nodes.*",)
+"""YAML paths whose keys are the user's names, which are not checked as credentials."""
