@@ -7,6 +7,22 @@ from pathlib import Path
 
 from tests import warm_process
 
+SPAN_BY_SPAN = """\
+name: taxi
+data:
+  source: {format: csv, path: "trips/{SPAN}.csv"}
+  window: {spans: 2}
+  derive: {big_tipper: tips > 0.2 * fare}
+label: {name: big_tipper, task: binary}
+features:
+  fare: {type: number, transforms: [{clip: {min: 0, max: 500}}, z_score]}
+  payment_type: category
+model: linear
+training: {epochs: 3, batch_size: 256}
+evaluation: {metrics: [auc], thresholds: {auc: {min: 0.01, newest_span: {min: 0.02}}}}
+"""
+"""Taxi trips that arrive span by span."""
+ROWS_OF_SPAN = 1_200
 ENVIRONMENT = """\
 image: registry.example/taxi:1.4.2
 kubeflow: "2.5"
@@ -22,6 +38,12 @@ def taxi_lines(rows: int | None = None) -> list[str]:
     tfx = importlib.util.find_spec("tfx").submodule_search_locations[0]
     with open(f"{tfx}/examples/chicago_taxi_pipeline/data/simple/data.csv") as file:
         return list(itertools.islice(file, None if rows is None else 1 + rows))
+
+
+def write_span(trips: Path, span: int) -> None:
+    """Writes TRIPS/SPAN.csv: the taxi trips of a span from 1, none of which another span has."""
+    header, *rows = taxi_lines(span * ROWS_OF_SPAN)
+    (trips / f"{span}.csv").write_text(header + "".join(rows[-ROWS_OF_SPAN:]))
 
 
 def compiled(folder: Path, pipeline: str, nodes: str = "") -> str:

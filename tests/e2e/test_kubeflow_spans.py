@@ -7,27 +7,12 @@ import pytest
 
 from fullpass.components.evaluation.evaluation_verdict import read_verdict
 from fullpass.pipeline.authoring.loading.load import load
-from tests.e2e.kubeflow_package import compiled, taxi_lines
+from tests.e2e.kubeflow_package import ROWS_OF_SPAN, SPAN_BY_SPAN, compiled, write_span
 from tests.kubeflow.backend.launcher import TaskFailed
 from tests.kubeflow.backend.run import Backend
 
 pytestmark = pytest.mark.e2e
 
-ROWS = 1_200
-PIPELINE = """\
-name: taxi
-data:
-  source: {format: csv, path: "trips/{SPAN}.csv"}
-  window: {spans: 2}
-  derive: {big_tipper: tips > 0.2 * fare}
-label: {name: big_tipper, task: binary}
-features:
-  fare: {type: number, transforms: [{clip: {min: 0, max: 500}}, z_score]}
-  payment_type: category
-model: linear
-training: {epochs: 1, batch_size: 256}
-evaluation: {metrics: [auc], thresholds: {auc: {min: 0.01, newest_span: {min: 0.02}}}}
-"""
 LOOK_UPS = {"find-ingest-inputs", "find-last-blessed-model", "import-last-blessed-model", "last-blessed-model",
             "record-last-blessed-model", "record-window"}  # fmt: skip
 
@@ -37,16 +22,14 @@ class Installation:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        header, *rows = taxi_lines(3 * ROWS)
-        self.pieces = [header + "".join(rows[i * ROWS : (i + 1) * ROWS]) for i in range(3)]
         (folder / "pipeline" / "trips").mkdir(parents=True)
         for span in (1, 2):
             self.arrives(span)
-        self.package = compiled(folder, PIPELINE)
+        self.package = compiled(folder, SPAN_BY_SPAN)
         self.backend = Backend(folder / "kfp", release="2.5")
 
     def arrives(self, span: int) -> None:
-        (self.folder / "pipeline" / "trips" / f"{span}.csv").write_text(self.pieces[span - 1])
+        write_span(self.folder / "pipeline" / "trips", span)
 
     def run(self, release: str = "2.5", **parameters: str):
         backend = Backend(self.folder / "kfp", release=release)
@@ -109,7 +92,7 @@ def test_a_new_span_is_ingested_and_the_other_is_taken_over(runs):
     assert done(third, "COMPLETE") >= {"ingest", "statistics-gen", "transform", "trainer", "evaluator", "pusher"}
     examples = spans_kept(there)
     assert sorted(facts["span"] for facts in examples) == [1, 2, 3], "each span was ingested once"
-    assert all(facts["rows_read"] == ROWS for facts in examples)
+    assert all(facts["rows_read"] == ROWS_OF_SPAN for facts in examples)
     windows = [artifact["metadata"] for artifact in there.backend.metadata.artifacts("tfx.Examples")]
     assert [(facts["first_span"], facts["newest_span"]) for facts in windows if "spans" in facts] == [
         ("1", "2"),
@@ -133,7 +116,7 @@ def test_the_window_holds_the_rows_of_both_of_its_spans(runs):
 
     read = tfdv.load_stats_binary(str(there.backend.store.path(shard)))
     of_window = [facts["rows_train"] for facts in spans_kept(there) if facts["span"] in (2, 3)]
-    assert len(of_window) == 2 and read.datasets[0].num_examples == sum(of_window) > 1.2 * ROWS
+    assert len(of_window) == 2 and read.datasets[0].num_examples == sum(of_window) > 1.2 * ROWS_OF_SPAN
 
 
 def test_the_newest_span_of_each_run_is_judged_for_itself(runs):

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from fullpass.kubeflow.compile.package import from_yaml
-from tests.e2e.kubeflow_package import taxi_lines
+from tests.e2e.kubeflow_package import ROWS_OF_SPAN, SPAN_BY_SPAN, taxi_lines, write_span
 from tests.live.kfp_cluster import GROUP, USER, Cluster
 from tests.live.kfp_services import BUCKET, Services, services
 from tests.live.servers import needed
@@ -25,21 +25,6 @@ BUILD = (
     "It holds driver and launcher-v2. In a checkout of github.com/kubeflow/pipelines at the tag of the release: "
     "go build -o FOLDER/ ./backend/src/v2/cmd/driver ./backend/src/v2/cmd/launcher-v2"
 )
-ROWS = 1_200
-PIPELINE = """\
-name: taxi
-data:
-  source: {format: csv, path: "trips/{SPAN}.csv"}
-  window: {spans: 2}
-  derive: {big_tipper: tips > 0.2 * fare}
-label: {name: big_tipper, task: binary}
-features:
-  fare: {type: number, transforms: [{clip: {min: 0, max: 500}}, z_score]}
-  payment_type: category
-model: linear
-training: {epochs: 3, batch_size: 256}
-evaluation: {metrics: [auc], thresholds: {auc: {min: 0.01}}}
-"""
 ENVIRONMENT = """\
 image: registry.example/taxi:1.4.2
 kubeflow: "2.17"
@@ -69,20 +54,14 @@ def cluster(tmp_path_factory) -> Iterator[Cluster]:
     for part in (folder, *folder.parents):
         if part.stat().st_uid == os.geteuid() and part != Path("/"):
             part.chmod(part.stat().st_mode | 0o055)
-    (pipeline / "pipeline.yaml").write_text(PIPELINE)
+    (pipeline / "pipeline.yaml").write_text(SPAN_BY_SPAN)
     (folder / "env.yaml").write_text(ENVIRONMENT)
     with services(folder / "services", program) as found:
         made = Cluster(binaries, found, folder / "runs", pipeline, volume)
         made.folder.mkdir()
         for span in (1, 2):
-            arrive(made, span)
+            write_span(made.pipeline / "trips", span)
         yield made
-
-
-def arrive(cluster: Cluster, span: int) -> None:
-    header, *rows = taxi_lines(3 * ROWS)
-    text = header + "".join(rows[(span - 1) * ROWS : span * ROWS])
-    (cluster.pipeline / "trips" / f"{span}.csv").write_text(text)
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +75,7 @@ def runs(cluster):
     first = cluster.run(taken)
     print(f"\nthe first run: {cluster.pods} pods in {time.monotonic() - began:.0f} s")
     again = cluster.run(taken)
-    arrive(cluster, 3)
+    write_span(cluster.pipeline / "trips", 3)
     cluster.started = kill_the_first_trainer
     third = cluster.run(taken, {"span": "new"})
     return first, again, third
@@ -127,7 +106,7 @@ def test_a_new_span_is_ingested_alone_and_the_killed_trainer_is_tried_again(runs
     assert third["trainer"].attempts == 2 and third["pusher"].state == "COMPLETE"
     entries = [json.loads(file.read_text()) for file in (cluster.volume / "registry/taxi/examples").glob("*.json")]
     assert sorted((entry["label"], entry["metadata"]["rows_read"]) for entry in entries) == [
-        ("1", ROWS), ("2", ROWS), ("3", ROWS),
+        ("1", ROWS_OF_SPAN), ("2", ROWS_OF_SPAN), ("3", ROWS_OF_SPAN),
     ]  # fmt: skip
     folders = {entry["records"].split("/")[-2 if entry["label"] != "3" else -1] for entry in entries}
     assert len(folders) == 2, "spans 1 and 2 by the first run, 3 by the third"
