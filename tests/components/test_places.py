@@ -1,7 +1,6 @@
 """Every transform, at every place: written by Transform, made by the input function, or made in the model."""
 
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -56,13 +55,14 @@ FEATURES: dict[str, Any] = {
     "began": {"type": "date", "parts": ["month", "hour", "year"]},
     "round": {"type": "date", "column": "began", "parts": ["hour"], "cyclic": True},
     "words": {"type": "text", "column": "note", "vocabulary": {"min_count": 1}},
-    "weighed": {"type": "text", "column": "note", "output": "tf_idf", "vocabulary": {"min_count": 1}},
     "reading": {"type": "text", "column": "note", "output": "ids", "max_length": 3, "vocabulary": {"min_count": 1}},
     "position": {"type": "vector", "width": 2},
     "pair": {"type": "vector", "columns": ["x", "y"], "transforms": [{"pca": {"dimensions": 1}}]},
     "picture": {"type": "image", "size": [3, 4]},
     "own": {"type": "custom", "function": "tests.components.test_places:above_mean", "columns": {"x": "number"}},
 }
+WEIGHED = {"weighed": {"type": "text", "column": "note", "output": "tf_idf", "vocabulary": {"min_count": 1}}}
+"""A feature for which TF Transform analyses all others too, which takes long; so it is analysed apart."""
 CROSSES = [
     {"inputs": ["kind", "began.hour"], "hash_buckets": 50},
     {"inputs": ["buckets", "yes"], "vocabulary": {"min_count": 1}},
@@ -115,35 +115,34 @@ def example(number: int, row: dict[str, Any]) -> bytes:
 
 @dataclass(frozen=True)
 class Analysed:
-    """A transform graph of all FEATURES, and what it was made from. values: by feature, as Transform writes them."""
+    """A transform graph, and what it was made from. values: by feature, as Transform writes them."""
 
-    folder: Path
     full_pass: Any
     values: dict[str, np.ndarray]
 
 
 def declared(place: str = "transform", **of_features: str) -> Any:
-    features = {
+    return declared_of(FEATURES, place, of_features, crosses=CROSSES, derive=DERIVE)
+
+
+def declared_of(features: dict[str, Any], place: str, of_features: dict[str, str], **sections: Any) -> Any:
+    placed = {
         name: {**({"type": spec} if isinstance(spec, str) else spec), "compute_at": of_features.get(name, place)}
-        for name, spec in FEATURES.items()
+        for name, spec in features.items()
     }
     label = {"name": "price", "task": "regression"}
-    return PreprocessingConfig.model_validate(
-        {"features": features, "crosses": CROSSES, "derive": DERIVE, "label": label, "compute_at": place}
-    )
+    return PreprocessingConfig.model_validate({"features": placed, "label": label, "compute_at": place, **sections})
 
 
-@pytest.fixture(scope="module")
-def analysed(tmp_path_factory: pytest.TempPathFactory) -> Analysed:
-    folder = tmp_path_factory.mktemp("places")
+def analyse(folder: Path, config: Any) -> Analysed:
     files = {split: str(folder / f"{split}.tfrecord") for split in ("train", "eval")}
     for seed, file in enumerate(files.values()):
         with tf.io.TFRecordWriter(file) as writer:
             for number, row in enumerate(rows(120, seed)):
                 writer.write(example(number, row))
     full_pass = FullPass(
-        preprocessing=declared(),
-        schema=raw_schema(declared()),
+        preprocessing=config,
+        schema=raw_schema(config),
         examples={split: [file] for split, file in files.items()},
         rows={split: 120 for split in files},
         graph=str(folder / "graph"),
@@ -154,24 +153,23 @@ def analysed(tmp_path_factory: pytest.TempPathFactory) -> Analysed:
     with beam.Pipeline() as pipeline:
         run(full_pass, pipeline)
     assert finish(full_pass) == {"train": 120, "eval": 120}
-    return Analysed(folder, full_pass, computed(full_pass))
+    return Analysed(full_pass, computed(full_pass))
 
 
-@pytest.fixture
-def at_places(analysed: Analysed, tmp_path: Path) -> Callable[[Any], dict[str, np.ndarray]]:
-    """Returns the function from a config to all features, each computed at its place."""
+@pytest.fixture(scope="module")
+def analysed(tmp_path_factory: pytest.TempPathFactory) -> Analysed:
+    return analyse(tmp_path_factory.mktemp("places"), declared())
 
-    def at(config: Any) -> dict[str, np.ndarray]:
-        of_eval = {"examples": {"eval": analysed.full_pass.examples["eval"]}, "rows": {"eval": 120}}
-        folder = str(tmp_path / "transformed")
-        full_pass = replace(analysed.full_pass, preprocessing=config, transformed=folder, **of_eval)
-        if materializes(config):
-            with beam.Pipeline() as pipeline:
-                transform(full_pass, pipeline)
-            finish(full_pass)
-        return computed(full_pass)
 
-    return at
+def at_places(analysed: Analysed, config: Any, folder: Path) -> dict[str, np.ndarray]:
+    """Returns all features of the eval split, each computed at its place; what Transform writes goes to a folder."""
+    of_eval = {"examples": {"eval": analysed.full_pass.examples["eval"]}, "rows": {"eval": 120}}
+    full_pass = replace(analysed.full_pass, preprocessing=config, transformed=str(folder), **of_eval)
+    if materializes(config):
+        with beam.Pipeline() as pipeline:
+            transform(full_pass, pipeline)
+        finish(full_pass)
+    return computed(full_pass)
 
 
 def computed(full_pass: Any) -> dict[str, np.ndarray]:
@@ -209,20 +207,26 @@ def test_every_kind_of_feature_is_there(analysed):
 
 
 @pytest.mark.parametrize("place", ["input", "model"])
-def test_all_features_at_one_place(at_places, analysed, place):
-    assert_same(at_places(declared(place)), analysed.values)
+def test_all_features_at_one_place(analysed, tmp_path, place):
+    assert_same(at_places(analysed, declared(place), tmp_path / "transformed"), analysed.values)
+
+
+def test_tf_idf_at_each_place(tmp_path):
+    weighed = analyse(tmp_path, declared_of(WEIGHED, "transform", {}))
+    for place in ("input", "model"):
+        config = declared_of(WEIGHED, place, {})
+        assert_same(at_places(weighed, config, tmp_path / place), weighed.values)
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
-def test_any_mixture_of_places(at_places, analysed, seed):
+def test_any_mixture_of_places_and_what_is_stored(analysed, tmp_path, seed):
     draw = random.Random(seed)
-    mixture = {name: draw.choice(PLACES) for name in FEATURES}
-    assert_same(at_places(declared(**mixture)), analysed.values)
+    of_note = dict.fromkeys(("letters", "words", "reading"), "transform")
+    known = {"plain": "transform", "z": "input", "kind": "model", **of_note}
+    mixture = {name: draw.choice(PLACES) for name in FEATURES} | known
+    assert_same(at_places(analysed, declared(**mixture), tmp_path / "transformed"), analysed.values)
 
-
-def test_what_is_stored(at_places, analysed, tmp_path):
-    at_places(declared(**{"z": "input", "kind": "model"}))
-    (file,) = sorted(Path(tmp_path, "transformed", "Split-eval").iterdir())
+    (file,) = sorted((tmp_path / "transformed" / "Split-eval").iterdir())
     record = next(iter(tf.data.TFRecordDataset(str(file)).as_numpy_iterator()))
     keys = set(tf.train.Example.FromString(record).features.feature)
     assert {"plain_xf", "label", "example_weight", "row_id", "fullpass_raw/x", "fullpass_raw/kind"} <= keys

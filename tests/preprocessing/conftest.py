@@ -1,5 +1,6 @@
 """The harness of every transform: analyse rows, apply the graph to others as Transform does and as a server does."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,14 +102,15 @@ def _assert_transform(
     _shape_images(config, applied)
     for name, values in expected.items():
         _assert_equal(applied[name], values, f"{name} as Transform writes it", tolerance)
-    at_once = _apply_saved(config, output, apply)
+    serve = _saved_graph(config, output)
+    at_once = serve(apply)
     rows = [{name: [values[i]] for name, values in apply.items()} for i in range(_length(apply))]
-    one_by_one = [_apply_saved(config, output, row) for row in rows]
+    one_by_one = [serve(row) for row in rows]
     assert expected.keys() - at_once.keys() <= {"label", "example_weight", "row_id"}
     for name in expected.keys() & at_once.keys():
         _assert_equal(at_once[name], expected[name], f"{name} in the saved graph", tolerance)
         _assert_equal([row[name][0] for row in one_by_one], expected[name], f"{name} row by row", tolerance)
-    _assert_finite(_apply_saved(config, output, {name: [None, None] for name in apply}))
+    _assert_finite(serve({name: [None, None] for name in apply}))
     return Analysed(output, applied)
 
 
@@ -131,21 +133,26 @@ def _analyze_and_apply(
     return output, {name: [row[0] if shapes[name] == [] else row for row in applied[name]] for name in shapes}
 
 
-def _apply_saved(config: Any, output: Any, rows: dict[str, list]) -> dict[str, list]:
-    """Applies the saved graph as a server does: with the columns of a request, and no label."""
+def _saved_graph(config: Any, output: Any) -> Callable[[dict[str, list]], dict[str, list]]:
+    """Returns the function that applies the saved graph as a server does: to the columns of a request, and no label."""
     import tensorflow as tf
 
     from fullpass.preprocessing.apply.column_tensors import raw_feature_spec
 
-    raw = {
-        name: _sparse(rows.get(name, [None] * _length(rows)), feature.dtype)
-        for name, feature in raw_feature_spec(config, serving=True).items()
-    }
-    results = output.transform_raw_features(raw, drop_unused_features=True)
-    return {
-        name: _ragged(value) if isinstance(value, tf.SparseTensor) else value.numpy().tolist()
-        for name, value in results.items()
-    }
+    dtypes = {name: feature.dtype for name, feature in raw_feature_spec(config, serving=True).items()}
+    specs = {name: tf.SparseTensorSpec([None, None], dtype) for name, dtype in dtypes.items()}
+    # Called eagerly, TF Transform's layer prunes the graph anew for every request.
+    graph = tf.function(output.transform_features_layer(), input_signature=[specs], autograph=False)
+
+    def serve(rows: dict[str, list]) -> dict[str, list]:
+        missing = [None] * _length(rows)
+        results = graph({name: _sparse(rows.get(name, missing), dtype) for name, dtype in dtypes.items()})
+        return {
+            name: _ragged(value) if isinstance(value, tf.SparseTensor) else value.numpy().tolist()
+            for name, value in results.items()
+        }
+
+    return serve
 
 
 def _assert_promises(config: Any, output: Any, applied: dict[str, list]) -> None:

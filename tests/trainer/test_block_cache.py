@@ -5,9 +5,9 @@ import json
 import os
 import re
 import resource
-import subprocess
 import sys
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,7 @@ from fullpass.trainer.input.epochs import batches_of, windows_from_cache
 from fullpass.trainer.input.input_fn import to_batch
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, load_split
-from tests import REPOSITORY
+from tests import REPOSITORY, warm_process
 
 pytestmark = pytest.mark.integration
 ROWS = 20_000
@@ -50,11 +50,15 @@ def block_of(numbers):
     }
 
 
+@cache
+def packed(first: int, rows: int = 1000):
+    return layout_of(block_of(range(4))).pack(block_of(range(first, first + rows)))
+
+
 def write(plan, rows=ROWS, piece=1000):
-    layout = layout_of(block_of(range(4)))
-    with CacheWriter(plan, layout) as writer:
+    with CacheWriter(plan, layout_of(block_of(range(4)))) as writer:
         for first in range(0, rows, piece):
-            writer.add(layout.pack(block_of(range(first, first + piece))))
+            writer.add(dict(packed(first, piece)))
         return writer.finish({"rows": rows})
 
 
@@ -173,7 +177,7 @@ def test_an_interrupted_write_is_never_read_and_is_cleared_away(tmp_path):
         "for _ in range(20): writer.add(layout.pack(block_of(range(1000))))\n"
         "os._exit(9)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], timeout=600, cwd=REPOSITORY)
+    done = warm_process.run([sys.executable, "-c", script], timeout=600, cwd=REPOSITORY)
     assert done.returncode == 9
     (left,) = tmp_path.glob(".*.part")
     assert list(left.glob("block-*.bin"))

@@ -117,7 +117,9 @@ def test_a_slow_function_of_a_feature(tmp_path: Path, monkeypatch):
     prepared = conftest.prepare_by_hand(
         tmp_path / "slow", "binary", conftest.planted_rows(ROWS, 1), conftest.planted_rows(50, 2)
     )
-    found = diagnosed(training(prepared, prepared.files("raw", "train"), compute_at="input", input={"cache": "none"}))
+    found = diagnosed(
+        training(prepared, prepared.files("raw", "train"), compute_at="input", input={"cache": "none"}), 15.0
+    )
     assert (found.bound, found.stage.name) == ("input-bound", "transform")
     assert gain_of(found, "input.compute_at") > 1.5
     assert {"input.compute_at", "input.cache"} & set(found.best.candidate.changes)

@@ -9,7 +9,7 @@ import tensorflow as tf
 from fullpass.preprocessing.errors import UserError
 from fullpass.trainer.input.batch_order import Order
 from fullpass.trainer.input.cache.blocks import join, layout_of
-from fullpass.trainer.input.input_fn import decoder, list_files, pack_used, read_blocks, to_batch
+from fullpass.trainer.input.input_fn import STREAM_SHUFFLE_ROWS, decoder, list_files, pack_used, read_blocks, to_batch
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.load_split import RowSpec, load_split
 
@@ -49,15 +49,33 @@ def split_of(prepared, **options):
     return load_split("train", files, rows, ReadingPlan(2, **options))
 
 
-def in_memory(prepared, **options):
-    return split_of(prepared).batches(Order(**options))
+class Way:
+    """The planted rows of train, loaded once. Called with the options of an order, it returns batches."""
+
+    def __init__(self, prepared, **plan):
+        self._prepared, self._plan = prepared, plan
+        self.split = split_of(prepared, **plan)
+
+    def __call__(self, **order):
+        return self.split.batches(Order(**order))
+
+    def loaded_again(self) -> "Way":
+        return Way(self._prepared, **self._plan)
 
 
-def streamed(prepared, **options):
-    return split_of(prepared, memory_limit=0).batches(Order(**options))
+@pytest.fixture(scope="module")
+def in_memory(planted):
+    return Way(planted("binary"))
 
 
-BOTH = pytest.mark.parametrize("way", [in_memory, streamed])
+@pytest.fixture(scope="module")
+def streamed(planted):
+    return Way(planted("binary"), memory_limit=0)
+
+
+@pytest.fixture(params=["in_memory", "streamed"])
+def way(request):
+    return request.getfixturevalue(request.param)
 
 
 def test_no_files_is_an_error_that_names_the_pattern(tmp_path: Path):
@@ -104,34 +122,30 @@ def test_a_multilabel_label_of_ids_becomes_a_matrix(planted):
         assert by_id[number] == [float("warm" in topics), float("far" in topics)]
 
 
-@BOTH
-def test_every_row_comes_once_per_epoch_and_the_last_batch_is_smaller(way, binary):
-    dataset = way(binary, batch_size=300, shuffle=200, seed=1)
+def test_every_row_comes_once_per_epoch_and_the_last_batch_is_smaller(way):
+    dataset = way(batch_size=300, shuffle=200, seed=1)
     assert [len(weight) for _, _, weight in dataset.take(8)] == [300, 300, 300, 100] * 2
     for rows in epochs(dataset, 2, steps=4):
         assert sorted(rows) == list(range(1000))
 
 
-@BOTH
-def test_the_order_is_new_in_every_epoch_and_the_same_for_the_same_seed(way, binary):
-    first, second = epochs(way(binary, batch_size=64, shuffle=1000, seed=5), 2)
+def test_the_order_is_new_in_every_epoch_and_the_same_for_the_same_seed(way):
+    first, second = epochs(way(batch_size=64, shuffle=1000, seed=5), 2)
     assert first != second
-    assert epochs(way(binary, batch_size=64, shuffle=1000, seed=5), 2) == [first, second]
-    assert epochs(way(binary, batch_size=64, shuffle=1000, seed=6), 1) != [first]
+    assert epochs(way.loaded_again()(batch_size=64, shuffle=1000, seed=5), 2) == [first, second]
+    assert epochs(way(batch_size=64, shuffle=1000, seed=6), 1) != [first]
 
 
-@BOTH
 def test_without_a_shuffle_the_order_stays(way, binary):
-    first, second = epochs(way(binary, batch_size=64), 2)
+    first, second = epochs(way(batch_size=64), 2)
     assert first == second == all_rows(binary)["row_id"].numpy().tolist()
 
 
-@BOTH
 @pytest.mark.parametrize(("epoch", "start"), [(0, 0), (0, 9), (2, 0), (2, 15), (1, 16)])
-def test_any_batch_of_any_epoch_may_be_the_first(way, binary, epoch, start):
+def test_any_batch_of_any_epoch_may_be_the_first(way, epoch, start):
     options = {"batch_size": 64, "shuffle": 1000, "seed": 5, "batches": 16}
-    whole = epochs(way(binary, **options), 1, steps=64)[0]
-    rest = epochs(way(binary, **options, epoch=epoch, start=start), 1, steps=64 - 16 * epoch - start)[0]
+    whole = epochs(way(**options), 1, steps=64)[0]
+    rest = epochs(way(**options, epoch=epoch, start=start), 1, steps=64 - 16 * epoch - start)[0]
     assert rest == whole[epoch * 1000 + min(start * 64, 1000) :]
 
 
@@ -152,36 +166,33 @@ def test_a_stream_with_rows_of_weight_0_may_begin_anywhere_too(binary):
     assert row_ids(rest) == row_ids(whole)[7 * 64 :]
 
 
-@BOTH
 @pytest.mark.parametrize("shards", [2, 3])
-def test_shards_are_disjoint_and_together_an_epoch(way, binary, shards):
+def test_shards_are_disjoint_and_together_an_epoch(way, shards):
     """16 batches of 64, the last of 40: shards of one length, filled up with rows of weight 0."""
     batches = -(-16 // shards)
     seen, sizes = [], []
     for shard in range(shards):
         options = {"batch_size": 64, "shuffle": 1000, "seed": 5, "shard": shard, "shards": shards, "batches": batches}
-        taken = list(way(binary, **options, epoch=1).take(batches))
+        taken = list(way(**options, epoch=1).take(batches))
         weighed = [(f["row_id"].numpy(), w.numpy()) for f, _, w in taken]
         seen += [row for rows, weight in weighed for row in rows[weight > 0].tolist()]
         sizes.append(len(taken))
     assert sorted(seen) == list(range(1000))
     assert sizes == [batches] * shards
-    whole = epochs(way(binary, batch_size=64, shuffle=1000, seed=5, epoch=1))[0]
+    whole = epochs(way(batch_size=64, shuffle=1000, seed=5, epoch=1))[0]
     assert seen[:64] == whole[:64]
 
 
-@BOTH
 def test_batches_of_one_size_are_filled_with_rows_of_weight_0(way, binary):
-    taken = list(way(binary, batch_size=300, fixed=True).take(4))
+    taken = list(way(batch_size=300, fixed=True).take(4))
     assert [weight.shape[0] for _, _, weight in taken] == [300] * 4
     assert [int(np.sum(weight > 0)) for _, _, weight in taken] == [300, 300, 300, 100]
     rows = [row for f, _, w in taken for row in f["row_id"].numpy()[w.numpy() > 0].tolist()]
     assert rows == all_rows(binary)["row_id"].numpy().tolist()
 
 
-@BOTH
 def test_batches_of_one_size_have_one_shape_as_wide_as_the_longest_row_of_all(way, binary):
-    dataset = way(binary, batch_size=100, fixed=True)
+    dataset = way(batch_size=100, fixed=True)
     longest = max(len(row["note"].split()) for row in binary.rows["train"])
     assert all(spec.shape.is_fully_defined() for spec in tf.nest.flatten(dataset.element_spec))
     for features, _, _ in dataset.take(10):
@@ -190,8 +201,17 @@ def test_batches_of_one_size_have_one_shape_as_wide_as_the_longest_row_of_all(wa
         assert np.sum(features["note_xf"].numpy() > 0, axis=1).tolist() == lengths
 
 
-def test_both_ways_give_the_same_batches(binary):
-    both = [way(binary, batch_size=128).take(8) for way in (in_memory, streamed)]
+def test_a_sample_is_the_first_batch_of_a_shuffled_epoch(way):
+    for rows in (300, 5000):
+        features, label, weight = way.split.sample(rows, seed=4)
+        other, *rest = next(iter(way(batch_size=rows, shuffle=STREAM_SHUFFLE_ROWS, seed=4)))
+        assert features.keys() == other.keys() and len(weight) == min(rows, 1000)
+        for one, two in zip([*features.values(), label, weight], [*other.values(), *rest], strict=True):
+            np.testing.assert_array_equal(one, two)
+
+
+def test_both_ways_give_the_same_batches(in_memory, streamed):
+    both = [way(batch_size=128).take(8) for way in (in_memory, streamed)]
     for left, right in zip(*both, strict=True):
         assert left[0].keys() == right[0].keys()
         for name in left[0]:
@@ -199,8 +219,8 @@ def test_both_ways_give_the_same_batches(binary):
         assert np.array_equal(left[1], right[1]) and np.array_equal(left[2], right[2])
 
 
-def test_ragged_rows_are_padded_with_0(binary):
-    (features, _, _) = next(iter(in_memory(binary, batch_size=1000)))
+def test_ragged_rows_are_padded_with_0(binary, in_memory):
+    (features, _, _) = next(iter(in_memory(batch_size=1000)))
     ids, weights = features["note_xf"].numpy(), features["note.weight_xf"].numpy()
     lengths = [len(binary.rows["train"][number]["note"].split()) for number in features["row_id"].numpy()]
     assert ids.shape == weights.shape == (1000, max(lengths))

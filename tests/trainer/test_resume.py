@@ -34,11 +34,11 @@ run_fn(pickle.load(open(sys.argv[1], "rb")))
 """
 TRAINING = {
     "epochs": 4,
-    "batch_size": 2,
+    "batch_size": 10,
     "learning_rate": 0.003,
-    "steps_per_execution": 50,
+    "steps_per_execution": 10,
     "early_stopping": {"patience": 3},
-    "checkpoint": {"every_steps": 100, "every_seconds": None},
+    "checkpoint": {"every_steps": 20, "every_seconds": None},
 }
 MODEL = {"kind": "mlp", "hidden": [16], "dropout": 0.3, "batch_norm": True}
 
@@ -89,10 +89,10 @@ def test_a_killed_training_goes_on_in_the_middle_of_an_epoch(planted, uninterrup
     if cache == "none":
         whole = run_here(fn_args(planted, tmp_path / "whole", input={"cache": cache}))
     args = fn_args(planted, tmp_path / "cut", input={"cache": cache})
-    assert cut_short(args, tmp_path / "cut", signal.SIGKILL, 750) == -signal.SIGKILL
+    assert cut_short(args, tmp_path / "cut", signal.SIGKILL, 150) == -signal.SIGKILL
     assert not (tmp_path / "cut" / "model_run" / "training.json").exists()
     resumed = run_here(args)
-    assert resumed["resumed_at_update"] == 700, "saved every 100, in the middle of an epoch of 500"
+    assert resumed["resumed_at_update"] == 140, "saved every 20, in the middle of an epoch of 100"
     same_curve(resumed, whole)
     assert not any((tmp_path / "cut" / "work").iterdir()), "removed after success"
 
@@ -108,26 +108,26 @@ def test_a_warm_start_that_was_killed_goes_on_from_its_checkpoint_not_from_the_b
 
     whole = run_here(warm(tmp_path / "whole"))
     args = warm(tmp_path / "cut")
-    assert cut_short(args, tmp_path / "cut", signal.SIGKILL, 650) == -signal.SIGKILL
+    assert cut_short(args, tmp_path / "cut", signal.SIGKILL, 130) == -signal.SIGKILL
     resumed = run_here(args)
-    assert resumed["resumed_at_update"] == 600 and resumed["warm_start"]["anew"] == 0
+    assert resumed["resumed_at_update"] == 120 and resumed["warm_start"]["anew"] == 0
     same_curve(resumed, whole)
 
 
 def test_a_request_to_stop_saves_first_then_has_its_usual_effect(planted, uninterrupted, tmp_path):
-    args = fn_args(planted, tmp_path, training={**TRAINING, "checkpoint": {"every_steps": 400, "every_seconds": None}})
-    assert cut_short(args, tmp_path, signal.SIGTERM, 450) == -signal.SIGTERM
-    assert saved(tmp_path) == 450, "saved where it was told to stop"
+    args = fn_args(planted, tmp_path, training={**TRAINING, "checkpoint": {"every_steps": 80, "every_seconds": None}})
+    assert cut_short(args, tmp_path, signal.SIGTERM, 90) == -signal.SIGTERM
+    assert saved(tmp_path) == 90, "saved where it was told to stop"
     resumed = run_here(args)
-    assert resumed["resumed_at_update"] == 450
+    assert resumed["resumed_at_update"] == 90
     same_curve(resumed, uninterrupted)
 
 
 def test_a_training_of_something_else_does_not_go_on_from_there(planted, tmp_path):
-    cut_short(fn_args(planted, tmp_path), tmp_path, signal.SIGKILL, 350)
+    cut_short(fn_args(planted, tmp_path), tmp_path, signal.SIGKILL, 70)
     other = run_here(fn_args(planted, tmp_path, training={**TRAINING, "epochs": 1, "learning_rate": 0.002}))
     assert other["resumed_at_update"] == 0
-    assert saved(tmp_path) == 300, "what another training left stays"
+    assert saved(tmp_path) == 60, "what another training left stays"
 
 
 def test_only_what_decides_a_training_decides_its_folder(tmp_path):

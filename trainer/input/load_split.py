@@ -10,13 +10,20 @@ import tensorflow as tf
 
 from fullpass.preprocessing.features.label import Task
 from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL
-from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.input.batch_order import Order, ordered
 from fullpass.trainer.input.cache.block_cache import BlockCache, find_cache
-from fullpass.trainer.input.cache.blocks import Layout, Packed
+from fullpass.trainer.input.cache.blocks import Layout, Packed, Rows, row_count
 from fullpass.trainer.input.cache.row_store import RowStore
 from fullpass.trainer.input.corrupt_records import DAMAGE_ERRORS, refuse_damage
-from fullpass.trainer.input.epochs import Windows, batches_of, windows_from_cache, windows_in_memory
-from fullpass.trainer.input.input_fn import BLOCK_ROWS, Decode, Streamed, to_batch, windows_from_files
+from fullpass.trainer.input.epochs import Batch, Windows, batches_of, windows_from_cache, windows_in_memory
+from fullpass.trainer.input.input_fn import (
+    BLOCK_ROWS,
+    STREAM_SHUFFLE_ROWS,
+    Decode,
+    Streamed,
+    to_batch,
+    windows_from_files,
+)
 from fullpass.trainer.input.input_plan import ReadingPlan
 from fullpass.trainer.input.parsed_chunks import Chunk, ChunkParser, Complete, read_chunks
 from fullpass.trainer.input.service.input_service import DataService
@@ -74,6 +81,22 @@ class Split:
         widths = self.counts.widths if order.fixed else {}
         finish = partial(to_batch, class_weights=tuple(class_weights), widths=widths)
         return batches_of(self._windows(order), self.layout, finish, order, _WINDOWS * self.window_bytes)
+
+    def sample(self, rows: int, seed: int = 0) -> Batch:
+        """Returns the first rows of a shuffled epoch as one batch.
+
+        Rows in memory are gathered without a pipeline of tf.data, which takes longer to build than to run.
+
+        Args:
+            rows: The rows, at most.
+            seed: Of the shuffle.
+        """
+        order = Order(batch_size=rows, shuffle=STREAM_SHUFFLE_ROWS, seed=seed)
+        if self.in_memory is None:
+            return next(iter(self.batches(order)))
+        with tf.device("CPU:0"):
+            shuffled = ordered(order, int(row_count(self.in_memory)), tf.constant(order.epoch, tf.int64))
+            return to_batch(self.layout.unpack(Rows(self.in_memory).gather(shuffled[:rows])))
 
     def _windows(self, order: Order) -> Windows:
         if self.in_memory is not None:

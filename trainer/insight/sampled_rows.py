@@ -7,8 +7,6 @@ import numpy as np
 import tensorflow as tf
 
 from fullpass.preprocessing.features.compute_at import raw_name
-from fullpass.trainer.input.batch_order import Order
-from fullpass.trainer.input.input_fn import STREAM_SHUFFLE_ROWS
 from fullpass.trainer.input.load_split import Split
 from fullpass.trainer.input.placement import InModel
 from fullpass.trainer.models.model_inputs import apply_model, input_name
@@ -69,8 +67,7 @@ def sample_rows(split: Split, in_model: InModel | None, rows: int) -> SampledRow
         rows: The rows, at most.
     """
     rows = min(rows, max(1, _MOST_BYTES // max(1, split.row_bytes)))
-    order = Order(batch_size=rows, shuffle=STREAM_SHUFFLE_ROWS)
-    batch, label, weight = next(iter(split.batches(order)))
+    batch, label, weight = split.sample(rows)
     features: dict[str, tf.Tensor] = dict(batch)
     if in_model is not None:
         columns = {raw_name(name): batch[input_name(raw_name(name))] for name in in_model.columns}

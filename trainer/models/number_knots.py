@@ -7,8 +7,6 @@ import tensorflow as tf
 
 from fullpass.preprocessing.features.compute_at import raw_name
 from fullpass.preprocessing.features.outputs import Output
-from fullpass.trainer.input.batch_order import Order
-from fullpass.trainer.input.input_fn import STREAM_SHUFFLE_ROWS
 from fullpass.trainer.input.load_split import Split
 from fullpass.trainer.input.placement import InModel
 from fullpass.trainer.models.model_inputs import input_name
@@ -35,8 +33,7 @@ def sample_knots(split: Split, features: Sequence[Output], in_model: InModel | N
     if not any(output.kind == "dense" for output in features):
         return {}
     few = max(1, min(_ROWS, _MOST_BYTES // max(1, split.row_bytes)))
-    order = Order(batch_size=few, shuffle=STREAM_SHUFFLE_ROWS, seed=seed)
-    rows, _, _ = next(iter(split.batches(order)))
+    rows, _, _ = split.sample(few, seed)
     found: dict[str, tf.Tensor] = dict(rows)
     if in_model is not None:
         columns = {raw_name(name): rows[input_name(raw_name(name))] for name in in_model.columns}
