@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import gc
 import os
 import pickle
 from collections.abc import Callable, Iterator
@@ -37,6 +38,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return not getattr(item.module, "RUN_FIRST", False), "e2e" not in found, "integration" not in found
 
     items.sort(key=rank)
+
+
+def pytest_collection_finish() -> None:
+    """Takes what collecting has imported, close to a million objects, out of all later garbage collections."""
+    gc.collect()
+    gc.freeze()
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """From TFRecord files to batches: every row once, in a known order, in memory and streamed."""
 
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,9 @@ def split_of(prepared, **options):
     return load_split("train", files, rows, ReadingPlan(2, **options))
 
 
+SHUFFLED = {"batch_size": 64, "shuffle": 1000, "seed": 5, "batches": 16}
+
+
 class Way:
     """The planted rows of train, loaded once. Called with the options of an order, it returns batches."""
 
@@ -58,6 +62,11 @@ class Way:
 
     def __call__(self, **order):
         return self.split.batches(Order(**order))
+
+    @cached_property
+    def four_epochs(self) -> list[int]:
+        """The rows of epochs 0 to 3 in the order of `SHUFFLED`."""
+        return epochs(self(**SHUFFLED), 1, steps=64)[0]
 
     def loaded_again(self) -> "Way":
         return Way(self._prepared, **self._plan)
@@ -143,10 +152,8 @@ def test_without_a_shuffle_the_order_stays(way, binary):
 
 @pytest.mark.parametrize(("epoch", "start"), [(0, 0), (0, 9), (2, 0), (2, 15), (1, 16)])
 def test_any_batch_of_any_epoch_may_be_the_first(way, epoch, start):
-    options = {"batch_size": 64, "shuffle": 1000, "seed": 5, "batches": 16}
-    whole = epochs(way(**options), 1, steps=64)[0]
-    rest = epochs(way(**options, epoch=epoch, start=start), 1, steps=64 - 16 * epoch - start)[0]
-    assert rest == whole[epoch * 1000 + min(start * 64, 1000) :]
+    rest = epochs(way(**SHUFFLED, epoch=epoch, start=start), 1, steps=64 - 16 * epoch - start)[0]
+    assert rest == way.four_epochs[epoch * 1000 + min(start * 64, 1000) :]
 
 
 def test_a_stream_with_rows_of_weight_0_may_begin_anywhere_too(binary):
