@@ -12,10 +12,11 @@ from fullpass.pipeline.running.notify.config import Hook
 from fullpass.pipeline.scheduling.config import ScheduleConfig
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.cross import Cross
-from fullpass.preprocessing.features.feature import Features
+from fullpass.preprocessing.features.feature import Feature, Features
 from fullpass.preprocessing.features.ids import StableIds
 from fullpass.preprocessing.features.label import Label
 from fullpass.preprocessing.features.raw_columns import derived_behind
+from fullpass.preprocessing.features.sequences import SequenceSpec, with_columns_of
 from fullpass.preprocessing.spec import Count, Flag, Name, Spec
 from fullpass.trainer.config import InputConfig, ModelConfig, TrainerConfig, TrainingConfig, WideDeep
 from fullpass.trainer.tuning.config import TuningConfig
@@ -63,8 +64,10 @@ class PipelineConfig(Spec):
     """Folder of all artifacts and metadata. Relative to the YAML's folder."""
     data: DataConfig
     label: Label
-    features: Features
-    """Name -> feature; a bare type such as `number` is short for its defaults."""
+    features: Features = Field(default_factory=dict)
+    """Name -> feature; a bare type such as `number` is short for its defaults. At least one, or a sequence."""
+    sequences: dict[Name, SequenceSpec] = Field(default_factory=dict)
+    """Name -> several list columns of one length, read element by element (docs/lists.md)."""
     crosses: tuple[Cross, ...] = ()
     """Categories made of combinations of features."""
     stable_ids: StableIds | Flag = False
@@ -89,6 +92,14 @@ class PipelineConfig(Spec):
 
     @model_validator(mode="before")
     @classmethod
+    def _reads_something(cls, value: Any) -> Any:
+        """Leaves no file without anything to learn from: a section `features` that is not there counts as empty."""
+        if not isinstance(value, dict) or value.get("sequences"):
+            return {k: v for k, v in value.items() if k != "features" or v} if isinstance(value, dict) else value
+        return {"features": {}, **value}
+
+    @model_validator(mode="before")
+    @classmethod
     def _metrics_of_task(cls, value: Any) -> Any:
         """Fills in the metrics usual for the task, so that the resolved config shows them."""
         if not isinstance(value, dict):
@@ -100,10 +111,24 @@ class PipelineConfig(Spec):
         return {**value, "evaluation": {**evaluation, "metrics": list(usual)}}
 
     @property
+    def all_features(self) -> dict[str, Feature]:
+        """The features and the columns of sequences, these by SEQUENCE.COLUMN."""
+        return with_columns_of(self.sequences, self.features)
+
+    def keys_of(self, feature: str) -> tuple[str, ...]:
+        """Returns the path of one of `all_features` in the YAML."""
+        for name, sequence in self.sequences.items():
+            column = feature.removeprefix(f"{name}.")
+            if feature not in self.features and column != feature and column in sequence.columns:
+                return ("sequences", name, "columns", column)
+        return ("features", feature)
+
+    @property
     def preprocessing_config(self) -> PreprocessingConfig:
         """The part that decides the transform graph."""
         return PreprocessingConfig(
             features=self.features,
+            sequences=self.sequences,
             crosses=self.crosses,
             derive=self.data.derive,
             types=self.data.types,

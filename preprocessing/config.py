@@ -1,14 +1,16 @@
 """The part of the configuration that decides what the transform graph computes, and where."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from fullpass.preprocessing.features.base_feature import ComputeAt
 from fullpass.preprocessing.features.cross import Cross
 from fullpass.preprocessing.features.feature import Features
 from fullpass.preprocessing.features.ids import StableIds, Vocabulary, stable_ids_of
 from fullpass.preprocessing.features.label import Label
+from fullpass.preprocessing.features.sequences import SequenceSpec, with_columns_of
 from fullpass.preprocessing.spec import Flag, Name, Spec
 
 ColumnType = Literal["number", "string"]
@@ -18,6 +20,8 @@ class PreprocessingConfig(Spec):
     """Features, crosses, derived columns and label, as they reach `preprocessing_fn` in TFX's custom_config."""
 
     features: Features
+    """Those of sequences included, by SEQUENCE.COLUMN."""
+    sequences: dict[Name, SequenceSpec] = Field(default_factory=dict)
     crosses: tuple[Cross, ...] = ()
     derive: dict[Name, str] = Field(default_factory=dict)
     """Derived column -> expression over raw columns and derived columns above it."""
@@ -33,6 +37,15 @@ class PreprocessingConfig(Spec):
     stable_ids: StableIds | Flag = False
     """The default of all learned vocabularies."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _columns_are_features(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping) or not value.get("sequences"):
+            return value
+        sequences = {name: SequenceSpec.model_validate(written) for name, written in value["sequences"].items()}
+        features = with_columns_of(sequences, value.get("features") or {})
+        return {**value, "features": features, "sequences": sequences}
+
     def vocabulary_owner(self, feature: str) -> str:
         """Returns the feature whose vocabulary a feature has: its own name, or that in `shared_with`."""
         vocabulary = getattr(self.features.get(feature), "vocabulary", None)
@@ -41,6 +54,18 @@ class PreprocessingConfig(Spec):
     def vocabulary_users(self, owner: str) -> list[str]:
         """Returns the features that have the vocabulary of `owner`, itself included, in the order of the YAML."""
         return [name for name in self.features if self.vocabulary_owner(name) == owner]
+
+    def sequence_of(self, feature: str) -> str | None:
+        """Returns the sequence that a feature is a column of; None for any other feature."""
+        owners = (name for name, s in self.sequences.items() if feature in (f"{name}.{column}" for column in s.columns))
+        return next(owners, None)
+
+    def path_of(self, feature: str) -> str:
+        """Returns where a feature stands in the YAML."""
+        sequence = self.sequence_of(feature)
+        if sequence is None:
+            return f"features.{feature}"
+        return f"sequences.{sequence}.columns.{feature.removeprefix(f'{sequence}.')}"
 
     @property
     def has_stable_ids(self) -> bool:

@@ -15,12 +15,13 @@ def overview(config: PipelineConfig, window: Sequence[str] = ()) -> str:
         window: lines about the spans that a run would take.
     """
     preprocessing = config.preprocessing_config
-    kinds = Counter(feature.type for feature in config.features.values())
+    features = len(config.all_features)
+    kinds = Counter(feature.type for feature in config.all_features.values())
     serving = serving_columns(preprocessing)
     training_only = [name for name in raw_columns(preprocessing) if name not in serving]
     lines = [
         f"{config.name}: {config.label.task} label {config.label.name}, model {config.model.kind}",
-        f"  features  {len(config.features)}: {', '.join(f'{count} {kind}' for kind, count in kinds.most_common())}",
+        f"  features  {features}: {', '.join(f'{count} {kind}' for kind, count in kinds.most_common())}",
         f"  crosses   {len(config.crosses)}",
         f"  serving   needs {len(serving)} columns: {', '.join(serving)}",
         f"  training  needs besides: {', '.join(training_only) or 'nothing'}",

@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 from fullpass.components.evaluation.metrics import DEFAULT_METRICS, METRICS
@@ -20,10 +21,16 @@ from fullpass.pipeline.reference import reference_text
 from fullpass.preprocessing.dates.date_format import DIRECTIVES, PARTS, SPECIAL_FORMATS
 from fullpass.preprocessing.expressions.expression import function_table
 from fullpass.preprocessing.features.feature import FEATURE_TYPES
+from fullpass.preprocessing.features.sequences import SequenceSpec
 from fullpass.preprocessing.features.transforms import NumberTransform, VectorTransform
 from fullpass.preprocessing.spec import union_members
 
-_ELSEWHERE = {"features": "transforms.md", "crosses": "transforms.md#crosses", "data.derive": "expressions.md"}
+_ELSEWHERE = {
+    "features": "transforms.md",
+    "sequences": "transforms.md#sequences",
+    "crosses": "transforms.md#crosses",
+    "data.derive": "expressions.md",
+}
 """Paths that have a page of their own."""
 _HEAD = ["| key | accepted | default | meaning |", "|---|---|---|---|"]
 _SHARED_HEAD = ["| key | of | accepted | default | meaning |", "|---|---|---|---|---|"]
@@ -61,7 +68,9 @@ def transforms_page() -> str:
     for name in ("Vocabulary", "Hash", "Identity", "Embedding"):
         parts += [f"### {name.lower()}", defs[name]["description"], _table(defs[name], schema)]
     parts += [reference_text.CROSSES, defs["Cross"]["description"], _yaml(f"crosses: {EXAMPLES['crosses']}")]
-    parts += [_table(defs["Cross"], schema), reference_text.DATES, *_dates()]
+    parts += [_table(defs["Cross"], schema), reference_text.SEQUENCES, defs["SequenceSpec"]["description"]]
+    parts += [_yaml(f"sequences:\n{indent(SequenceSpec.example, '  ')}"), _table(defs["SequenceSpec"], schema)]
+    parts += [reference_text.DATES, *_dates()]
     return _joined(parts)
 
 

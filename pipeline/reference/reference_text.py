@@ -94,6 +94,10 @@ CROSSES = """
 ## Crosses
 """
 
+SEQUENCES = """
+## Sequences
+"""
+
 DATES = """
 ## Dates
 """

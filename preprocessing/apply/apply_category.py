@@ -40,7 +40,7 @@ def category(name: str, feature: CategoryFeature, columns: Columns) -> dict[str,
 
 def _categories(name: str, feature: CategoryFeature, columns: Columns) -> dict[str, tf.Tensor | tf.SparseTensor]:
     """Transforms the values of a list or a cell: a sparse row of ids, and with `weights` one of float32."""
-    elements = elements_of(_tokens(name, feature, columns), list_options(feature) or ListOf(), columns)
+    elements = elements_of(name, _tokens(name, feature, columns), list_options(feature) or ListOf(), columns)
     tokens = _without_point(elements.values, feature)
     present = present_elements(tokens)
     ids, size = _ids(name, feature, tokens, present, columns)
@@ -110,7 +110,7 @@ def _present_tokens(name: str, columns: Columns) -> tf.Tensor:
     if options is None:
         column = columns.string(feature.column or name)
         return _without_point(_cased(tf.boolean_mask(column.values, column.present), feature), feature)
-    tokens = elements_of(_tokens(name, feature, columns), options, columns).values
+    tokens = elements_of(name, _tokens(name, feature, columns), options, columns).values
     return _without_point(tf.boolean_mask(tokens, present_elements(tokens)), feature)
 
 

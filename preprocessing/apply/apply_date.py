@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from fullpass.preprocessing.apply.apply_lists import Rows, elements_of, transform_elements
+from fullpass.preprocessing.apply.apply_lists import Rows, elements_of, rows_of_numbers, transform_elements
 from fullpass.preprocessing.apply.column_tensors import Columns
 from fullpass.preprocessing.apply.number_chains import Quantity, or_zero
 from fullpass.preprocessing.apply.vocabulary import with_domain
@@ -49,7 +49,7 @@ def _ids(dates: DateColumn, name: str) -> tuple[tf.Tensor, int]:
 
 
 def _of_lists(name: str, feature: DateFeature, options: ListOf, columns: Columns) -> Rows:
-    elements = elements_of(columns.elements(feature.column or name, numbers=False), options, columns)
+    elements = elements_of(name, columns.elements(feature.column or name, numbers=False), options, columns)
     dates = parse(elements.values, compile_format(feature.format))
     result: Rows = {}
     for chosen in feature.parts:
@@ -61,6 +61,10 @@ def _of_lists(name: str, feature: DateFeature, options: ListOf, columns: Columns
             result[key] = elements.pooled(_on_circle(dates, chosen), dates.valid, 0.0)
         else:
             done = transform_elements(_quantity(dates, chosen, f"features.{name}"), elements.kept)
+            if elements.whole:
+                names = key, weight_name(name, chosen)
+                result |= rows_of_numbers(names, done[:-1], dates.valid, elements)
+                continue
             result[key] = elements.pooled(done[:-1], dates.valid, done[-1])
     return result
 

@@ -45,7 +45,7 @@ def apply_features(config: PreprocessingConfig, columns: Columns) -> dict[str, T
             return apply_function(config.function, columns)
     results: dict[str, Transformed | Quantity] = {}
     for name, feature in config.features.items():
-        with blame(f"features.{name}"):
+        with blame(config.path_of(name)):
             results |= FEATURES[type(feature)](name, feature, columns)
     results |= apply_quantities({key: value for key, value in results.items() if isinstance(value, Quantity)})
     for index, declared in enumerate(config.crosses):

@@ -22,13 +22,15 @@ class Elements:
     """The elements of a column of lists that are kept.
 
     values: float32 or string [elements], NaN or "" for missing. kept: their rows. options: what becomes of them.
-    weights: float32 [elements], None without any.
+    weights: float32 [elements], None without any. whole: whether rows of ids hold 0 for missing elements, which are
+    left out else.
     """
 
     values: tf.Tensor
     kept: Kept
     options: ListOf
     weights: tf.Tensor | None
+    whole: bool = False
 
     def pooled(self, numbers: tf.Tensor, present: tf.Tensor, empty: tf.Tensor | float) -> tf.Tensor:
         """Returns one number or vector per row; see `list_tensors.pool`."""
@@ -50,12 +52,17 @@ class Elements:
         return rows
 
     def _sparse(self, values: tf.Tensor, present: tf.Tensor, mark: Callable[[tf.Tensor], tf.Tensor]) -> tf.SparseTensor:
-        rows = tf.ragged.boolean_mask(self.kept.ragged(values), self.kept.ragged(present)).to_sparse()
+        rows = self.kept.ragged(values)
+        rows = (rows if self.whole else tf.ragged.boolean_mask(rows, self.kept.ragged(present))).to_sparse()
         return tf.SparseTensor(rows.indices, mark(rows.values), rows.dense_shape)
 
 
-def elements_of(lists: tf.RaggedTensor, options: ListOf, columns: Columns) -> Elements:
-    """Returns what is kept of lists, from `Columns.elements`; a missing weight is 1."""
+def elements_of(name: str, lists: tf.RaggedTensor, options: ListOf, columns: Columns) -> Elements:
+    """Returns what is kept of the lists of a feature, from `Columns.elements`; a missing weight is 1."""
+    sequence = columns.config.sequence_of(name)
+    if sequence is not None:
+        kept = kept_of_sequence(sequence, options, columns)
+        return Elements(take(lists, kept), kept, options, None, whole=True)
     kept = keep(used_lengths(lists), options)
     weights = None
     if options.weights is not None:
@@ -64,9 +71,17 @@ def elements_of(lists: tf.RaggedTensor, options: ListOf, columns: Columns) -> El
     return Elements(take(lists, kept), kept, options, weights)
 
 
+def kept_of_sequence(sequence: str, options: ListOf, columns: Columns) -> Kept:
+    """Returns what is kept of the columns of a sequence: up to the last element that one of them has."""
+    members = columns.config.sequences[sequence].features(sequence).values()
+    lists = [columns.elements(feature.column, numbers=feature.type == "number") for feature in members]
+    lengths = tf.reduce_max(tf.stack([used_lengths(one) for one in lists]), axis=0)
+    return keep(lengths, options)
+
+
 def numbers(name: str, feature: NumberFeature, options: ListOf, columns: Columns) -> Rows:
     """Transforms lists of numbers: float32 [batch], or after bucketize a sparse row of ids; and their indicator."""
-    elements = elements_of(columns.elements(feature.column or name, numbers=True), options, columns)
+    elements = elements_of(name, columns.elements(feature.column or name, numbers=True), options, columns)
     present = present_elements(elements.values)
     keys = {key: columns.string(key).values for spec in feature.transforms if (key := getattr(spec, "key", None))}
     quantity = Quantity(f"features.{name}", elements.values, feature.missing, feature.transforms, keys)
@@ -75,12 +90,27 @@ def numbers(name: str, feature: NumberFeature, options: ListOf, columns: Columns
     if feature.bucketized:
         size = tft.get_num_buckets_for_transformed_feature(transformed)
         result = elements.rows_of_ids((key, weight_name(name)), transformed[:-1], present, size)
+    elif elements.whole:
+        result = rows_of_numbers((key, weight_name(name)), transformed[:-1], present, elements)
     else:
         result = {key: elements.pooled(transformed[:-1], present, transformed[-1])}
     if feature.indicator:
         held = tf.math.unsorted_segment_sum(tf.cast(present, tf.float32), elements.kept.rows, columns.batch_size)
         result[transformed_name(name, "missing")] = tf.cast(tf.equal(held, 0.0), tf.float32)
     return result
+
+
+def rows_of_numbers(names: tuple[str, str], numbers: tf.Tensor, present: tf.Tensor, elements: Elements) -> Rows:
+    """Returns the numbers of a sequence as weights of ids: 2 for a number, 1 for what stands for a missing one.
+
+    Args:
+        names: of the ids and of the numbers.
+        numbers: float32 [elements].
+        present: bool [elements].
+        elements: of a sequence.
+    """
+    ids = tf.where(present, tf.constant(2, tf.int64), tf.constant(1, tf.int64))
+    return replace(elements, weights=numbers).rows_of_ids(names, ids, present, 3)
 
 
 def transform_elements(quantity: Quantity, kept: Kept) -> tf.Tensor:

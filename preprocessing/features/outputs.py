@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.dates.date_format import PARTS
@@ -50,13 +50,15 @@ class Output:
     """One transformed feature.
 
     kind: `dense` is float32 [batch] or [batch, width]; `ids` is int64, [batch] or, if `multi`, a row of ids where 0
-    only pads: of any length (a VarLenFeature, without zeros), or [batch, max_length]. The transformed schema has the
+    only pads: of any length (a VarLenFeature, without zeros but in sequences), or [batch, max_length]. The transformed schema has the
     domain of every `ids`. `image` is pixels [batch, height, width, channels], declared by `image`: uint8 as training
     has them, int64 as TF Transform does. weights: name of the transformed feature with a float32 weight per id, if
     any, which is of any length too. unseen: how many ids, from 0, stand for missing and unknown values; 0 where that is
     not known. pooling: how the ids of a row become one, if the configuration says so. encoder: what reads them in their
     order instead, at most `longest`. attend_to: the transformed feature with the id that they are compared with.
-    table: name of the embedding, if its vocabulary is shared.
+    table: name of the embedding, if its vocabulary is shared. sequence: the sequence that it is a column of. Its rows
+    then hold 0 for missing values too, so that all columns of a sequence are equally long; a number is the id 2, a
+    missing one 1, with the number as its weight.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Output:
     longest: int | None = None
     attend_to: str | None = None
     table: str | None = None
+    sequence: str | None = None
 
 
 def outputs(config: PreprocessingConfig) -> tuple[Output, ...]:
@@ -84,7 +87,7 @@ def outputs(config: PreprocessingConfig) -> tuple[Output, ...]:
     of_features = [
         _with_table(output, config)
         for name, feature in config.features.items()
-        for output in _outputs_of(name, feature)
+        for output in _outputs_of(name, feature, config)
     ]
     of_crosses = [
         Output(
@@ -131,7 +134,11 @@ def date_part_kind(part: str, *, cyclic: bool) -> Literal["dense", "ids", "cycli
     return "cyclic" if cyclic and PARTS[part].period is not None else "ids"
 
 
-def _outputs_of(name: str, feature: Feature) -> Iterator[Output]:
+def _outputs_of(name: str, feature: Feature, config: PreprocessingConfig) -> Iterator[Output]:
+    sequence = config.sequence_of(name)
+    if sequence is not None:
+        yield from _outputs_of_sequence(name, feature, sequence, config)
+        return
     key = transformed_name(name)
     options = list_options(feature)
     multi, pooling = options is not None, options.pooling if options is not None else None
@@ -161,6 +168,37 @@ def _outputs_of(name: str, feature: Feature) -> Iterator[Output]:
         yield Output(key, name, "ids", encoding=feature.encoding)
     else:
         yield Output(key, name, "dense")
+
+
+def _outputs_of_sequence(name: str, feature: Any, sequence: str, config: PreprocessingConfig) -> Iterator[Output]:
+    """Yields the rows of ids that a column of a sequence becomes, numbers with their values as weights."""
+    declared = config.sequences[sequence]
+    candidate = declared.attend_to
+    attends = candidate is not None and config.vocabulary_owner(candidate) == config.vocabulary_owner(name)
+    for part in feature.parts if isinstance(feature, DateFeature) else (None,):
+        key = transformed_name(name, part)
+        as_number = is_number_of_sequence(feature, part)
+        yield Output(
+            key,
+            name,
+            "ids",
+            multi=True,
+            encoding=feature.encoding,
+            weights=weight_name(name, part) if as_number else None,
+            unseen=_unseen_ids(feature) if isinstance(feature, CategoryFeature) else 1,
+            pooling=declared.pooling,
+            encoder=declared.reader,
+            longest=declared.max_length,
+            attend_to=transformed_name(candidate) if attends and candidate is not None else None,
+            sequence=sequence,
+        )
+
+
+def is_number_of_sequence(feature: Feature, part: str | None) -> bool:
+    """Returns whether a column of a sequence, or a part of its dates, is a number and no id."""
+    if isinstance(feature, DateFeature):
+        return date_part_kind(part or "", cyclic=False) == "dense"
+    return isinstance(feature, NumberFeature) and not feature.bucketized
 
 
 def _in_order(output: Output, options: ListOf) -> Output:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from fullpass.preprocessing.config import PreprocessingConfig
@@ -170,7 +170,12 @@ def _uses(config: PreprocessingConfig) -> Iterator[_Use]:
 
 def _feature_uses(config: PreprocessingConfig) -> Iterator[_Use]:
     for name, feature in config.features.items():
-        yield from _uses_of(name, feature)
+        sequence = config.sequence_of(name)
+        if sequence is None:
+            yield from _uses_of(name, feature)
+        else:
+            by, group = config.path_of(name), f"sequences.{sequence}"
+            yield from (replace(use, by=by, group=group if use.many else None) for use in _uses_of(name, feature))
 
 
 def _uses_of(name: str, feature: Feature) -> Iterator[_Use]:

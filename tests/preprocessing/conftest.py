@@ -173,7 +173,9 @@ def _assert_promises(config: Any, output: Any, applied: dict[str, list]) -> None
         assert isinstance(feature, tf.io.VarLenFeature) or len(feature.shape) <= most
         assert o.multi or isinstance(feature, tf.io.FixedLenFeature), o.name
         if o.kind == "ids":
-            _assert_ids(output.num_buckets_for_transformed_feature(o.name), applied[o.name], feature)
+            # A row of any length holds no padding, but for the missing elements of a sequence.
+            lowest = 0 if hasattr(feature, "shape") or o.sequence is not None else 1
+            _assert_ids(output.num_buckets_for_transformed_feature(o.name), applied[o.name], lowest)
     for name in weights:
         assert spec[name] == tf.io.VarLenFeature(tf.float32)
 
@@ -187,8 +189,7 @@ def _shape_images(config: Any, applied: dict[str, list]) -> None:
             applied[o.name] = [np.reshape(row, o.image.shape).tolist() for row in applied[o.name]]
 
 
-def _assert_ids(size: int, rows: list, feature: Any) -> None:
-    lowest = 0 if hasattr(feature, "shape") else 1  # A row of any length holds no padding.
+def _assert_ids(size: int, rows: list, lowest: int) -> None:
     ids = [i for row in rows for i in (row if isinstance(row, list) else [row])]
     assert all(lowest <= i < size for i in ids), (ids, size)
 

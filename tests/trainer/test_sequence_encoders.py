@@ -103,3 +103,87 @@ def test_an_order_and_a_candidate_are_learned_by_encoders_alone(options, learns)
     model.fit(*task(6000, 1), epochs=12, batch_size=128, verbose=0)
     _, accuracy = model.evaluate(*task(1000, 2), verbose=0)
     assert accuracy > 0.95 if learns else accuracy < 0.6
+
+
+def sequence_model(how, units=16):
+    """Returns a model of `shown` and a sequence of items and prices, of which the items are compared with it."""
+    import keras
+
+    from fullpass.preprocessing.config import PreprocessingConfig
+    from fullpass.preprocessing.features.outputs import outputs
+    from fullpass.trainer.config import Mlp
+    from fullpass.trainer.models.build_network import build_model
+    from fullpass.trainer.models.model_inputs import ModelInput
+
+    item = {"type": "category", "vocabulary": {"shared_with": "shown"}}
+    config = PreprocessingConfig.model_validate({
+        "features": {"shown": {"type": "category", "encoding": {"embedding": units}}},
+        "sequences": {"seen": {"columns": {"item": item, "price": "number"}, "max_length": LONGEST, **how}},
+        "label": {"name": "y", "task": "binary"},
+    })  # fmt: skip
+    inputs = {}
+    for output in outputs(config):
+        weights = keras.Input((None,), name=output.weights) if output.weights else None
+        ids = keras.Input((None,) if output.multi else (), name=output.name, dtype="int64")
+        inputs[output.name] = ModelInput(ids, output, 3 if weights is not None else VOCABULARY, weights=weights)
+    keras.utils.set_random_seed(1)
+    return build_model(inputs, task="binary", classes=1, config=Mlp(kind="mlp", hidden=[32]))
+
+
+def sequence_task(rows, seed):
+    """Returns articles seen with their prices, one of them, and whether it is late and cheap, or early and dear."""
+    features, later = task(rows, seed)
+    items, shown = features["seen"], features["shown"]
+    prices = np.random.default_rng(seed).normal(size=items.shape).astype(np.float32)
+    cheap = prices[np.arange(rows), (items == shown[:, None]).argmax(1)] < 0
+    there = np.where(items > 0, 2, 0)
+    given = {"seen.item_xf": items, "seen.price_xf": there, "seen.price.weight_xf": prices * (there > 0)}
+    return {"shown_xf": shown, **given}, np.equal(later[:, 0], cheap).astype(np.float32)[:, None]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"attend_to": "shown"},
+        {"encoder": {"transformer": {"units": 32}}, "attend_to": "shown"},
+        {"pooling": "attention"},
+        {"pooling": "max"},
+    ],
+)
+def test_the_columns_of_an_element_stay_together(how):
+    model = sequence_model(how)
+    features, _ = sequence_task(20, 0)
+    rows = [name for name in features if name != "shown_xf"]
+    for name in rows:
+        features[name][3] = 0  # a row without elements
+    logits = model(features).numpy()
+    assert np.isfinite(logits).all()
+    wide = {name: np.pad(value, [(0, 0), (0, 3)]) if name in rows else value for name, value in features.items()}
+    if "encoder" not in how:
+        np.testing.assert_allclose(model(wide), logits, rtol=1e-4, atol=1e-6)
+    swapped = features["seen.price.weight_xf"].copy()
+    swapped[0, :2] = swapped[0, 1::-1]
+    assert not np.allclose(model({**features, "seen.price.weight_xf": swapped})[0], logits[0], atol=1e-7)
+    missing = features["seen.price_xf"].copy()
+    missing[0, 0] = 1
+    assert not np.allclose(model({**features, "seen.price_xf": missing})[0], logits[0], atol=1e-7)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("how", "learns"),
+    [
+        ({"pooling": "mean"}, False),
+        ({"attend_to": "shown"}, True),
+        ({"encoder": {"transformer": {"units": 32}}, "attend_to": "shown"}, True),
+    ],
+)
+def test_what_depends_on_order_candidate_and_a_second_column_is_learned_by_encoders_alone(how, learns):
+    import keras
+
+    model = sequence_model(how)
+    loss = keras.losses.BinaryCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(3e-3), loss, metrics=[keras.metrics.BinaryAccuracy(threshold=0)])
+    model.fit(*sequence_task(8000, 1), epochs=15, batch_size=128, verbose=0)
+    _, accuracy = model.evaluate(*sequence_task(1000, 2), verbose=0)
+    assert accuracy > 0.95 if learns else accuracy < 0.6

@@ -27,7 +27,13 @@ from fullpass.trainer.models.layers import (
     OneHot,
     Pool,
 )
-from fullpass.trainer.models.sequence_encoders import encode_in_order, encoded_width
+from fullpass.trainer.models.sequence_encoders import (
+    ColumnOfSequence,
+    encode_in_order,
+    encode_sequence,
+    encoded_width,
+    width_of_sequence,
+)
 from fullpass.trainer.models.weight_axes import AxisPart, stands_for
 
 ONE_HOT_UP_TO = 32
@@ -171,7 +177,12 @@ def encode(inputs: Mapping[str, ModelInput]) -> list[keras.KerasTensor]:
     """
     tables = _tables(inputs)
     numbers, others = _by_knots(inputs)
-    found = [_encode(item, tables.get(table_name(item)), inputs) for item in others]
+    found = [
+        _encode(item, tables.get(table_name(item)), inputs)
+        if item.output.sequence is None
+        else _encode_sequence(_columns_of(item.output.sequence, inputs), tables, inputs)
+        for item in others
+    ]
     return [_embed_numbers(numbers), *found] if numbers else found
 
 
@@ -179,7 +190,7 @@ def encoded_axis(inputs: Mapping[str, ModelInput]) -> list[AxisPart]:
     """Returns what the columns of `encode(inputs)` side by side stand for."""
     numbers, others = _by_knots(inputs)
     vectors = [AxisPart("embedding", item.name, NUMBER_WIDTH) for item in numbers]
-    return [*vectors, *map(numbers_part, numbers), *map(_encoded_part, others)]
+    return [*vectors, *map(numbers_part, numbers), *(_encoded_part(item, inputs) for item in others)]
 
 
 def ids_part(item: ModelInput, table: str | None = None) -> AxisPart:
@@ -195,6 +206,8 @@ def numbers_part(item: ModelInput) -> AxisPart:
 def encodes_one_hot(item: ModelInput) -> bool:
     """Whether ids are given one-hot rather than embedded, as attention and encoders have them."""
     output = item.output
+    if output.sequence is not None:
+        return item.weights is not None  # a number, which needs no embedding
     if output.pooling == "attention" or output.encoder is not None or output.attend_to is not None:
         return False
     encoding = item.output.encoding
@@ -229,8 +242,15 @@ def _derive(name: str, feature: Any, tft_output: tft.TFTransformOutput) -> Outpu
 
 
 def _by_knots(inputs: Mapping[str, ModelInput]) -> tuple[list[ModelInput], list[ModelInput]]:
+    """Returns the numbers with knots, and all others; of each sequence only its first column, which stands for it."""
+    firsts = {item.output.sequence: item.name for item in reversed(list(inputs.values()))}
     with_knots = [item for item in inputs.values() if item.knots is not None]
-    return with_knots, [item for item in inputs.values() if item.knots is None]
+    others = [item for item in inputs.values() if item.knots is None]
+    return with_knots, [i for i in others if i.output.sequence is None or firsts[i.output.sequence] == i.name]
+
+
+def _columns_of(sequence: str, inputs: Mapping[str, ModelInput]) -> list[ModelInput]:
+    return [item for item in inputs.values() if item.output.sequence == sequence]
 
 
 def _embed_numbers(numbers: Sequence[ModelInput]) -> keras.KerasTensor:
@@ -290,7 +310,10 @@ def _table(layer: str, shared: str, users: Sequence[ModelInput]) -> IdTable:
     return stands_for(table, known_as=f"embedding of {shared}", embeddings=([ids_part(users[0], shared)], None))
 
 
-def _encoded_part(item: ModelInput) -> AxisPart:
+def _encoded_part(item: ModelInput, inputs: Mapping[str, ModelInput]) -> AxisPart:
+    if item.output.sequence is not None:
+        columns = _columns_of(item.output.sequence, inputs)
+        return AxisPart("embedding", item.output.sequence, width_of_sequence([column.output for column in columns]))
     if item.output.kind == "image":
         return AxisPart("embedding", item.name, item.encoded.shape[1])
     if item.output.kind == "dense":
@@ -317,6 +340,18 @@ def _encode(item: ModelInput, table: IdTable | None, inputs: Mapping[str, ModelI
     if how == "attention":
         return pool_of(item, "mean")(table(ids), ids, *([] if weights is None else [weights]))
     return pool_ids(table, ids, weights, how or "mean")
+
+
+def _encode_sequence(
+    columns: Sequence[ModelInput], tables: Mapping[str, IdTable], inputs: Mapping[str, ModelInput]
+) -> keras.KerasTensor:
+    """Returns a sequence as float [batch, n]."""
+    read = [
+        ColumnOfSequence(column.output, column.ids, column.weights, tables.get(table_name(column)))
+        for column in columns
+    ]
+    target = next((column.output.attend_to for column in columns if column.output.attend_to is not None), None)
+    return encode_sequence(read, None if target is None else inputs[target].ids)
 
 
 def pool_ids(table: IdTable, ids: keras.KerasTensor, weights: keras.KerasTensor | None, how: str) -> keras.KerasTensor:

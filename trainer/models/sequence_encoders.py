@@ -1,12 +1,18 @@
 """Encoders that read the ids of a row in their order; id 0 only pads, and stands behind all others."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
 import keras
 import numpy as np
 
 from fullpass.preprocessing.features.encoders import Gru, Transformer
 from fullpass.preprocessing.features.outputs import Output
-from fullpass.trainer.models.layers import masked_softmax
+from fullpass.trainer.models.layers import AttentionPool, Pool, masked_softmax
 from fullpass.trainer.models.weight_axes import stands_for
+
+_POOLED = 64
+"""Numbers of an element of a sequence that is pooled."""
 
 
 class Positions(keras.layers.Layer):
@@ -56,6 +62,34 @@ class MaskedMean(keras.layers.Layer):
         return (vectors_shape[0], vectors_shape[2])
 
 
+class AnyPresent(keras.layers.Layer):
+    """A list of ids int64 [batch, n] -> bool [batch, n], where one of them is not 0."""
+
+    def call(self, ids):
+        """See base class."""
+        return keras.ops.any(keras.ops.not_equal(keras.ops.stack(ids), 0), axis=0)
+
+    def compute_output_spec(self, ids):
+        """See base class."""
+        return keras.KerasTensor(ids[0].shape, "bool")
+
+
+class NumberSteps(keras.layers.Layer):
+    """ids int64 [batch, n], numbers float32 [batch, n] -> float [batch, n, 2]: the number, and 1 where it is missing.
+
+    Id 1 is a missing number, 2 a present one.
+    """
+
+    def call(self, ids, numbers):
+        """See base class."""
+        missing = keras.ops.cast(keras.ops.equal(ids, 1), self.compute_dtype)
+        return keras.ops.stack([keras.ops.cast(numbers, self.compute_dtype), missing], axis=2)
+
+    def compute_output_shape(self, ids_shape, numbers_shape):
+        """See base class."""
+        return (*ids_shape, 2)
+
+
 class _Unmasked(keras.layers.Layer):
     """Takes what is present as an argument, and not as the mask that Keras attaches to the states of a GRU."""
 
@@ -73,8 +107,9 @@ class Last(_Unmasked):
 
     def call(self, states, present):
         """See base class."""
-        count = keras.ops.sum(keras.ops.cast(present, "int32"), axis=1)
-        last = keras.ops.one_hot(count - 1, keras.ops.shape(states)[1], dtype=states.dtype)
+        places = keras.ops.arange(1, keras.ops.shape(states)[1] + 1, dtype="int32")
+        last = keras.ops.max(keras.ops.where(present, places, 0), axis=1, initial=0)
+        last = keras.ops.one_hot(last - 1, keras.ops.shape(states)[1], dtype=states.dtype)
         return keras.ops.einsum("bnw,bn->bw", states, last)
 
     def compute_output_shape(self, states_shape, present_shape):
@@ -132,6 +167,66 @@ def encode_in_order(
         return read
     attention = stands_for(TargetAttention(), known_as=f"target attention of {output.name}")
     return keras.layers.Concatenate()([read, attention(states, vectors, table(candidate), present)])
+
+
+@dataclass(frozen=True)
+class ColumnOfSequence:
+    """One column of a sequence in the model.
+
+    Attributes:
+        output: The transformed feature.
+        ids: int64 [batch, n].
+        numbers: float32 [batch, n], None of a category or date.
+        table: The embedding of the ids, None of a number.
+    """
+
+    output: Output
+    ids: keras.KerasTensor
+    numbers: keras.KerasTensor | None
+    table: keras.layers.Embedding | None
+
+    @property
+    def vectors(self) -> keras.KerasTensor:
+        """The elements, float [batch, n, width]."""
+        if self.table is not None:
+            return self.table(self.ids)
+        return NumberSteps()(self.ids, self.numbers)
+
+
+def width_of_sequence(outputs: Sequence[Output]) -> int:
+    """Returns how many numbers a sequence of these columns becomes."""
+    units = outputs[0].encoder.units if outputs[0].encoder is not None else _POOLED
+    return units if all(output.attend_to is None for output in outputs) else 2 * units
+
+
+def encode_sequence(columns: Sequence[ColumnOfSequence], candidate: keras.KerasTensor | None) -> keras.KerasTensor:
+    """Returns a sequence as float [batch, width_of_sequence].
+
+    Args:
+        columns: Its columns; an element is theirs side by side.
+        candidate: int64 [batch], the ids of `attend_to`, or None.
+    """
+    output = columns[0].output
+    of_sequence = replace(output, name=output.sequence or output.name)
+    vectors = [column.vectors for column in columns]
+    together = keras.layers.Concatenate()(vectors) if len(vectors) > 1 else vectors[0]
+    present = AnyPresent()([column.ids for column in columns])
+    if output.encoder is not None:
+        states, read = _read(of_sequence, together, present)
+    else:
+        element = keras.layers.Dense(_POOLED, activation="relu")
+        states = stands_for(element, known_as=f"element of {of_sequence.name}")(together)
+        pool = AttentionPool() if output.pooling == "attention" else Pool(output.pooling or "mean")
+        read = stands_for(pool, known_as=f"pool of {of_sequence.name}")(states, present)
+    if candidate is None:
+        return read
+    keys, query = next(
+        (keys, column.table(candidate))
+        for keys, column in zip(vectors, columns, strict=True)
+        if column.output.attend_to is not None and column.table is not None
+    )
+    attention = stands_for(TargetAttention(), known_as=f"target attention of {of_sequence.name}")
+    return keras.layers.Concatenate()([read, attention(states, keys, query, present)])
 
 
 def _read(

@@ -1,6 +1,7 @@
 """Images as they are, with their height, width and channels: in one folder per class, or named by a manifest."""
 
 from collections.abc import Callable, Iterator
+from os.path import exists, normpath
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import unquote
@@ -8,8 +9,9 @@ from urllib.parse import unquote
 from fullpass.components.ingest.readers.csv import CsvReader
 from fullpass.components.ingest.readers.folders import file_rows, folder_parts, folder_rows
 from fullpass.components.ingest.readers.image_files import PIXELS, pillow, read_image
-from fullpass.components.ingest.readers.reader import FilePart, Reading, Rows, check_columns, readable
-from fullpass.components.ingest.sources.source_config import CsvSource, ImagesSource
+from fullpass.components.ingest.readers.reader import FilePart, Reader, Reading, Rows, check_columns, readable
+from fullpass.components.ingest.readers.tables import ParquetReader
+from fullpass.components.ingest.sources.source_config import CsvSource, ImagesSource, ParquetSource
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.sources.storage import Found, is_address
 from fullpass.preprocessing.features.raw_columns import RawColumn
@@ -18,20 +20,20 @@ IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
 
 
 class ImagesReader:
-    """See `Reader`. Rows are numbered in the order of paths, or by line of the manifest."""
+    """See `Reader`. Rows are numbered in the order of paths, or by line or row of the manifest."""
 
     def __init__(self, file: SourceFile, source: ImagesSource):
         self._path = file.path
         self._folders = file.address.splitlines()
         self._source = source
         self._from_image = ["image", "height", "width", "channels", *([PIXELS] if source.decode else [])]
-        self._manifest = CsvReader(file, CsvSource(format="csv", path=file.path))
+        self._manifest = _manifest_reader(file)
 
     def columns(self) -> list[str]:
         """See base class."""
         if self._source.labels == "folders":
             return [*self._from_image, "label", "file"]
-        return list(dict.fromkeys([*self._from_image, *self._manifest.columns()]))
+        return list(dict.fromkeys([*self._from_image, *(self._manifest.columns() or ())]))
 
     def parts(self) -> list[FilePart]:
         """See base class."""
@@ -52,7 +54,7 @@ class ImagesReader:
                 yield from self._manifest_rows(reading)
 
     def _manifest_rows(self, reading: Reading) -> Iterator[Rows]:
-        listed = [*reading.columns, *(self._manifest.columns() if reading.whole else ())]
+        listed = [*reading.columns, *((self._manifest.columns() or ()) if reading.whole else ())]
         paths = self._source.path_column
         needed = dict.fromkeys([paths, *(name for name in listed if name not in self._from_image)])
         lines = Reading(reading.file, {name: RawColumn(name, "string") for name in needed}, reading.part)
@@ -77,9 +79,24 @@ class ImagesReader:
         Raises:
             ValueError: It lies elsewhere.
         """
-        folder = self._path.rpartition("/")[0]
-        place = name if is_address(name) or PurePath(name).is_absolute() else f"{folder}/{name}"
-        inside = any(place.startswith(f"{allowed.rstrip('/')}/") for allowed in (folder, *self._folders))
-        if not inside or ".." in unquote(name).split("/") or "::" in name:
+        allowed = [self._path.rpartition("/")[0], *(folder.rstrip("/") for folder in self._folders)]
+        if is_address(name) or PurePath(name).is_absolute():
+            places = [_without_steps_up(name)]
+        else:
+            places = [_without_steps_up(f"{folder}/{name}") for folder in allowed]
+        inside = [place for place in places if place and any(place.startswith(f"{folder}/") for folder in allowed)]
+        if not inside or "::" in name:
             raise ValueError("outside the manifest's folder and those of data.source.folders")
-        return place
+        return next((place for place in inside if not is_address(place) and exists(place)), inside[0])
+
+
+def _manifest_reader(file: SourceFile) -> Reader:
+    if PurePath(file.path).suffix in ParquetSource.endings:
+        return ParquetReader(file, ParquetSource(format="parquet", path=file.path))
+    return CsvReader(file, CsvSource(format="csv", path=file.path))
+
+
+def _without_steps_up(place: str) -> str | None:
+    """Returns a path without `..` in it; None for one in a form that drivers read in ways of their own."""
+    path = place if is_address(place) else normpath(place)
+    return None if ".." in unquote(path).split("/") else path

@@ -235,25 +235,33 @@ class Decoded(Spec):
 class ImagesSource(FileSource):
     """JPEG, PNG, GIF and BMP files as they are, in the column image, with height, width, channels, label and file."""
 
-    endings = (".csv",)
+    endings = (".csv", ".parquet", ".pq")
     described_by = ("labels", "path_column", "decode", "max_file_mb", "max_megapixels")
 
     format: Literal["images"]
     labels: Literal["folders", "manifest"] = "folders"
-    """folders: path is a folder with one folder of images per class. manifest: path is a CSV file with the paths of
-    images, relative to the manifest, and any other columns."""
+    """folders: path is a folder with one folder of images per class. manifest: path is a CSV or Parquet file with the
+    paths of images, relative to the manifest, and any other columns."""
     path_column: Name = "file"
     """The column of a manifest that holds the paths."""
     decode: Decoded | None = None
     """Gives the column pixels too, for a vector feature: height * width * channels numbers from 0 to 255, by rows."""
     folders: tuple[Name, ...] = ()
-    """Folders, or addresses of folders, in which a manifest may name files besides its own folder; relative ones start
-    at the YAML's folder. A row that names a file elsewhere is a bad row."""
+    """Folders, or addresses of folders, in which a manifest may name files besides its own folder, by whole paths or
+    from there; relative ones start at the YAML's folder. A row that names a file elsewhere is a bad row."""
     max_file_mb: Count = 64
     """An image of more megabytes is a bad row; it is not read any further."""
     max_megapixels: Annotated[Count, Field(le=178)] = 64
     """An image of more million pixels is a bad row; it is not decoded. A small file can hold a picture that takes
     gigabytes."""
+    missing: tuple[str, ...] = MISSING
+    """Cells of a manifest that mean missing; these defaults do not hold for names of folders."""
+
+    @property
+    def raw_text(self) -> RawText:
+        """See base class."""
+        is_name = self.labels == "folders" and self.missing == MISSING
+        return RawText(missing=() if is_name else self.missing, missing_in=self.missing_in)
 
 
 class SqlSource(_Source):

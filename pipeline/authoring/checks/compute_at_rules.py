@@ -13,10 +13,10 @@ def check_compute_at_of_own_preprocessing(loaded: Loaded) -> Iterator[Finding]:
     """A user's preprocessing function computes all its features at one `compute_at`."""
     if loaded.config.preprocessing is None:
         return
-    for name, feature in loaded.config.features.items():
+    for name, feature in loaded.config.all_features.items():
         if feature.compute_at is not None:
             yield Finding(
-                ("features", name, "compute_at"),
+                _keys(loaded, name),
                 "not used: `preprocessing` computes all features together. Remove it here, and set input.compute_at.",
             )
 
@@ -46,7 +46,7 @@ def check_lists_in_the_model(loaded: Loaded) -> Iterator[Finding]:
     """Features of lists are not computed in the model, whose raw columns have one width."""
     config = loaded.config
     for name, where in compute_at_by_feature(config.preprocessing_config).items():
-        if where == "model" and reads_list(config.features.get(name)):
+        if where == "model" and reads_list(config.all_features.get(name)):
             yield Finding(
                 _keys(loaded, name),
                 f"{name} is a list, which is computed when examples are written or as training reads them. Give it "
@@ -59,5 +59,5 @@ def _keys(loaded: Loaded, name: str) -> Keys:
     for i, cross in enumerate(loaded.config.crosses):
         if cross.feature_name == name:
             return ("crosses", i)
-    own = loaded.config.features[name].compute_at is not None
-    return ("features", name, "compute_at") if own else ("input", "compute_at")
+    own = loaded.config.all_features[name].compute_at is not None
+    return (*loaded.config.keys_of(name)[:2], "compute_at") if own else ("input", "compute_at")

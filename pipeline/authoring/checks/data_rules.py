@@ -132,13 +132,13 @@ def check_column_types(loaded: Loaded) -> Iterator[Finding]:
         except UserError as error:
             yield Finding(("features",), str(error))
     types, _ = derived_types(config)
-    for name, feature in config.features.items():
+    for name, feature in config.all_features.items():
         for column, wants in feature_columns(name, feature).items():
             is_text = types.get(column) == "string"
             wants_text = wants == "string" and feature.type != "boolean"
             if column in types and (is_text if wants in ("number", "vector") else wants_text and not is_text):
                 yield Finding(
-                    ("features", name),
+                    config.keys_of(name),
                     f"reads {column} as a {wants}; `{config.data.derive[column]}` gives a {types[column]}.",
                 )
 
@@ -165,8 +165,8 @@ def _split_keys(loaded: Loaded) -> Keys:
 def _columns_read(loaded: Loaded) -> Iterator[tuple[Keys, str]]:
     """Yields every column the file reads, with the path of a key that reads it."""
     config = loaded.config
-    for name, feature in config.features.items():
-        yield from ((("features", name), column) for column in feature_columns(name, feature))
+    for name, feature in config.all_features.items():
+        yield from ((config.keys_of(name), column) for column in feature_columns(name, feature))
     expressions, _ = parsed(config.data.derive)
     for name, expression in expressions.items():
         yield from ((("data", "derive", name), column) for column in sorted(expression.columns))
@@ -187,7 +187,7 @@ def _type_hint(loaded: Loaded, expression: Expression, error: ExpressionError) -
     pointed_at = {found["quoted"] or found["plain"]} & expression.columns if found else set()
     data = loaded.config.data
     raw = known_raw_columns(loaded.config)
-    firm = {column for keys, column in _columns_read(loaded) if keys[0] == "features"}
+    firm = {column for keys, column in _columns_read(loaded) if keys[0] in ("features", "sequences")}
     other = {"string": "number", "number": "string"}
     undeclared = [
         f"{name}: {other[raw[name].type]}"

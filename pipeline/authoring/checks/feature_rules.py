@@ -1,13 +1,14 @@
 """Checks of features and crosses: names, inputs, vocabulary files, shared embeddings."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fullpass.pipeline.authoring.checks.findings import Finding
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys, format_path
+from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.errors import did_you_mean
 from fullpass.preprocessing.features.cross import Cross
 from fullpass.preprocessing.features.feature import (
@@ -26,10 +27,13 @@ from fullpass.preprocessing.features.outputs import date_part_kind, outputs
 def check_output_names(loaded: Loaded) -> Iterator[Finding]:
     """No two transformed features have one name."""
     owner: dict[str, Keys] = {}
+    for name, sequence in loaded.config.sequences.items():
+        for twice in sorted(sequence.features(name).keys() & loaded.config.features.keys()):
+            yield Finding(("features", twice), f"has the name of a column of sequences.{name}. Rename one.")
     transformed = outputs(loaded.config.preprocessing_config)
     first_cross = len(transformed) - len(loaded.config.crosses)
     for i, output in enumerate(transformed):
-        keys: Keys = ("features", output.feature) if i < first_cross else ("crosses", i - first_cross)
+        keys: Keys = loaded.config.keys_of(output.feature) if i < first_cross else ("crosses", i - first_cross)
         for name in filter(None, (output.name, output.weights)):
             if name in owner:
                 yield Finding(keys, f"gives {name}, as {format_path(owner[name])} does. Rename one.")
@@ -90,24 +94,38 @@ def check_shared_vocabularies(loaded: Loaded) -> Iterator[Finding]:
     for name, feature in config.features.items():
         owner = config.vocabulary_owner(name)
         if owner != name:
-            keys: Keys = ("features", name, "vocabulary", "shared_with")
+            keys: Keys = (*loaded.config.keys_of(name), "vocabulary", "shared_with")
             problem = _owner_problem(name, owner, categories)
             if problem is not None:
                 yield Finding(keys, problem)
         options = list_options(feature)
-        if options is None or options.attend_to is None:
-            continue
-        candidate = categories.get(options.attend_to)
-        keys = ("features", name, "list", "attend_to")
-        if candidate is None or list_options(candidate) is not None:
-            hint = did_you_mean(options.attend_to, categories)
-            yield Finding(keys, f"{options.attend_to} is no category with one value per row.{hint}")
-        elif config.vocabulary_owner(options.attend_to) != owner:
-            yield Finding(
-                keys,
-                f"{options.attend_to} has a vocabulary of its own, so that ids of both mean different things. Write "
-                f"vocabulary: {{shared_with: {options.attend_to}}} in features.{name}.",
-            )
+        if options is not None and options.attend_to is not None:
+            problem = _candidate_problem(config, options.attend_to, [name])
+            if problem is not None:
+                yield Finding(("features", name, "list", "attend_to"), problem)
+    for name, sequence in config.sequences.items():
+        if sequence.attend_to is not None:
+            problem = _candidate_problem(config, sequence.attend_to, list(sequence.features(name)))
+            if problem is not None:
+                yield Finding(("sequences", name, "attend_to"), problem)
+
+
+def _candidate_problem(config: PreprocessingConfig, candidate: str, lists: Sequence[str]) -> str | None:
+    """Returns why a value cannot be compared with the elements of lists; None if it can with those of one of them."""
+    categories = {name: f for name, f in config.features.items() if isinstance(f, CategoryFeature)}
+    if candidate not in categories or list_options(categories[candidate]) is not None:
+        return f"{candidate} is no category with one value per row.{did_you_mean(candidate, categories)}"
+    owner = config.vocabulary_owner(candidate)
+    sharing = [name for name in lists if config.vocabulary_owner(name) == owner]
+    if len(sharing) == 1:
+        return None
+    if sharing:
+        return f"{' and '.join(sharing)} have its vocabulary. One of them can; remove shared_with from the others."
+    where = config.path_of(lists[0]) if len(lists) == 1 else "the column that holds such values"
+    return (
+        f"{candidate} has a vocabulary of its own, so that ids of both mean different things. Write "
+        f"vocabulary: {{shared_with: {candidate}}} in {where}."
+    )
 
 
 def _owner_problem(name: str, owner: str, categories: Mapping[str, CategoryFeature]) -> str | None:
@@ -189,8 +207,8 @@ def _vocabulary_problem(file: Path) -> str | None:
 
 
 def _features_and_crosses(loaded: Loaded) -> Iterator[tuple[Keys, Feature | Cross]]:
-    for name, feature in loaded.config.features.items():
-        yield ("features", name), feature
+    for name, feature in loaded.config.all_features.items():
+        yield loaded.config.keys_of(name), feature
     for i, cross in enumerate(loaded.config.crosses):
         yield ("crosses", i), cross
 

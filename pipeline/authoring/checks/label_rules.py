@@ -21,14 +21,14 @@ def check_label_is_no_feature(loaded: Loaded) -> Iterator[Finding]:
     """No feature reads the label, directly or through derived columns."""
     config = loaded.config
     expressions, _ = parsed(config.data.derive)
-    for name, feature in config.features.items():
+    for name, feature in config.all_features.items():
         for column in feature_columns(name, feature):
             if column == config.label.name:
                 message = f"leaks the label: {column} is what the model learns to predict. Remove it."
-                yield Finding(("features", name), message)
+                yield Finding(config.keys_of(name), message)
             elif config.label.name in columns_behind([column], expressions):
                 message = f"leaks the label: {column} is computed from {config.label.name}. Remove it."
-                yield Finding(("features", name), message)
+                yield Finding(config.keys_of(name), message)
 
 
 def check_label_cannot_be_computed(loaded: Loaded) -> Iterator[Finding]:
@@ -37,7 +37,8 @@ def check_label_cannot_be_computed(loaded: Loaded) -> Iterator[Finding]:
     expressions, _ = parsed(config.data.derive)
     label_inputs = columns_behind([config.label.name], expressions) - set(config.data.derive)
     behind = {
-        name: columns_behind(feature_columns(name, feature), expressions) for name, feature in config.features.items()
+        name: columns_behind(feature_columns(name, feature), expressions)
+        for name, feature in config.all_features.items()
     }
     # Features that read the label itself are named by the check above.
     readers = {name: columns & label_inputs for name, columns in behind.items() if config.label.name not in columns}

@@ -59,7 +59,7 @@ def check_newest_span(loaded: Loaded) -> Iterator[Finding]:
 def _stable_ids(loaded: Loaded) -> Iterator[tuple[Keys, object]]:
     config = loaded.config
     yield ("stable_ids",), config.stable_ids
-    features: list[tuple[Keys, object]] = [(("features", name), f) for name, f in config.features.items()]
+    features: list[tuple[Keys, object]] = [(config.keys_of(n), f) for n, f in config.all_features.items()]
     crosses: list[tuple[Keys, object]] = [(("crosses", i), cross) for i, cross in enumerate(config.crosses)]
     for keys, holder in features + crosses:
         vocabulary = getattr(holder, "vocabulary", None)

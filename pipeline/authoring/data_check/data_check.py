@@ -13,8 +13,9 @@ from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, sam
 from fullpass.pipeline.authoring.derived_columns import known_raw_columns
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys, Problem, in_file_order
+from fullpass.pipeline.authoring.profile.column_profile import shown
 from fullpass.pipeline.authoring.profile.detect_source import column_names
-from fullpass.pipeline.authoring.profile.sample import read_sample
+from fullpass.pipeline.authoring.profile.sample import Sample, read_sample
 from fullpass.pipeline.printing import console
 from fullpass.preprocessing.errors import did_you_mean
 from fullpass.preprocessing.features.raw_columns import feature_columns
@@ -86,11 +87,18 @@ def check_data(loaded: Loaded, *, rows: int = ROWS) -> DataReport:
     images = [name for name, column in known_raw_columns(loaded.config).items() if column.image]
     sample = read_sample(files, source, present, rows=rows, images=images)
     if not sample.rows:
-        findings.append(Finding(("data", "source", "path"), "no row that can be read; only a header line, or nothing."))
+        findings.append(Finding(("data", "source", "path"), _why_no_row(sample)))
         return DataReport(_problems(loaded, findings), 0, sample.seen)
     sampled = sampled_data(loaded, sample)
     findings += [finding for check in CHECKS for finding in check(sampled)]
     return DataReport(_problems(loaded, findings), sample.rows, sample.seen)
+
+
+def _why_no_row(sample: Sample) -> str:
+    if not sample.bad:
+        return "no row that can be read; only a header line, or nothing."
+    first = sample.bad[0]
+    return f"no row that can be read. The first, row {first.row} of {first.file}: {first.reason}: {shown(first.text)}."
 
 
 def _problems(loaded: Loaded, findings: Sequence[Finding]) -> tuple[Problem, ...]:
@@ -131,9 +139,9 @@ def _listed(columns: Sequence[str]) -> str:
 def _reader(loaded: Loaded, column: str) -> Keys:
     """Returns the path of the key that reads a column first: a feature, else the label, else the split or `derive`."""
     config = loaded.config
-    for name, feature in config.features.items():
+    for name, feature in config.all_features.items():
         if column in feature_columns(name, feature):
-            return ("features", name)
+            return config.keys_of(name)
     if column == config.label.name:
         return ("label", "name")
     if column == config.label.weight:

@@ -44,16 +44,16 @@ class SampledData:
 
     def features(self) -> Iterator[tuple[Keys, Feature, str, ValueCounts]]:
         """Yields each feature with each column it reads that holds one value per row."""
-        for name, feature in self.loaded.config.features.items():
+        for name, feature in self.loaded.config.all_features.items():
             for column in feature_columns(name, feature):
                 if column in self.values:
-                    yield ("features", name), feature, column, self.values[column]
+                    yield self.loaded.config.keys_of(name), feature, column, self.values[column]
 
     def reader(self, column: str) -> Keys:
         """Returns the path of the key that reads a raw column: a feature, the label, or the data section."""
-        for name, feature in self.loaded.config.features.items():
+        for name, feature in self.loaded.config.all_features.items():
             if column in feature_columns(name, feature):
-                return ("features", name)
+                return self.loaded.config.keys_of(name)
         label = self.loaded.config.label
         return (
             ("label", "name") if column == label.name else ("label", "weight") if column == label.weight else ("data",)

@@ -1,7 +1,8 @@
 """Finds images: folders of them, one per class, or a CSV file that names them; and what size they have."""
 
+import os
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
@@ -17,6 +18,7 @@ from fullpass.preprocessing.values.encoded_images import image_shape
 _LARGEST = 128
 """Pixels of the longer side that `init` proposes, at most."""
 _LOOKED_AT = 500
+_DEEPEST = 2
 _NAMES_OF_SPLITS = {
     "train": "train", "training": "train", "eval": "eval", "val": "eval", "valid": "eval", "validation": "eval",
     "dev": "eval", "test": "test", "testing": "test",
@@ -74,16 +76,51 @@ def _by_name(folders: set[str]) -> dict[str, str]:
 
 
 def manifest_settings(settings: Mapping[str, Any], column: str) -> dict[str, Any] | None:
-    """Returns the source that reads a CSV file of paths as images; None where its format would have to be told.
+    """Returns the source that reads a table of paths as images; None where its format would have to be told.
 
     Args:
-        settings: `data.source` of the CSV file.
+        settings: `data.source` of the table.
         column: holds the paths.
     """
-    if set(settings) - {"format", "path"}:
+    kept = {key: value for key, value in settings.items() if key in ("missing", "missing_in")}
+    if set(settings) - {"format", "path", *kept}:
         return None
     named = {} if column == "file" else {"path_column": column}
-    return {"format": "images", "path": settings["path"], "labels": "manifest", **named}
+    return {"format": "images", "path": settings["path"], "labels": "manifest", **named, **kept}
+
+
+@dataclass(frozen=True)
+class NamedImages:
+    """Where the images lie that a table names. folder: the one to be named besides the table's own; None for none."""
+
+    files: list[str]
+    folder: str | None
+
+
+def find_named(names: Sequence[str], table: Path) -> NamedImages | None:
+    """Returns the images that a table names, from its folder or one below it; None if the first is not there.
+
+    Args:
+        names: paths as the table holds them.
+        table: the file, absolute.
+    """
+    for folder in _folders_below(table.parent, _DEEPEST):
+        if not names or not (folder / names[0]).is_file():
+            continue
+        files = [os.path.normpath(folder / name) for name in names]
+        if folder != table.parent:
+            return NamedImages(files, str(folder))
+        outside = [file for file in files if not Path(file).is_relative_to(table.parent)]
+        return NamedImages(files, os.path.commonpath([os.path.dirname(file) for file in outside]) if outside else None)
+    return None
+
+
+def _folders_below(folder: Path, depth: int) -> Iterator[Path]:
+    """Yields a folder and those in it, nearest first."""
+    yield folder
+    if depth:
+        for inner in sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")):
+            yield from _folders_below(inner, depth - 1)
 
 
 def shape_of_files(paths: Sequence[str]) -> ImageShape:

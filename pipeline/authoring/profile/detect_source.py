@@ -107,12 +107,12 @@ def find_source(data: str, folder: Path, *, known: Collection[str] = ()) -> Foun
     """
     images = _images(data)
     if images is not None:
-        paths = _map_paths(images, lambda path: _from_folder(path, folder))
+        paths = _map_paths(images, lambda path: path_from(path, folder))
         settings = {"format": "images", "path": paths}
         files = find_inputs(_SOURCE.validate_python(settings), lambda path: resolve_path(path, folder))
         return FoundSource(settings, {"path": "a folder of images for each class"}, files)
     named = _named(data)
-    paths = _map_paths(named.paths, lambda path: _from_folder(path, folder))
+    paths = _map_paths(named.paths, lambda path: path_from(path, folder))
     files = find_files(paths, lambda path: resolve_path(path, folder), endings=named.endings)
     first = next((file for file in files if file.size), None)
     if first is None:
@@ -220,7 +220,7 @@ def _tfrecord_settings(file: SourceFile) -> tuple[dict[str, Any], dict[str, str]
         return {"format": "tfrecord"}, {}
     return (
         {"format": "tfrecord", "payload": "sequence_example"},
-        {"payload": "the first record holds feature lists, which are left out; its context features are columns"},
+        {"payload": "the first record holds feature lists: columns of lists, beside the context features"},
     )
 
 
@@ -332,7 +332,7 @@ def _map_paths(paths: Any, change: Callable[[str], str]) -> Any:
     return tuple(change(path) for path in paths)
 
 
-def _from_folder(path: str, folder: Path) -> str:
+def path_from(path: str, folder: Path) -> str:
     """Returns a path relative to the YAML's folder, or absolute where that would climb far."""
     if path.startswith("package:") or is_address(path):
         return path

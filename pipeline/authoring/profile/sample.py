@@ -23,7 +23,7 @@ from fullpass.components.ingest.sources.source_config import (
 from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.components.ingest.sources.storage import is_compressed, open_binary, open_raw
 from fullpass.components.ingest.splitting.assign_split import assign, split_columns
-from fullpass.pipeline.authoring.profile.image_cells import image_texts
+from fullpass.pipeline.authoring.profile.image_cells import image_shapes, image_texts
 from fullpass.preprocessing.features.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import to_text
 from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_of, without_inner_lists
@@ -44,7 +44,8 @@ class Sample:
     """Rows of a source.
 
     columns: name -> text, or lists as read. everything: the same, of all rows seen. unreadable: name -> Arrow type of
-    columns that are neither.
+    columns that are neither. images: rows, columns and channels of some images of each column that was found to hold
+    encoded ones.
     splits: split -> bool [rows], for sources with data per split; all_splits: split -> bool [seen].
     seen: rows that were read to draw these from. malformed: rows that could not be read, and bad: the first
     of them. whole: whether every row of the source was seen. all_over: whether rows come from every part of the files,
@@ -54,6 +55,7 @@ class Sample:
     columns: Mapping[str, pa.Array]
     everything: Mapping[str, pa.Array]
     unreadable: Mapping[str, str]
+    images: Mapping[str, Sequence[tuple[int, int, int]]]
     splits: Mapping[str, np.ndarray]
     all_splits: Mapping[str, np.ndarray]
     seen: int
@@ -71,10 +73,12 @@ class Sample:
 
 @dataclass(frozen=True)
 class _Piece:
-    """What was read of one file. chunks: name -> one array per batch. total: rows of the file; None if not known."""
+    """What was read of one file. chunks: name -> one array per batch. images: name -> shapes of some images. total:
+    rows of the file; None if not known."""
 
     file: SourceFile
     chunks: Mapping[str, list[pa.Array]]
+    images: Mapping[str, list[tuple[int, int, int]]]
     rows: int
     malformed: int
     bad: tuple[BadRow, ...]
@@ -89,14 +93,14 @@ def read_sample(
     columns: Sequence[str],
     *,
     rows: int | None,
-    images: Collection[str] = (),
+    images: Collection[str] | None = None,
 ) -> Sample:
     """Returns up to `rows` rows (None for all that the budget allows), drawn evenly from what is read.
 
     A source within the budget (64 MB; 16 MB for formats that are slow to read) is read whole. Of a larger one up to 16
     files are read, and of each large file pieces from all over it, if it can be cut. A part of a Parquet, Arrow or ORC
     file that holds too many rows is passed through as a whole, and some of its batches are kept. Columns of encoded
-    `images` become the texts of `image_texts`.
+    `images` become the texts of `image_texts`; None finds these columns by what they hold.
 
     Raises:
         UserError: A file is empty, lacks a column, or is not of its format.
@@ -121,6 +125,7 @@ def read_sample(
         columns={name: array.take(pa.array(picked)) for name, array in usable.items()},
         everything=usable,
         unreadable={name: str(array.type) for name, array in arrays.items() if name not in usable},
+        images={name: shapes for piece in reversed(pieces) for name, shapes in piece.images.items()},
         splits=_splits(files_read, owner[picked]),
         all_splits=_splits(files_read, owner),
         seen=total,
@@ -221,22 +226,24 @@ def _sole_values(array: pa.Array, source: Source) -> pa.Array:
 
 
 def _as_text(array: pa.Array, source: Source) -> pa.Array:
-    """Returns a column as ingest takes it; as it is where ingest takes none."""
+    """Returns a column as ingest takes it; as it is where ingest takes none, and where most cells are no text."""
     if pa.types.is_nested(array.type) or pa.types.is_null(array.type):
         return array
     try:
-        return to_text(array, strip=source.raw_text.strip, missing=())[0]
+        text, undecodable = to_text(array, strip=source.raw_text.strip, missing=())
     except pa.ArrowException:
         return array
+    return array if undecodable.sum() > len(text) - text.null_count else text
 
 
 def _read(
-    file: SourceFile, source: Source, columns: Sequence[str], images: Collection[str], budget: int, rows: int
+    file: SourceFile, source: Source, columns: Sequence[str], images: Collection[str] | None, budget: int, rows: int
 ) -> _Piece:
     """Reads a file, or parts of it, until its bytes in memory, or its rows, are over the budget."""
     cut = _cut(file, source, budget)
     parts = cut.parts if cut else [WHOLE]
     chunks: dict[str, list[pa.Array]] = {name: [] for name in columns}
+    found: dict[str, list[tuple[int, int, int]]] = {}
     malformed = total = 0
     bad: list[BadRow] = []
     whole = True
@@ -251,13 +258,16 @@ def _read(
         for table in kept.tables:
             for name in columns:
                 cells = table.column(name).combine_chunks()
-                chunks[name].append(image_texts(cells) if name in images else _as_text(cells, source))
+                if images is None and (shapes := image_shapes(cells)):
+                    found.setdefault(name, shapes)
+                is_image = name in (found if images is None else images)
+                chunks[name].append(image_texts(cells) if is_image else _as_text(cells, source))
         whole = whole and not kept.is_full
         passed, total = passed + kept.passed, total + kept.rows
         malformed, bad = malformed + reading.malformed, bad + reading.bad
     in_file = cut.rows or (round(passed / cut.share) if whole else None) if cut else passed if whole else None
     is_all = whole and not cut and total == passed
-    return _Piece(file, chunks, total, malformed, tuple(bad), is_all, whole or bool(cut), in_file)
+    return _Piece(file, chunks, found, total, malformed, tuple(bad), is_all, whole or bool(cut), in_file)
 
 
 class _Kept:

@@ -11,15 +11,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fullpass.components.ingest.readers.open_source import dictionary_columns
-from fullpass.components.ingest.sources.source_config import CsvSource, ImagesSource, Source
+from fullpass.components.ingest.sources.source_config import CsvSource, ImagesSource, ParquetSource, Source
+from fullpass.components.ingest.sources.storage import is_address
 from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, profile_column, profile_list_column, shown
 from fullpass.pipeline.authoring.profile.detect_images import (
     FROM_IMAGE,
+    find_named,
     manifest_settings,
+    shape_of,
     shape_of_columns,
     shape_of_files,
 )
-from fullpass.pipeline.authoring.profile.detect_source import FoundSource, changed, column_names, find_source
+from fullpass.pipeline.authoring.profile.detect_source import FoundSource, changed, column_names, find_source, path_from
 from fullpass.pipeline.authoring.profile.number_profile import SURE_WORDS, missing_tokens, profile_numbers, read_numbers
 from fullpass.pipeline.authoring.profile.sample import Sample, read_sample
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_values
@@ -80,7 +83,7 @@ def profile_source(data: str, folder: Path, *, rows: int, known: Collection[str]
     found, known = _with_missing(found, declared)
     encoded = dictionary_columns(found.files[0], found.source)
     columns = [_column(name, sample, known, found.source, encoded) for name in names]
-    return _with_images(SourceProfile(found, sample, columns, unusable))
+    return _with_images(SourceProfile(found, sample, columns, unusable), folder)
 
 
 def _of_image_folders(found: FoundSource, rows: int) -> SourceProfile:
@@ -95,17 +98,20 @@ def _of_image_folders(found: FoundSource, rows: int) -> SourceProfile:
     return SourceProfile(found, sample, columns, list(FROM_IMAGE.items()))
 
 
-def _with_images(profile: SourceProfile) -> SourceProfile:
+def _with_images(profile: SourceProfile, folder: Path) -> SourceProfile:
     """Returns the profile of a table with its first column of paths read as images, where the files are there."""
     paths = next((column for column in profile.columns if column.kind == "image_path"), None)
-    if paths is None or paths.values is None or not isinstance(profile.found.source, CsvSource):
+    if paths is None or paths.values is None or not isinstance(profile.found.source, CsvSource | ParquetSource):
         return profile
     settings = manifest_settings(profile.found.settings, paths.name)
-    folder = Path(profile.found.files[0].path).parent
-    files = [str(folder / text) for text in paths.values.texts]
-    if settings is None or profile.column("image") is not None or not Path(files[0]).is_file():
+    if settings is None or profile.column("image") is not None or is_address(profile.found.files[0].path):
         return profile
-    shape = shape_of_files(files)
+    named = find_named(paths.values.texts, Path(profile.found.files[0].path))
+    if named is None:
+        return profile
+    if named.folder is not None:
+        settings["folders"] = [path_from(named.folder, folder)]
+    shape = shape_of_files(named.files)
     found = FoundSource(settings, {"labels": f"{paths.name} holds the paths of images"}, profile.found.files)
     image = ColumnProfile("image", "image", shape.why, image=shape)
     columns = [image if column is paths else column for column in profile.columns]
@@ -121,6 +127,10 @@ def _undecodable(sample: Sample, source: CsvSource) -> float:
 def _column(
     name: str, sample: Sample, known: Mapping[str, ValueCounts], source: Source, encoded: Collection[str]
 ) -> ColumnProfile:
+    if name in sample.images:
+        heights, widths, channels = zip(*sample.images[name], strict=True)
+        shape = shape_of(heights, widths, max(channels))
+        return ColumnProfile(name, "image", shape.why, image=shape)
     if name in known:
         column = profile_column(name, known[name])
         if column.kind in ("number", "category") and _counts_rows(column, sample, source):
@@ -130,7 +140,17 @@ def _column(
         return _of_all_rows(column, sample, source) if column.kind == "number" else column
     if name in sample.columns:
         return profile_list_column(name, sample.columns[name])
-    return ColumnProfile(name, "unreadable", f"{sample.unreadable[name]}, which no feature reads")
+    return ColumnProfile(name, "unreadable", _why_unreadable(name, sample))
+
+
+def _why_unreadable(name: str, sample: Sample) -> str:
+    if name in sample.unreadable and sample.unreadable[name].startswith("struct"):
+        fields = [other for other in (*sample.columns, *sample.unreadable) if other.startswith(f"{name}.")]
+        if fields:
+            return f"a struct; its fields are columns: {', '.join(fields[:4])}"
+    if "binary" in sample.unreadable[name]:
+        return "bytes that are neither text nor a JPEG, PNG, GIF or BMP image"
+    return f"{sample.unreadable[name]}, which no feature reads"
 
 
 def _counts_rows(column: ColumnProfile, sample: Sample, source: Source) -> bool:

@@ -7,6 +7,8 @@ import struct
 import zlib
 
 import fsspec
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 import tensorflow as tf
 from PIL import EpsImagePlugin, Image, UnidentifiedImageError
@@ -154,8 +156,20 @@ def test_a_manifest_names_files_of_its_own_folder_only(tmp_path):
         format="images", path="data/list.csv", labels="manifest", folders=("elsewhere", "memory://photos")
     )
     rows, _, bad = read_manifest(tmp_path, *outside, source=allowed)
-    assert rows == [(outside[0],), ("memory://photos/a.png",)]
-    assert len(bad) == len(outside) - 2
+    assert rows == [(name,) for name in outside if name in (*outside[:3], "memory://photos/a.png")]
+    assert len(bad) == len(outside) - 4
+
+
+def test_a_parquet_manifest_names_files_from_a_folder_of_the_yaml(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "a.png").write_bytes(image())
+    table = pa.table({"file": ["a.png", "none.png", None], "price": [1.5, 2.0, None]})
+    pa.parquet.write_table(table, tmp_path / "list.parquet")
+    source = ImagesSource(format="images", path="list.parquet", labels="manifest", folders=("elsewhere",))
+    (manifest,) = inputs(source, tmp_path)
+    rows, numbers, bad = read_input(manifest, source, raw(image="string", price="number"))
+    assert rows == [(image(), 1.5)] and numbers == [1]
+    assert [row.row for row in bad] == [2, 3]
 
 
 def test_what_is_no_file_is_a_bad_row(tmp_path):

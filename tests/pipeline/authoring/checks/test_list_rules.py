@@ -30,6 +30,11 @@ features:
         ("  a: {type: category, list: {encoder: transformer}}", "features.a.list", "needs max_length"),
         ("  a: {type: category, list: {encoder: gru, pooling: sum}}", "features.a.list", "takes the place of"),
         ("  a: {type: category, list: {separator: ';'}}", "features.a", "beside `list`"),
+        ("sequences: {h: {columns: {a: {type: number, list: true}}}}", "sequences.h", "columns.a.list"),
+        ("sequences: {h: {columns: {a: category}, attend_to: shown}}", "sequences.h.attend_to", "shared_with: shown"),
+        ("sequences: {h: {columns: {a: category}, attend_to: show}}", "sequences.h.attend_to", "no category"),
+        ("sequences: {h: {columns: {a: text}}}", "sequences.h.columns.a", "number"),
+        ("  h.a: number\nsequences: {h: {columns: {a: number}}}", "features.h.a", "name of a column of sequences.h"),
     ],
 )
 def test_mistakes_in_lists(tmp_path, problems_of, lines, path, words):

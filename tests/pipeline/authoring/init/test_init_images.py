@@ -3,6 +3,8 @@
 import csv
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from PIL import Image
 from ruamel.yaml import YAML
@@ -64,6 +66,39 @@ def test_a_csv_file_of_paths_beside_numbers(tmp_path):
     assert found["data"]["source"] == source
     assert found["features"]["image"]["type"] == "image" and "price" in found["features"]
     assert problems(tmp_path) == []
+
+
+def test_a_parquet_file_that_names_images_of_another_folder(tmp_path):
+    draw(tmp_path / "photos" / "all", 60)
+    names, sold = [f"{i}.png" for i in range(60)], ["yes" if i % 3 else "no" for i in range(60)]
+    (tmp_path / "tables").mkdir()
+    for place in ("photos/list.parquet", "tables/list.parquet"):
+        paths = names if place.startswith("photos") else [f"../photos/all/{name}" for name in names]
+        pa.parquet.write_table(pa.table({"photo": paths, "sold": sold}), tmp_path / place)
+        found = written(tmp_path / place, tmp_path, label="sold")
+        assert found["data"]["source"]["folders"] == ["photos/all"]
+        assert found["features"]["image"]["size"] == [12, 10] and problems(tmp_path) == []
+        (tmp_path / "p.yaml").unlink()
+
+
+def test_columns_of_encoded_images(tmp_path):
+    draw(tmp_path / "files", 60)
+    contents = [path.read_bytes() for path in sorted((tmp_path / "files").iterdir())]
+    labels = ["yes" if i % 3 else "no" for i in range(60)]
+    sounds = [b"RIFF\xff\xfe" + bytes([i]) for i in range(60)]
+    photo = [{"bytes": content, "path": None} for content in contents]
+    tables = {
+        "photo": pa.table({"photo": contents, "sound": sounds, "sold": labels}),
+        "photo.bytes": pa.table({"photo": photo, "sold": labels}),
+    }
+    for name, table in tables.items():
+        (tmp_path / "p.yaml").unlink(missing_ok=True)
+        pa.parquet.write_table(table, tmp_path / "data.parquet")
+        found = written(tmp_path / "data.parquet", tmp_path)
+        assert found["features"] == {name: {"type": "image", "size": [12, 10], "channels": 1}}
+        assert problems(tmp_path) == []
+        text = (tmp_path / "p.yaml").read_text()
+        assert ("sound: bytes that are neither text" in text) == ("sound" in table.column_names)
 
 
 def test_pictures_without_classes_are_refused_with_what_to_do(tmp_path):

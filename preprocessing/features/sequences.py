@@ -1,0 +1,97 @@
+"""Sequences: several list columns of one length that belong together, and are read element by element."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, Tag, model_validator
+
+from fullpass.preprocessing.features.encoders import Encoder, Gru, Transformer
+from fullpass.preprocessing.features.id_features import CategoryFeature, DateFeature
+from fullpass.preprocessing.features.lists import Keep, ListOf, Pooling
+from fullpass.preprocessing.features.number_features import NumberFeature
+from fullpass.preprocessing.spec import Count, Name, Spec, discriminator
+
+SequenceColumn = Annotated[
+    Annotated[NumberFeature, Tag("number")]
+    | Annotated[CategoryFeature, Tag("category")]
+    | Annotated[DateFeature, Tag("date")],
+    discriminator("type", bare=True),
+]
+_REFUSED = {"list": None, "separator": None, "indicator": False, "cyclic": False, "compute_at": None}
+
+
+class SequenceSpec(Spec):
+    """What happened, one element after the other: columns of lists that are equally long in every row.
+
+    Each column is a feature as any other, called SEQUENCE.COLUMN, whose statistics are those of every element of train
+    that is kept. The model gets the columns of an element side by side, and reads the elements in their order. Lists of
+    unlike lengths in a row make it a bad row. An element of which all columns are missing is left out.
+    """
+
+    example: ClassVar[str] = """\
+history: {columns: {item: category, price: number}, max_length: 50, keep: last}
+basket: {within: basket, columns: {item: category, at: {type: date, parts: [hour]}}, pooling: attention}
+seen:
+  columns: {item: {type: category, vocabulary: {shared_with: shown}}, seconds: number}
+  max_length: 50
+  encoder: {transformer: {units: 32}}
+  attend_to: shown
+"""
+
+    columns: dict[Name, SequenceColumn] = Field(min_length=1)
+    """Column of lists -> category, number or date, with the options of that type, as features have them."""
+    within: Name | None = None
+    """A column that holds a list of structs or objects, of which `columns` are fields; by default `columns` are lists
+    of their own, as in a SequenceExample."""
+    max_length: Count | None = None
+    """Longer sequences are cut to this many elements; by default they stay whole."""
+    keep: Keep = "first"
+    """Which elements of a longer sequence are kept."""
+    encoder: Encoder | None = None
+    """What reads the elements in their order: gru, the default, or transformer."""
+    pooling: Pooling | None = None
+    """Instead of an encoder: what makes the elements, each behind a layer of 64 numbers, one whatever their order:
+    mean, sum, max, sqrt_n or attention."""
+    attend_to: Name | None = None
+    """A single-valued category whose vocabulary one of `columns` has, by `shared_with`. The model then gets a mean of
+    the elements too, weighted by how well each goes with that value (target attention)."""
+    compute_at: Literal["transform", "input"] | None = None
+    """Where it is computed (docs/placement.md); by default what `input.compute_at` says."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> "SequenceSpec":
+        if self.encoder is not None and self.pooling is not None:
+            raise ValueError("give encoder or pooling, not both.")
+        if isinstance(self.encoder, Transformer) and self.max_length is None:
+            raise ValueError("encoder: transformer: needs max_length, for it learns a vector per position.")
+        for name, column in self.columns.items():
+            used = [key for key, usual in _REFUSED.items() if getattr(column, key, usual) != usual]
+            if used:
+                raise ValueError(f"columns.{name}.{used[0]}: does not go with a column of a sequence. Remove it.")
+        return self
+
+    @property
+    def reader(self) -> Any:
+        """The encoder, by default a gru; None where the elements are pooled."""
+        return self.encoder if self.pooling is not None else self.encoder or Gru()
+
+    def features(self, name: str) -> dict[str, Any]:
+        """Returns the columns as features of lists, by SEQUENCE.COLUMN."""
+        options = ListOf.model_construct(max_length=self.max_length, keep=self.keep)
+        return {
+            f"{name}.{key}": column.model_copy(
+                update={"column": self.raw_column(key), "list": options, "compute_at": self.compute_at}
+            )
+            for key, column in self.columns.items()
+        }
+
+    def raw_column(self, key: str) -> str:
+        """Returns the raw column of lists that one of `columns` is read from."""
+        column = self.columns[key].column or key
+        return f"{self.within}.{column}" if self.within is not None else column
+
+
+def with_columns_of(sequences: Mapping[str, SequenceSpec], features: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns features, and behind them the columns of sequences."""
+    columns = {key: column for name, sequence in sequences.items() for key, column in sequence.features(name).items()}
+    return {**features, **columns}
