@@ -50,8 +50,8 @@ class Output:
     """One transformed feature.
 
     kind: `dense` is float32 [batch] or [batch, width]; `ids` is int64, [batch] or, if `multi`, a row of ids where 0
-    only pads: of any length (a VarLenFeature, without zeros but in sequences), or [batch, max_length]. The transformed schema has the
-    domain of every `ids`. `image` is pixels [batch, height, width, channels], declared by `image`: uint8 as training
+    only pads: of any length (a VarLenFeature, without zeros but in sequences), or [batch, max_length]. The transformed
+    schema has the domain of every `ids`. `image` is pixels [batch, height, width, channels], declared by `image`: uint8 as training
     has them, int64 as TF Transform does. weights: name of the transformed feature with a float32 weight per id, if
     any, which is of any length too. unseen: how many ids, from 0, stand for missing and unknown values; 0 where that is
     not known. pooling: how the ids of a row become one, if the configuration says so. encoder: what reads them in their
