@@ -50,15 +50,15 @@ class Output:
     """One transformed feature.
 
     kind: `dense` is float32 [batch] or [batch, width]; `ids` is int64, [batch] or, if `multi`, a row of ids where 0
-    only pads: of any length (a VarLenFeature, without zeros but in sequences), or [batch, max_length]. The transformed
-    schema has the domain of every `ids`. `image` is pixels [batch, height, width, channels], declared by `image`: uint8 as training
-    has them, int64 as TF Transform does. weights: name of the transformed feature with a float32 weight per id, if
-    any, which is of any length too. unseen: how many ids, from 0, stand for missing and unknown values; 0 where that is
-    not known. pooling: how the ids of a row become one, if the configuration says so. encoder: what reads them in their
-    order instead, at most `longest`. attend_to: the transformed feature with the id that they are compared with.
-    table: name of the embedding, if its vocabulary is shared. sequence: the sequence that it is a column of. Its rows
-    then hold 0 for missing values too, so that all columns of a sequence are equally long; a number is the id 2, a
-    missing one 1, with the number as its weight.
+    only pads: of any length (a VarLenFeature, without zeros but in sequences), or [batch, max_length]. The
+    transformed schema has the domain of every `ids`. `image` is pixels [batch, height, width, channels], declared
+    by `image`: uint8 as training has them, int64 as TF Transform does. weights: name of the transformed feature
+    with a float32 weight per id, if any, which is of any length too. unseen: how many ids, from 0, stand for
+    missing and unknown values; 0 where that is not known. pooling: how the ids of a row become one, if the
+    configuration says so. encoder: what reads them in their order instead, at most `longest`. attend_to: the
+    transformed feature with the id that they are compared with. table: name of the embedding, if its vocabulary is
+    shared. sequence: the sequence that it is a column of. Its rows then hold 0 for missing values too, so that all
+    columns of a sequence are equally long; a number is the id 2, a missing one 1, with the number as its weight.
     """
 
     name: str
