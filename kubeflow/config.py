@@ -18,6 +18,9 @@ Release = Literal["2.4", "2.5", "2.14", "2.15", "2.16", "2.17"]
 RESTRICTED_SINCE = "2.16"
 """The first release whose pods the restricted pod security standard of Kubernetes admits."""
 
+SCHEDULE_TIME_SINCE = "2.17"
+"""The first release that tells a recurring run the time that it was planned for."""
+
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)(Ki|Mi|Gi|Ti|k|M|G|T)?")
 _CORES = re.compile(r"(\d+(?:\.\d+)?)(m)?")

@@ -14,7 +14,7 @@ from tfx.types import standard_artifacts
 from fullpass.components.artifacts import Report
 from fullpass.components.data_gate.component import SpanComparison
 from fullpass.components.ingest.component import Ingest, SpansOfWindow
-from fullpass.components.ingest.spans.spans import LATEST
+from fullpass.components.ingest.spans.spans import LATEST, span_unit
 from fullpass.components.push.last_blessed import LastBlessedModel
 from fullpass.components.transform.component import Transform
 from fullpass.kubeflow.beam_engines import beam_config
@@ -200,14 +200,16 @@ class _PackageBuilder:
     def _with_request(self, node: Ingest, task: Task) -> Json:
         """Adds the look-up that finds what Ingest reads; returns where Ingest finds it, and where spans are kept."""
         records = span_records(self.loaded, self.environment) if self.spanned else {}
-        spans = str(self.loaded.config.data.window.spans)
+        data, release = self.loaded.config.data, self.environment.kubeflow
+        planned = lookup_tasks.schedule_time(self.loaded.config.schedule, span_unit(data), release)
+        spans = str(data.window.spans)
         found = lookup_tasks.find_inputs_task(
             node.id,
             self.loaded.config.name,
             node.exec_properties["request"],
             self.environment,
             by_path=self._has_path,
-            window={lookup_tasks.SPANS: spans, lookup_tasks.ENTRIES: records["entries"]} if records else {},
+            window={lookup_tasks.SPANS: spans, lookup_tasks.ENTRIES: records["entries"], **planned} if records else {},
         )
         self._add_lookup("inputs", found, node.id)
         self.remarks.append(f"{node.id}: its files and their fingerprint are found by {found.name} when a run begins.")

@@ -9,9 +9,10 @@ import re
 from collections.abc import Callable, Iterator
 
 from fullpass.kubeflow.compile import argument_sizes
+from fullpass.kubeflow.compile.lookup_tasks import PLANNED
 from fullpass.kubeflow.compile.package import Package
 from fullpass.kubeflow.compile.parts import Json
-from fullpass.kubeflow.config import RESTRICTED_SINCE, is_before
+from fullpass.kubeflow.config import RESTRICTED_SINCE, SCHEDULE_TIME_SINCE, is_before
 from fullpass.preprocessing.errors import UserError
 
 Rule = Callable[[Package, str], Iterator[str]]
@@ -195,7 +196,7 @@ def _replaced_text(package: Package, release: str) -> Iterator[str]:
     for where, name, task in _tasks(package):
         for key, value in _given_constants(task):
             changed = re.search(r"\{\{|\$\$|\$\([A-Za-z_][\w.-]*\)", value) if isinstance(value, str) else None
-            if changed:
+            if changed and not (value == PLANNED and not is_before(release, SCHEDULE_TIME_SINCE)):
                 yield (
                     f"{where}: task {name!r}: parameter {key!r} holds {changed.group()!r}, which Argo or Kubernetes "
                     "change on the way. Write it another way in the pipeline YAML."

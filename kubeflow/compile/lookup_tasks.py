@@ -5,11 +5,14 @@ returns them as parameters. An importer turns an address into an artifact again;
 inputs of the DAG around it, so it has a DAG of its own.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fullpass.components.ingest.spans.span_pattern import Unit
 from fullpass.kubeflow.compile.parts import Json, Output, Task, artifact_type, task_name
-from fullpass.kubeflow.config import EnvironmentConfig
+from fullpass.kubeflow.config import SCHEDULE_TIME_SINCE, EnvironmentConfig, is_before
+from fullpass.pipeline.scheduling.config import ScheduleConfig
 
 COMMAND = ("python", "-P", "-m", "fullpass.kubeflow.runtime.lookup")
 DATA_PATH = "data_path"
@@ -18,6 +21,14 @@ SPAN = "span"
 """Parameter of a pipeline: the spans that a run takes, as `fullpass run --span` does, or NEW."""
 NEW = "new"
 """The newest span, which must not have been trained on before."""
+SCHEDULED = "scheduled"
+"""The span that the time of the schedule asks for; it must not have been trained on before either."""
+SCHEDULE_TIME = "schedule_time"
+"""When a run was planned, in UTC; of a run by hand, when it was made."""
+PLANNED = "{{$.pipeline_job_schedule_time_utc}}"
+"""What the driver replaces by that time."""
+SCHEDULE = "schedule"
+"""JSON: lag and timezone of the YAML's schedule."""
 REQUEST = "request"
 """JSON that names a request in the registry, and says for people what it asks for."""
 SPANS = "spans"
@@ -48,7 +59,7 @@ def find_inputs_task(
         request: what it is asked for, without files.
         environment: the environment file.
         by_path: whether the source has paths that a run may replace.
-        window: of a source with spans: SPANS and ENTRIES.
+        window: of a source with spans: SPANS and ENTRIES, and what `schedule_time` returns.
     """
     given: dict[str, str | int | float | bool | Output] = {
         "request": request,
@@ -64,6 +75,20 @@ def find_inputs_task(
         output_parameters={REQUEST: "STRING"} | ({WINDOW: "STRING"} if window else {}),
         cache=False,
     )
+
+
+def schedule_time(schedule: ScheduleConfig | None, unit: Unit | None, release: str) -> dict[str, str]:
+    """Returns the parameters by which a run finds the span of its time.
+
+    That is where the schedule gives a lag, spans are dates, and the release tells the time.
+    """
+    told = not is_before(release, SCHEDULE_TIME_SINCE) and unit not in (None, "number")
+    if schedule is None or not told or "lag" not in schedule.model_fields_set:
+        return {}
+    return {
+        SCHEDULE_TIME: PLANNED,
+        SCHEDULE: json.dumps({"lag": schedule.lag, "timezone": schedule.timezone}, sort_keys=True),
+    }
 
 
 def record_window_task(pipeline: str, found: Task, trainer: str, environment: EnvironmentConfig) -> Task:

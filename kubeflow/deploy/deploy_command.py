@@ -124,15 +124,16 @@ def apply(
     schedule = loaded.config.schedule
     if schedule is None:
         raise UserError(f'{file}: schedule is missing. For every day at three: schedule: {{cron: "0 3 * * *"}}.')
-    cron = _cron_line(loaded, schedule)
+    by_time = _finds_span_of_its_time(loaded, env)
+    cron = _cron_line(loaded, schedule, by_time=by_time)
     compiled = _compile(loaded, env)
-    from fullpass.kubeflow.compile.lookup_tasks import NEW, SPAN
+    from fullpass.kubeflow.compile.lookup_tasks import NEW, SCHEDULED, SPAN
     from fullpass.kubeflow.compile.package import to_yaml
     from fullpass.kubeflow.deploy import recurring_runs
     from fullpass.kubeflow.deploy.submit import Settings, parameters
 
-    # Runs get no date (see recurring_runs.py): each takes the newest span, or fails if it was trained on before.
-    spans = [f"{SPAN}={NEW}"] if SPAN in _declared(compiled) else []
+    # Either fails where a model was trained on the span before (see recurring_runs.py).
+    spans = [f"{SPAN}={SCHEDULED if by_time else NEW}"] if SPAN in _declared(compiled) else []
     settings = Settings(
         experiment or loaded.config.name, service_account, parameters(compiled.package, [*spans, *(param or [])])
     )
@@ -147,15 +148,28 @@ def apply(
         say(f"recurring run {recurring_runs.apply(cluster, desired, planned)}")
 
 
-def _cron_line(loaded: "Loaded", schedule: "ScheduleConfig") -> str:
-    """Returns the cron line; refuses keys that recurring runs of Kubeflow do not support."""
+def _finds_span_of_its_time(loaded: "Loaded", env: Path) -> bool:
+    from fullpass.components.ingest.spans.spans import span_unit
+    from fullpass.kubeflow.compile.lookup_tasks import schedule_time
+    from fullpass.kubeflow.environment import load_environment
+
+    release = load_environment(env).config.kubeflow
+    return bool(schedule_time(loaded.config.schedule, span_unit(loaded.config.data), release))
+
+
+def _cron_line(loaded: "Loaded", schedule: "ScheduleConfig", *, by_time: bool) -> str:
+    """Returns the cron line; refuses keys that recurring runs of Kubeflow do not support.
+
+    by_time: whether a run takes the span of its time.
+    """
     beyond = ("new_span", "drift", "lag", "wait_for", "timeout", "on_late", "catch_up", "poll")
-    refused = next((name for name in beyond if name in schedule.model_fields_set), None)
+    asked = [name for name in beyond if name in schedule.model_fields_set and not (by_time and name == "lag")]
+    refused = asked[0] if asked else None
     if refused is not None or schedule.cron is None:
         key = refused or "cron"
         raise UserError(
             f"{loaded.file}:{loaded.line('schedule', key)}: schedule.{key}: recurring runs of Kubeflow start by the "
-            "clock alone. Give cron and nothing else, at a time when the files are there."
+            "clock alone. Give cron, at a time when the files are there, and lag where spans are dates (from 2.17)."
         )
     if "timezone" in schedule.model_fields_set:
         say(

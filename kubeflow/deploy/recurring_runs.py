@@ -1,15 +1,16 @@
 """`fullpass schedule`: recurring runs of Kubeflow Pipelines, one per pipeline, known by the pipeline's name.
 
-The API cannot change a recurring run, so a changed one is replaced. It pins a version: a package that is uploaded later
-runs by the schedule only once the schedule is applied again. No date is passed to runs: for pipelines of v2 no release
-up to 2.17 replaces [[ScheduledTime]] (the compiled workflow holds the parameters as text, apiserver/template/
-v2_template.go, ScheduledWorkflow; github.com/kubeflow/pipelines/issues/12494). The driver of 2.17 replaces
-{{$.pipeline_job_schedule_time_utc}} in a task's constants (backend/src/v2/cmd/driver/main.go, resolvePipelineJobTimes);
-that of 2.16 has the name and no time for it (driver.Options.PipelineJobScheduleTimeUTC is never set). Every run looks
-for its files when it begins instead, which is why a missed run is not caught up on: it would read the files of the
-next one. Where the source has spans a scheduled run takes the newest one and fails where a model was trained on it
-before: unlike a date from the container's clock that is right for spans of every unit, for runs that start late, and
-for files that come late.
+The API cannot change a recurring run, so a changed one is replaced. It pins a version: a package that is uploaded
+later runs by the schedule only once the schedule is applied again. Every run looks for its files when it begins,
+which is why a missed run is not caught up on: it would read the files of the next one. Where the source has spans a
+scheduled run takes the newest one and fails where a model was trained on it before: unlike a date from the
+container's clock that is right for spans of every unit, for runs that start late, and for files that come late.
+
+From 2.17 on a run may take the span of the time that it was planned for: the driver replaces
+{{$.pipeline_job_schedule_time_utc}} in a task's constants (backend/src/v2/cmd/driver/main.go,
+resolvePipelineJobTimes). That of 2.16 has the name and no time for it (driver.Options.PipelineJobScheduleTimeUTC is
+never set). [[ScheduledTime]] is replaced by no release for pipelines of v2, as the compiled workflow holds the
+parameters as text (apiserver/template/v2_template.go, ScheduledWorkflow; github.com/kubeflow/pipelines/issues/12494).
 """
 
 from dataclasses import dataclass

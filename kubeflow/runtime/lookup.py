@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from fullpass.components.ingest.config import DataConfig, WindowConfig
 from fullpass.components.ingest.sources.source_files import find_inputs, resolve_path
 from fullpass.components.ingest.sources.storage import is_address
 from fullpass.components.ingest.spans.ingest_request import KnownSpan, Request, SpanRequest, read_request
-from fullpass.components.ingest.spans.spans import LATEST, Span, Window, find_window
+from fullpass.components.ingest.spans.span_pattern import label_of
+from fullpass.components.ingest.spans.spans import LATEST, Span, Window, find_window, span_unit
 from fullpass.components.push.push import rolled_back_origins
 from fullpass.kubeflow.compile.lookup_tasks import (
     DATA_PATH,
@@ -28,6 +30,9 @@ from fullpass.kubeflow.compile.lookup_tasks import (
     NOTHING,
     PUSH_TO,
     REQUEST,
+    SCHEDULE,
+    SCHEDULE_TIME,
+    SCHEDULED,
     SPAN,
     SPANS,
     WINDOW,
@@ -48,6 +53,8 @@ from fullpass.kubeflow.runtime.registry_store import Blessed, FolderRegistry, Tr
 from fullpass.kubeflow.runtime.span_store import SpanStore
 from fullpass.kubeflow.runtime.volume_access import check_writable
 from fullpass.pipeline.root_layout import RootLayout
+from fullpass.pipeline.scheduling.config import ScheduleConfig
+from fullpass.pipeline.scheduling.due import expected_span
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.secrets.redact import redact_streams
 
@@ -115,7 +122,7 @@ def _window_inputs(task: ExecutorInput, request: Request, folder: Path) -> dict[
     records = container_records(os.environ, task.message)
     if records is not None:
         records.record_window_data({"first_span": request.spans[0].label, "span": newest.label})
-    if task.parameters.get(SPAN) == NEW:
+    if task.parameters.get(SPAN) in (NEW, SCHEDULED):
         _check_new(newest, registry.newest_trained(pipeline))
     registry.record_spans(pipeline, [KnownSpan(s.number, s.fingerprint, s.version) for s in request.spans])
     lacking = SpanStore(task.parameters[ENTRIES]).lacking(request.spans)
@@ -134,8 +141,30 @@ def _find_window(task: ExecutorInput, request: Request, folder: Path) -> Window:
     registry = task.parameters["registry"]
     # An index on a volume saves reading files again to see which spans they hold.
     index = None if is_address(registry) else RootLayout(Path(registry) / task.parameters["pipeline"]).span_index
-    asked = LATEST if span == NEW else span
+    asked = _planned_span(task, data) if span == SCHEDULED else LATEST if span == NEW else span
     return find_window(data, lambda path: resolve_path(path, folder), asked, index=index)
+
+
+def _planned_span(task: ExecutorInput, data: DataConfig) -> str:
+    """Returns the label of the span that the time of the schedule asks for.
+
+    Raises:
+        UserError: The package was compiled without a lag, or the backend told no time.
+    """
+    unit, told = span_unit(data), task.parameters.get(SCHEDULE_TIME, "")
+    if unit is None or SCHEDULE not in task.parameters:
+        raise UserError(
+            f"span: {SCHEDULED} needs `schedule: {{lag: ...}}` in the YAML. Compile with it, or give a date."
+        )
+    try:
+        planned = datetime.fromisoformat(told)
+    except ValueError:
+        raise UserError(f"span: {SCHEDULED}: the backend told no time of the schedule. Received: {told!r}.") from None
+    number = expected_span(unit, planned, ScheduleConfig.model_validate_json(task.parameters[SCHEDULE]))
+    if number is None:
+        raise UserError(f"span: {SCHEDULED}: spans that are numbers belong to no time. Give a number, or {LATEST}.")
+    logging.info("planned for %s: span %s", told, label_of(unit, number))
+    return label_of(unit, number)
 
 
 def _check_new(newest: SpanRequest, last: Trained | None) -> None:

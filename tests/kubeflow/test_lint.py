@@ -140,6 +140,12 @@ def test_how_a_run_ended_is_refused_before_the_release_that_knows():
     assert lint(newer, "2.14") == [] and "'make': text is how the run ended" in str(lint(newer, "2.5"))
 
 
+def test_the_time_of_the_schedule_is_refused_before_the_release_that_tells_it():
+    timed = package()
+    give(timed.pipeline, "{{$.pipeline_job_schedule_time_utc}}")
+    assert lint(timed, "2.17") == [] and "which Argo or Kubernetes change" in str(lint(timed, "2.16"))
+
+
 def test_an_unknown_kubernetes_setting_is_named():
     other = Package(
         package().pipeline,

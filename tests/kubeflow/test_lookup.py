@@ -211,10 +211,10 @@ def days(tmp_path):
     for day in (1, 2, 4):
         (tmp_path / f"2013-01-{day:02d}.csv").write_text(f"fare\n{day}\n")
 
-    def find(span="latest", data_path="", widest="2"):
+    def find(span="latest", data_path="", widest="2", **schedule):
         parameters = {"request": request_for("{YYYY}-{MM}-{DD}.csv"), "folder": str(tmp_path), "data_path": data_path,
                       "span": span, "spans": widest, "pipeline": "daily", "registry": str(tmp_path / "registry"),
-                      "entries": str(tmp_path / "registry/daily/examples")}  # fmt: skip
+                      "entries": str(tmp_path / "registry/daily/examples"), **schedule}  # fmt: skip
         found = find_ingest_inputs(told(parameters))[1]
         find.name = json.loads(found["request"])["name"]
         request = FolderRegistry(parameters["registry"]).request("daily", find.name)
@@ -279,6 +279,22 @@ def test_ingest_is_asked_anew_only_where_a_span_was_deleted(days):
 def test_a_span_that_is_not_there_ends_the_look_up(days):
     with pytest.raises(UserError, match=r"2013-01-03 \(span 15708\) is not there, and nothing was trained"):
         days("2013-01-03")
+
+
+def test_a_run_of_the_schedule_takes_the_day_that_its_time_asks_for(days):
+    zurich = {"schedule": '{"lag": 2, "timezone": "Europe/Zurich"}'}
+    # In Zurich it is the 4th already: two days back is the 2nd, and the 4th, which is there, is left alone.
+    facts, spans = days("scheduled", schedule_time="2013-01-03T23:30:00Z", **zurich)
+    assert facts["label"] == spans[-1].label == "2013-01-02"
+    with pytest.raises(UserError, match=r"2013-01-03 .* is not there, and nothing was trained"):
+        days("scheduled", schedule_time="2013-01-05T02:00:00Z", **zurich)
+    record_window(told({"registry": str(days.folder / "registry"), "pipeline": "daily", "window": json.dumps(facts)}))
+    with pytest.raises(UserError, match="no new span"):
+        days("scheduled", schedule_time="2013-01-03T23:30:00Z", **zurich)
+    with pytest.raises(UserError, match=r"needs `schedule: \{lag"):
+        days("scheduled")
+    with pytest.raises(UserError, match="told no time of the schedule. Received: '{{"):
+        days("scheduled", schedule_time="{{$.pipeline_job_schedule_time_utc}}", **zurich)
 
 
 def test_a_run_for_what_is_new_ends_where_nothing_is(days):

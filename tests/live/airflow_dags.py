@@ -107,5 +107,6 @@ def test_airflow_runs_every_node_to_a_pushed_model(airflow):
     assert ran.returncode == 0, (ran.stdout + ran.stderr)[-4000:]
     assert (folder / "serving" / "current" / "saved_model.pb").is_file(), (ran.stdout + ran.stderr)[-4000:]
     asked = in_airflow(airflow, "airflow", "dags", "list-runs", "taxi", "--output", "json")
-    [run] = json.loads(asked.stdout[asked.stdout.index("[") :])
+    # Above it stand warnings.
+    [run] = json.loads(asked.stdout.splitlines()[-1])
     assert run["state"] == "success"

@@ -25,6 +25,7 @@ BUILD = (
     "It holds driver and launcher-v2. In a checkout of github.com/kubeflow/pipelines at the tag of the release: "
     "go build -o FOLDER/ ./backend/src/v2/cmd/driver ./backend/src/v2/cmd/launcher-v2"
 )
+DAY_BY_DAY = SPAN_BY_SPAN.replace("{SPAN}", "{YYYY}-{MM}-{DD}") + 'schedule: {cron: "0 3 * * *", lag: 1}\n'
 ENVIRONMENT = """\
 image: registry.example/taxi:1.4.2
 kubeflow: "2.17"
@@ -37,7 +38,7 @@ nodes: {Trainer: {retries: {count: 1, backoff: 1s}}}
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory) -> Iterator[Cluster]:
-    """The programs of a release with all they ask, and two spans of trips."""
+    """The programs of a release with all they ask, and two days of trips."""
     binaries = needed("KFP_BIN", BUILD)
     absent = [name for name in ("driver", "launcher-v2") if not (binaries / name).exists()]
     if absent:
@@ -54,19 +55,26 @@ def cluster(tmp_path_factory) -> Iterator[Cluster]:
     for part in (folder, *folder.parents):
         if part.stat().st_uid == os.geteuid() and part != Path("/"):
             part.chmod(part.stat().st_mode | 0o055)
-    (pipeline / "pipeline.yaml").write_text(SPAN_BY_SPAN)
+    (pipeline / "pipeline.yaml").write_text(DAY_BY_DAY)
     (folder / "env.yaml").write_text(ENVIRONMENT)
     with services(folder / "services", program) as found:
         made = Cluster(binaries, found, folder / "runs", pipeline, volume)
         made.folder.mkdir()
-        for span in (1, 2):
-            write_span(made.pipeline / "trips", span)
+        for day in (1, 2):
+            arrive(made, day)
         yield made
+
+
+def arrive(cluster: Cluster, day: int) -> None:
+    trips = cluster.pipeline / "trips"
+    write_span(trips, day)
+    (trips / f"{day}.csv").rename(trips / f"2013-01-{day:02d}.csv")
 
 
 @pytest.fixture(scope="module")
 def runs(cluster):
-    """Three runs: of two spans, of the same, and of a third span with a Trainer that is killed once."""
+    """Three runs: of two days, of the same, and by the schedule of a third day, while a fourth is there, with a Trainer
+    that is killed once."""
     command = ["compile", cluster.pipeline / "pipeline.yaml", "--env", cluster.folder.parent / "env.yaml"]
     package = cluster.folder.parent / "package.yaml"
     compiled = subprocess.run(["fullpass", *map(str, command), "-o", str(package)], capture_output=True, text=True)
@@ -75,9 +83,10 @@ def runs(cluster):
     first = cluster.run(taken)
     print(f"\nthe first run: {cluster.pods} pods in {time.monotonic() - began:.0f} s")
     again = cluster.run(taken)
-    write_span(cluster.pipeline / "trips", 3)
+    arrive(cluster, 3)
+    arrive(cluster, 4)
     cluster.started = kill_the_first_trainer
-    third = cluster.run(taken, {"span": "new"})
+    third = cluster.run(taken, {"span": "scheduled"})
     return first, again, third
 
 
@@ -101,15 +110,15 @@ def test_an_unchanged_run_repeats_look_ups_alone(runs):
     assert ran == LOOK_UPS | {"last-blessed-model"}
 
 
-def test_a_new_span_is_ingested_alone_and_the_killed_trainer_is_tried_again(runs, cluster):
+def test_the_day_of_the_schedule_is_ingested_alone_and_the_killed_trainer_is_tried_again(runs, cluster):
     _, _, third = runs
     assert third["trainer"].attempts == 2 and third["pusher"].state == "COMPLETE"
     entries = [json.loads(file.read_text()) for file in (cluster.volume / "registry/taxi/examples").glob("*.json")]
     assert sorted((entry["label"], entry["metadata"]["rows_read"]) for entry in entries) == [
-        ("1", ROWS_OF_SPAN), ("2", ROWS_OF_SPAN), ("3", ROWS_OF_SPAN),
+        ("2013-01-01", ROWS_OF_SPAN), ("2013-01-02", ROWS_OF_SPAN), ("2013-01-03", ROWS_OF_SPAN),
     ]  # fmt: skip
-    folders = {entry["records"].split("/")[-2 if entry["label"] != "3" else -1] for entry in entries}
-    assert len(folders) == 2, "spans 1 and 2 by the first run, 3 by the third"
+    folders = {entry["records"].split("/")[-2 if entry["label"] != "2013-01-03" else -1] for entry in entries}
+    assert len(folders) == 2, "days 1 and 2 by the first run, 3 by the third"
 
 
 def test_the_pushed_model_follows_the_blessed_one_and_answers(runs, cluster, tmp_path):

@@ -133,6 +133,7 @@ class _Run:
         command = [
             str(self.cluster.binaries / "driver"), "--type", kind, *self._common(), "--run_name", f"run-{self.id}",
             "--run_display_name", "check", "--component", json.dumps(component), *written,
+            "--pipeline_job_create_time_utc", "2013-01-05T09:30:00Z",
             "--http_proxy", "", "--https_proxy", "", "--no_proxy", "",
             "--ml_pipeline_server_address", "127.0.0.1", "--ml_pipeline_server_port", str(services.cache),
             *self._metadata(), *more,

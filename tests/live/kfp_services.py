@@ -32,6 +32,9 @@ from tests.live.servers import free_port, listens, server
 NAMESPACE, BUCKET = "kubeflow", "artifacts"
 KEY, SECRET = "fullpass", "a-secret-of-this-check"
 ROOT = f"s3://{BUCKET}/v2"
+EPOCH = "scheduledworkflows.kubeflow.org/workflowEpoch"
+PLANNED = int(datetime.datetime(2013, 1, 4, 3, tzinfo=datetime.UTC).timestamp())
+"""When every run was planned. It starts a day late."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ def services(folder: Path, s3_server: Path) -> Iterator[Services]:
 
 @contextmanager
 def _kubernetes(account: Path, store: str) -> Iterator[int]:
-    """Answers for the launcher's settings, the store's secret, and any pod."""
+    """Answers for the launcher's settings, the store's secret, and any pod or workflow."""
     provider = {
         "endpoint": store, "region": "us-east-1", "disableSSL": True, "forcePathStyle": True,
         "credentials": {"fromEnv": False, "secretRef": {
@@ -96,9 +99,13 @@ def _kubernetes(account: Path, store: str) -> Iterator[int]:
             answer = found.get(f"{kind}/{name}")
             if kind == "pods":
                 answer = {"kind": "Pod", "spec": {}}
+            if kind == "workflows":
+                answer = {"kind": "Workflow", "apiVersion": "argoproj.io/v1alpha1", "spec": {}}
             status = 200 if answer else 404
             missing = {"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404}
-            body = {"apiVersion": "v1", "metadata": {"name": name, "namespace": NAMESPACE}, **(answer or missing)}
+            of_schedule = {"labels": {EPOCH: str(PLANNED)}, "creationTimestamp": "2013-01-05T09:30:00Z"}
+            metadata = {"name": name, "namespace": NAMESPACE, **(of_schedule if kind == "workflows" else {})}
+            body = {"apiVersion": "v1", "metadata": metadata, **(answer or missing)}
             text = json.dumps(body).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")

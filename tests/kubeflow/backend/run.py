@@ -73,6 +73,7 @@ class Backend:
         version = tuple(map(int, release.split(".")))
         self._presets, self._newest = version >= (2, 15), version >= (2, 17)
         self._root, self._namespace = root, namespace
+        self.planned = "2026-01-09T13:00:00Z"  # RFC 3339, in seconds
 
     def run(
         self, package: str, parameters: Mapping[str, Any] | None = None, *, parallel: int = 1, timeout: float = 300
@@ -260,7 +261,10 @@ class _Run:
             source = spec["taskOutputParameter"]
             producer = self.metadata.tasks(self.result.id, parent)[source["producerTask"]]
             return self.metadata.parameters(producer.id, "outputs")[source["outputParameterKey"]]
-        return spec["runtimeValue"]["constant"]
+        constant = spec["runtimeValue"]["constant"]
+        # v2/cmd/driver/main.go:288 of 2.17: the time of the schedule replaces a constant that is this text alone.
+        planned = constant == "{{$.pipeline_job_schedule_time_utc}}" and self.backend._newest
+        return self.backend.planned if planned else constant
 
     def _artifact(self, source: dict, parent: int) -> dict[str, Any]:
         """driver.go:1927 resolveUpstreamArtifacts: through the outputs of sub-DAGs to the task that made it."""

@@ -67,6 +67,14 @@ def test_a_run_takes_the_span_it_is_given_and_a_scheduled_one_what_is_new(files,
     assert fullpass("schedule", "apply", *files, **at).exit_code == 0
     (scheduled,) = server.things["recurringruns"].values()
     assert scheduled["runtime_config"]["parameters"] == {"span": "new"}
+    # From 2.17 on a run knows its time, and with a lag it takes the span of it.
+    pipeline.write_text(pipeline.read_text().replace('"0 3 * * 7"', '"0 3 * * 7", lag: 1'))
+    refused = fullpass("schedule", "apply", *files, **at)
+    assert "lag where spans are dates (from 2.17)" in str(refused.exception)
+    Path(files[2]).write_text(ENVIRONMENT.replace('"2.5"', '"2.17"'))
+    assert fullpass("schedule", "apply", *files, **at).exit_code == 0
+    (scheduled,) = server.things["recurringruns"].values()
+    assert scheduled["runtime_config"]["parameters"] == {"span": "scheduled"}
 
 
 @pytest.mark.integration
