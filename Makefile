@@ -10,13 +10,13 @@ PROJECT  := $(VENV)/.fullpass-project
 UV_PINNED := uv==0.13.8
 UV := $(shell uv --version >/dev/null 2>&1 && command -v uv || echo .tools/uv/bin/uv)
 
-# Settings of the caller's shell that would point the installation at another Python or loosen the lock.
+# Settings of the shell that point the installation at another Python, loosen the lock, or compile all at every start.
 unexport VIRTUAL_ENV CONDA_PREFIX PYTHONHOME PYTHONPATH PYTHONPYCACHEPREFIX PYTHONOPTIMIZE PYENV_VERSION
 unexport UV_PYTHON UV_SYSTEM_PYTHON UV_BREAK_SYSTEM_PACKAGES UV_PROJECT_ENVIRONMENT UV_MANAGED_PYTHON
-unexport UV_CONSTRAINT UV_OVERRIDE UV_BUILD_CONSTRAINT UV_EXCLUDE_NEWER UV_RESOLUTION UV_PRERELEASE
+unexport PYTHONDONTWRITEBYTECODE UV_CONSTRAINT UV_OVERRIDE UV_BUILD_CONSTRAINT UV_EXCLUDE_NEWER UV_RESOLUTION UV_PRERELEASE
 unexport UV_NO_VERIFY_HASHES UV_NO_BINARY UV_NO_BUILD UV_VENV_SEED UV_WORKING_DIRECTORY UV_PROJECT
 
-.PHONY: help env demo test test-fast test-long coverage fuzz lint types docs bench bench-run bench-taxi bench-input bench-ingest bench-records bench-init bench-window bench-diagnose bench-models bench-kubeflow gate-events check-flink check-s3 check-serving check-image check-kfp check-airflow check-report pictures lock clean FORCE
+.PHONY: help env demo test test-fast test-long coverage fuzz lint types docs bench bench-run bench-taxi bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-kubeflow gate-events check-flink check-s3 check-serving check-image check-kfp check-airflow check-report pictures lock clean FORCE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -85,6 +85,9 @@ bench-init: env  ## init, then run, on six sets of data: is a constant guess bea
 
 bench-models: env  ## init and run, untouched, against scikit-learn on ten sets; ARGS="SET ... --seeds 3"
 	$(PYTHON) -m benchmarks.bench_models $(ARGS)
+
+bench-vocabulary: env  ## a vocabulary over 20 million distinct tokens: memory, and equal to a plain count? ARGS="--tokens 1000000"
+	$(PYTHON) -m benchmarks.bench_vocabulary $(ARGS)
 
 bench-window: env  ## windows of small and of large spans moved one by one against the same from scratch; ARGS="--moves 1 --scratch 1"
 	$(PYTHON) -m benchmarks.bench_window $(ARGS)

@@ -7,6 +7,9 @@ from typing import Any
 
 from fullpass.components.ingest.sources.storage import is_address
 
+PAGE = "report.html"
+"""The page in an artifact of Report or of SpanComparison."""
+
 
 def read_bytes(path: str) -> bytes | None:
     """Returns the content of a file, or None if it does not exist."""

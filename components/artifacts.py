@@ -2,6 +2,7 @@
 
 from tfx.types import artifact
 
+from fullpass.components.artifact_files import PAGE
 from fullpass.components.data_gate.config import COMPARISON_FILE
 
 
@@ -27,7 +28,7 @@ class Report(artifact.Artifact):
     """`report.html`: one self-contained page about a run; `model_card.md` and `model_card.html`: about its model."""
 
     TYPE_NAME = "fullpass.components.artifacts.Report"
-    FILE = "report.html"
+    FILE = PAGE
     CARD = "model_card.md"
     CARD_PAGE = "model_card.html"
 
@@ -37,7 +38,7 @@ class SpanComparison(artifact.Artifact):
 
     TYPE_NAME = "fullpass.components.artifacts.SpanComparison"
     FILE = COMPARISON_FILE
-    PAGE = "report.html"
+    PAGE = PAGE
 
 
 class DataVerdict(artifact.Artifact):

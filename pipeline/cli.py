@@ -330,9 +330,13 @@ def predict(
 
     survive_crashes()
     read_as = read_as_of(format_, separator, columns, missing, encoding, source, header=header)
+    # TensorFlow imports it, which takes a third of the time until the first prediction; an export runs without.
+    sys.modules["keras"] = None  # type: ignore[assignment]
     from fullpass.pipeline.api import open_model
+    from fullpass.preprocessing.large_imports import large_imports
 
-    exported = open_model(model)
+    with large_imports():
+        exported = open_model(model)
     from fullpass.components.predict.predict import predict_file, predict_tables
     from fullpass.components.predict.write_tables import to_json
 

@@ -22,6 +22,7 @@ SPAN_STATISTICS = "span_statistics"
 ANALYZER_CACHE = "analyzer_cache"
 INPUT_CACHE = "input_cache"
 CHECKSUMS = "checksums"
+WHOLE_RUN = "whole_run.json"
 IN_FLIGHT_LOCK = ".in_flight.lock"
 LOCK_SUFFIX = ".lock"
 SEAL_SUFFIX = ".seal"
@@ -106,6 +107,11 @@ class RootLayout:
         """The folder of the checksums of artifacts, one file for each."""
         return self.root / CHECKSUMS
 
+    @property
+    def whole_run(self) -> Path:
+        """The state file of the last run that ran every node and ended well."""
+        return self.root / WHOLE_RUN
+
     def paths(self) -> tuple[Path, ...]:
         """Returns every file and folder of the root that is no node's."""
         return (
@@ -123,6 +129,7 @@ class RootLayout:
             self.analyzer_cache,
             self.input_cache,
             self.checksums,
+            self.whole_run,
         )
 
 

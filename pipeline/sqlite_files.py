@@ -88,6 +88,11 @@ def verify(file: Path, what_to_do: str) -> None:
             raise DamagedState(f"{file} is damaged: it is not what was written. {what_to_do}")
 
 
+def state_of(file: Path) -> str:
+    """Returns a text that changes with every change of a SQLite file that is not being written."""
+    return "-".join(map(str, asdict(_sealed(file.read_bytes())).values()))
+
+
 @contextmanager
 def _read_locked(file: Path, what_to_do: str) -> Iterator[bytes]:
     """Yields the content of a SQLite file that passes SQLite's check, while no other process can change it."""

@@ -7,9 +7,8 @@ reads a small file, and imports neither Beam nor TensorFlow.
 from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
 from tfx.dsl.component.experimental.decorators import component
 
-from fullpass.components.artifact_files import read_json
 from fullpass.components.artifacts import DataVerdict, SpanComparison
-from fullpass.components.data_gate.gate_verdict import Verdict, read_verdict
+from fullpass.components.data_gate.gate_verdict import Verdict, read_comparison
 from fullpass.preprocessing.errors import UserError
 
 
@@ -41,8 +40,3 @@ def stop_message(found: Verdict, serving: str) -> str:
             "trains on it once. To be warned only, from now on, set the check to `warn`.",
         ]
     )
-
-
-def read_comparison(uri: str) -> Verdict:
-    """Returns the verdict of a SpanComparison artifact."""
-    return read_verdict(read_json(f"{uri}/{SpanComparison.FILE}"))

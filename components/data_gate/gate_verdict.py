@@ -3,7 +3,8 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fullpass.components.data_gate.config import Policy
+from fullpass.components.artifact_files import read_json
+from fullpass.components.data_gate.config import COMPARISON_FILE, Policy
 from fullpass.components.data_gate.divergence import Divergence
 
 _WORST = 3
@@ -103,6 +104,11 @@ def read_verdict(fields: dict[str, Any]) -> Verdict:
     findings = tuple(Finding(**one) for one in fields["findings"])
     compared = tuple(Compared(**{**one, "divergence": _read(one["divergence"])}) for one in fields["compared"])
     return Verdict(**{**known, "findings": findings, "compared": compared, "notes": tuple(fields["notes"])})
+
+
+def read_comparison(uri: str) -> Verdict:
+    """Returns the verdict of a SpanComparison artifact."""
+    return read_verdict(read_json(f"{uri}/{COMPARISON_FILE}"))
 
 
 def _read(fields: dict[str, Any]) -> Divergence:

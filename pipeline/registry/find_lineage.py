@@ -1,19 +1,16 @@
 """Reads the lineage of a model from the metadata."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ml_metadata import proto
-from ml_metadata.metadata_store.metadata_store import MetadataStore
 from tfx.dsl.compiler import constants
 
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.push.model_lineage import GATES, ModelArtifacts, RecordedArtifact, facts_in_export, lineage_of
-from fullpass.pipeline.root_layout import lock_of
-from fullpass.pipeline.running.execution.locks import exclusive
+from fullpass.pipeline.running.execution.locked_store import locked_store
 from fullpass.pipeline.running.execution.mlmd_records import node_of, recorded_facts
 
 
@@ -26,7 +23,7 @@ def find_lineage(path: Path, model_uri: str) -> dict[str, Any] | None:
         path: The SQLite file of the metadata.
         model_uri: The address of the model artifact.
     """
-    with _opened(path) as store:
+    with locked_store(path) as store:
         graph = _MetadataGraph(store)
         model = graph.model_at(model_uri)
         if model is None:
@@ -45,16 +42,6 @@ def find_lineage(path: Path, model_uri: str) -> dict[str, Any] | None:
         facts = graph.facts_of(training) or facts_in_export(model_uri)
         evaluated = push.custom_properties["evaluated"].string_value if push else "{}"
     return lineage_of(origins, facts, EvaluationConfig.model_validate_json(evaluated or "{}"))
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[MetadataStore]:
-    """Yields the store of a SQLite file for reading, locked against writers."""
-    config = proto.ConnectionConfig()
-    config.sqlite.filename_uri = str(path)
-    config.sqlite.connection_mode = proto.SqliteMetadataSourceConfig.READONLY
-    with exclusive(lock_of(path)):
-        yield MetadataStore(config)
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,13 @@
 """`fullpass run`: from a YAML file to a pushed model on this machine."""
 
 import shutil
+import time
 import traceback
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from fullpass.components.ingest.spans.spans import Window, find_window
 from fullpass.pipeline import printing
@@ -21,6 +22,7 @@ from fullpass.pipeline.running.execution.quiet_imports import noise_to
 from fullpass.pipeline.running.notify.send import notify
 from fullpass.pipeline.running.record_provenance import run_facts, write_run_facts
 from fullpass.pipeline.scheduling.stop_signals import stop_signals
+from fullpass.preprocessing.large_imports import large_imports
 from fullpass.preprocessing.user_modules import use_modules_of
 
 if TYPE_CHECKING:
@@ -95,12 +97,14 @@ def run(
             )
             # A run that has ended is recorded and notifies: from here on a signal ends only the wait between two tries.
             stop = until_notified.enter_context(stop_signals())
+            from fullpass.pipeline.running.execution.unchanged_run import remember
             from fullpass.pipeline.running.run_outcome import payload_of, record
 
             finished = _tell(loaded, root, ended, console, partial=bool(from_node or to_node))
             outcome = record(loaded, root, finished)
             with outlived("The metadata could not be sealed by a checksum"):
                 seal_metadata(root)
+                remember(root, ended.inputs, ended.result)
             if summary is not None:
                 with outlived(f"{summary} could not be written"):
                     shutil.copyfile(RootLayout(root).run_summary(finished.result.run_id), summary)
@@ -113,11 +117,19 @@ def run(
 
 @dataclass(frozen=True)
 class _EndedRun:
-    """A run whose nodes have ended. window: the data that it took. logs: the folder of its logs."""
+    """A run whose nodes have ended.
+
+    Attributes:
+        window: The data that it took.
+        result: How its nodes ended.
+        logs: The folder of its logs.
+        inputs: The digest of what it followed from (execution/unchanged_run.py).
+    """
 
     window: Window
     result: "RunResult"
     logs: Path
+    inputs: str
 
     @property
     def start_log(self) -> Path:
@@ -135,8 +147,17 @@ def _start_log(logs: Path) -> Path:
 
 
 def _execute(
-    loaded: Loaded, root: Path, *, span: str | None, fresh: bool, console: "Console", **options: Any
+    loaded: Loaded,
+    root: Path,
+    *,
+    span: str | None,
+    from_node: str | None,
+    to_node: str | None,
+    fresh: bool,
+    parallel: int | None,
+    console: "Console",
 ) -> _EndedRun:
+    """Runs the nodes; where nothing has changed since a whole run, it is repeated without them."""
     layout = RootLayout(root)
     window = find_window(loaded.config.data, loaded.resolve, span, index=layout.span_index)
     run_id = new_run_id()
@@ -144,28 +165,49 @@ def _execute(
     _say(console, f"Starting ... (logs: {logs})")
     for line in window.lines():
         _say(console, f"Window: {line}")
-    with noise_to(_start_log(logs)):
+    started = time.monotonic()
+    with noise_to(_start_log(logs)), large_imports():
+        from fullpass.pipeline.running.execution import unchanged_run
+        from fullpass.pipeline.running.execution.display import display
+
+        facts = run_facts(loaded, run_id)
+        write_run_facts(facts, logs)
+        inputs = unchanged_run.inputs_of(loaded, root, window)
+        whole = not fresh and from_node is None and to_node is None
+        unchanged = unchanged_run.find_unchanged(root, inputs) if whole else None
+    if unchanged is not None:
+        with display(console) as listener:
+            seconds = time.monotonic() - started
+            result = unchanged_run.repeat(unchanged, root, loaded.config.name, run_id, facts, listener, seconds)
+        return _EndedRun(window, result, logs, inputs)
+    with noise_to(_start_log(logs)), large_imports():
         from fullpass.pipeline.build import build
         from fullpass.pipeline.running.execution import runner
         from fullpass.pipeline.running.execution.artifact_checksums import discard_damaged
-        from fullpass.pipeline.running.execution.display import display
         from fullpass.pipeline.running.execution.metadata_store import record_run
 
         damaged = discard_damaged(root)
         pipeline = build(loaded, root=root, cache=not fresh, window=window)
-        facts = run_facts(loaded, run_id)
         record_run(layout.metadata, loaded.config.name, run_id, facts)
-        write_run_facts(facts, logs)
     for line in damaged:
         _say(console, line)
     with display(console) as listener:
-        result = runner.run(pipeline, log_dir=logs, run_id=run_id, fresh=fresh, listener=listener, **options)
-    return _EndedRun(window, result, logs)
+        result = runner.run(
+            pipeline,
+            log_dir=logs,
+            run_id=run_id,
+            from_node=from_node,
+            to_node=to_node,
+            fresh=fresh,
+            listener=listener,
+            parallel=parallel,
+        )
+    return _EndedRun(window, result, logs, inputs)
 
 
 def _tell(loaded: Loaded, root: Path, ended: _EndedRun, console: "Console", *, partial: bool) -> "FinishedRun":
     """Reads, prints and writes the summary of a run; what fails of it is said, and logged with its traceback."""
-    from fullpass.pipeline.running.execution.metadata_store import outputs
+    from fullpass.pipeline.running.execution.run_outputs import outputs
     from fullpass.pipeline.running.run_outcome import FinishedRun
     from fullpass.pipeline.running.run_summary import bare_summary, summarize, unread_summary, write_summary
     from fullpass.pipeline.running.show_summary import print_summary

@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from fullpass.components.artifacts import Report, SpanComparison
-from fullpass.components.data_gate.gate_component import read_comparison
+from fullpass.components.artifact_files import PAGE
 from fullpass.components.data_gate.gate_verdict import Verdict as DataVerdict
+from fullpass.components.data_gate.gate_verdict import read_comparison
 from fullpass.components.evaluation.evaluation_verdict import Verdict, read_verdict
 from fullpass.components.ingest.writing.manifest import Overlap
 from fullpass.components.transform.analysis_plan import Analysis, read_analysis
@@ -111,8 +111,8 @@ def summarize(result: RunResult, outputs: Outputs, config: PipelineConfig) -> Su
     evaluation, blessing = artifact("Evaluator", "evaluation"), artifact("Evaluator", "blessing")
     parity, serving = artifact("Parity", "report"), artifact("ServingCheck", "report")
     report, spans = artifact("Report", "report"), artifact("SpanComparison", "comparison")
-    pages = [f"{report.uri}/{Report.FILE}"] if report else []
-    pages += [f"{spans.uri}/{SpanComparison.PAGE}"] if spans and stopped_by_gate(result) else []
+    pages = [f"{report.uri}/{PAGE}"] if report else []
+    pages += [f"{spans.uri}/{PAGE}"] if spans and stopped_by_gate(result) else []
     comparison = artifact("SchemaComparison", "comparison")
     model_run, tuner = artifact("Trainer", "model_run"), artifact("Tuner", "tuner_results")
     verdict = None

@@ -5,17 +5,19 @@ compares them before it begins. A file of more than `READ_BYTES` is read only wh
 not: records have checksums of their own, which whoever reads them checks.
 """
 
+import itertools
 import logging
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ml_metadata import proto
 
 from fullpass.components.own_files import files, remove
 from fullpass.pipeline.root_layout import RootLayout
-from fullpass.pipeline.running.execution.metadata_store import LockedMetadata
+from fullpass.pipeline.running.execution.locked_store import locked_store
 from fullpass.preprocessing import state_file
 from fullpass.preprocessing.state_file import DamagedState
 from fullpass.trainer.export.export_files import READ_BYTES, crc32c_of
@@ -56,20 +58,25 @@ def discard_damaged(root: Path) -> list[str]:
     if not layout.metadata.is_file() or not layout.checksums.is_dir():
         return []
     said = []
-    with LockedMetadata(layout.metadata) as handle:
-        for artifact in handle.store.get_artifacts():
-            known = _read(layout.checksums / f"{artifact.id}.json")
-            if artifact.state != proto.Artifact.LIVE or known is None or known.uri != artifact.uri:
-                continue
-            why = next(_differences(known), None)
-            if why is not None:
-                # The record first: without the folder, TFX's cache takes the artifact for gone.
-                artifact.state = proto.Artifact.DELETED
-                handle.store.put_artifacts([artifact])
-                _put_aside(Path(artifact.uri))
-                node = Path(artifact.uri).relative_to(root).parts[0]
-                said.append(f"{why}. It is put aside, and {node} makes it anew.")
+    with locked_store(layout.metadata, writes=True) as store:
+        for artifact, why in damaged_artifacts(root, store):
+            # The record first: without the folder, TFX's cache takes the artifact for gone.
+            artifact.state = proto.Artifact.DELETED
+            store.put_artifacts([artifact])
+            _put_aside(Path(artifact.uri))
+            node = Path(artifact.uri).relative_to(root).parts[0]
+            said.append(f"{why}. It is put aside, and {node} makes it anew.")
     return said
+
+
+def damaged_artifacts(root: Path, store: Any) -> list[tuple[proto.Artifact, str]]:
+    """Returns the live artifacts that are not what was written, each with what is damaged of it."""
+    found = []
+    for artifact in store.get_artifacts():
+        known = _read(RootLayout(root).checksums / f"{artifact.id}.json")
+        if artifact.state == proto.Artifact.LIVE and known is not None and known.uri == artifact.uri:
+            found += [(artifact, why) for why in itertools.islice(_differences(known), 1)]
+    return found
 
 
 def _put_aside(folder: Path) -> None:

@@ -14,9 +14,9 @@ from tfx.proto.orchestration import local_deployment_config_pb2, pipeline_pb2
 from fullpass.pipeline.running.execution import failure
 from fullpass.pipeline.running.execution.artifact_checksums import record_checksums
 from fullpass.pipeline.running.execution.events import Status
+from fullpass.pipeline.running.execution.mlmd_records import RESOLVER_TYPE
 from fullpass.pipeline.running.execution.node_process import Outcome
 
-RESOLVER_TYPE = "tfx.dsl.components.common.resolver.Resolver"
 IMPORTER_TYPE = "tfx.dsl.components.common.importer.Importer"
 _UNMET_INPUT = re.compile(r"inputs\[(?P<input>\w+)\]")
 _NOTHING_FOUND = grpc.StatusCode.FAILED_PRECONDITION.value[0]

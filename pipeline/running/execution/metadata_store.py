@@ -1,6 +1,5 @@
 """The metadata of local runs: one SQLite file, locked by each process in turn."""
 
-import json
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
@@ -17,11 +16,9 @@ from tfx.orchestration.portable.mlmd import context_lib, execution_lib
 from fullpass.components.ingest.component import FINGERPRINT
 from fullpass.components.ingest.spans.ingest_request import KnownSpan
 from fullpass.components.ingest.writing.manifest import MANIFEST
-from fullpass.components.mlmd_values import properties_of
 from fullpass.pipeline.root_layout import lock_of
 from fullpass.pipeline.running.execution import locks
-from fullpass.pipeline.running.execution.events import Artifact, RunResult
-from fullpass.pipeline.running.execution.mlmd_records import node_of
+from fullpass.pipeline.running.execution.mlmd_records import facts_as_properties, node_of
 from fullpass.pipeline.running.execution.redacted_store import RedactedStore
 
 INGEST = "Ingest"
@@ -74,49 +71,15 @@ class LockedMetadata(metadata.Metadata):
         self._thread_lock.release()
 
 
-def outputs(result: RunResult, node_id: str) -> dict[str, list[Artifact]]:
-    """Returns the output artifacts of a node in a run, by output name; a cached or reused node has them too.
-
-    Raises:
-        KeyError: The run has no such node.
-    """
-    result.node(node_id)
-    return outputs_in(result.metadata_path, result.pipeline_name, result.run_id, node_id)
-
-
-def outputs_in(path: Path, pipeline_name: str, run_id: str, node_id: str) -> dict[str, list[Artifact]]:
-    """Returns the output artifacts of a node in a run, by output name; empty if it was not part of the run.
-
-    Args:
-        path: The SQLite file of the metadata.
-        pipeline_name: The name of the pipeline in the metadata.
-        run_id: The id of the run.
-        node_id: The id of the node.
-    """
-    with LockedMetadata(path) as handle:
-        found: dict[str, list[Artifact]] = {}
-        for execution in _executions(handle, pipeline_name, run_id, node_id):
-            for name, artifacts in execution_lib.get_output_artifacts(handle, execution.id).items():
-                found.setdefault(name, []).extend(
-                    Artifact(type_name=a.type_name, uri=a.uri, properties=properties_of(a.mlmd_artifact))
-                    for a in artifacts
-                )
-    return found
-
-
 def record_run(path: Path, pipeline_name: str, run_id: str, facts: Mapping[str, Any]) -> None:
-    """Records the provenance of a run (pipeline/running/record_provenance.py) on its context, before it starts.
-
-    `config_hash` and `config`, the YAML, are text; `code` is JSON.
-    """
+    """Records the provenance of a run (pipeline/running/record_provenance.py) on its context, before it starts."""
     register = context_lib.register_context_if_not_exists
     with LockedMetadata(path) as handle:
         # TFX makes a run a child of its pipeline only where it makes the context itself.
         pipeline = register(handle, constants.PIPELINE_CONTEXT_TYPE_NAME, pipeline_name)
         run = register(handle, constants.PIPELINE_RUN_CONTEXT_TYPE_NAME, run_id, parent_contexts=[pipeline])
-        run.custom_properties["config_hash"].string_value = facts["config"]["hash"]
-        run.custom_properties["config"].string_value = facts["config"]["yaml"]
-        run.custom_properties["code"].string_value = json.dumps(facts["code"])
+        for key, value in facts_as_properties(facts).items():
+            run.custom_properties[key].string_value = value
         handle.store.put_contexts([run])
 
 

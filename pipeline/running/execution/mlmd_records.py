@@ -1,19 +1,31 @@
 """Reads runs and nodes from the records of a metadata store; needs ML Metadata alone."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from ml_metadata import proto
 from tfx.dsl.compiler import constants
 
+RESOLVER_TYPE = "tfx.dsl.components.common.resolver.Resolver"
+
 
 def recorded_facts(run: proto.Context) -> dict[str, Any]:
-    """Returns the provenance that `metadata_store.record_run` put on the context of a run; empty if it did not."""
+    """Returns the provenance that `facts_as_properties` put on the context of a run; empty if none was."""
     recorded = {name: value.string_value for name, value in run.custom_properties.items()}
     if "config" not in recorded:
         return {}
     config = {"hash": recorded["config_hash"], "yaml": recorded["config"]}
     return {"run": run.name, "config": config, "code": json.loads(recorded["code"])}
+
+
+def facts_as_properties(facts: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the provenance of a run as properties of its context: hash and text of the YAML, and the code as JSON."""
+    return {
+        "config_hash": facts["config"]["hash"],
+        "config": facts["config"]["yaml"],
+        "code": json.dumps(facts["code"]),
+    }
 
 
 def node_of(store: Any, execution: proto.Execution) -> str:

@@ -9,7 +9,8 @@ from tfx.orchestration.portable import partial_run_utils
 from tfx.proto.orchestration import pipeline_pb2
 
 from fullpass.pipeline.running.execution import metadata_store
-from fullpass.pipeline.running.execution.launch import IMPORTER_TYPE, RESOLVER_TYPE
+from fullpass.pipeline.running.execution.launch import IMPORTER_TYPE
+from fullpass.pipeline.running.execution.mlmd_records import RESOLVER_TYPE
 from fullpass.preprocessing.errors import UserError, did_you_mean
 
 

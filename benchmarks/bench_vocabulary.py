@@ -1,0 +1,109 @@
+"""A vocabulary over millions of distinct tokens: processor time and peak memory, and whether it equals a plain count.
+
+    python -m benchmarks.bench_vocabulary [--tokens 20000000] [--top-k 1000000]
+
+Every token stands in one row, and every second one in another. The rows are analysed as a file of a span is, in one
+process and in the order of a permutation, so that no batch is like another.
+"""
+
+import argparse
+import resource
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, overload
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from rich.console import Console
+
+from benchmarks.common import ROOT, write_results
+from fullpass.preprocessing.large_imports import large_imports
+
+_PRIME = 15_485_863
+_ROWS = 1 << 18
+_DIGITS = 9
+
+
+class _Rows(Sequence[pa.RecordBatch]):
+    """The rows as raw batches, made anew whenever they are read. counts: how often each token was in a batch."""
+
+    def __init__(self, config: Any, tokens: int):
+        self.counts = np.zeros(tokens, np.int64)
+        self._config = config
+
+    def __len__(self) -> int:
+        return -(-3 * len(self.counts) // (2 * _ROWS))
+
+    @overload
+    def __getitem__(self, index: int) -> pa.RecordBatch: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[pa.RecordBatch]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        raise NotImplementedError("Batches are read one after the other.")
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        from fullpass.preprocessing.values.raw_batches import raw_batches
+
+        tokens = len(self.counts)
+        rows = np.arange(tokens + (tokens + 1) // 2)
+        for first in range(0, len(rows), _ROWS):
+            chosen = rows[first : first + _ROWS]
+            ids = np.where(chosen < tokens, chosen * _PRIME % tokens, 2 * (chosen - tokens))
+            self.counts += np.bincount(ids, minlength=tokens)
+            table = pa.table({"token": _texts(ids), "label": (ids % 2).astype(np.float32)})
+            yield from raw_batches(self._config, table)
+
+
+def _texts(ids: np.ndarray) -> pa.Array:
+    return pc.utf8_lpad(pa.array(ids).cast(pa.string()), _DIGITS, "0")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tokens", type=int, default=20_000_000, help="distinct tokens; no multiple of 15,485,863")
+    parser.add_argument("--top-k", type=int, default=1_000_000, help="tokens that the vocabulary keeps")
+    arguments = parser.parse_args()
+    with large_imports():
+        from fullpass.preprocessing.analysis.analyze import analyze_table
+        from fullpass.preprocessing.config import PreprocessingConfig
+        from fullpass.preprocessing.features.outputs import vocabulary_name
+    config = PreprocessingConfig.model_validate(
+        {
+            "label": {"name": "label", "task": "regression"},
+            "features": {"token": {"type": "category", "vocabulary": {"top_k": arguments.top_k}}},
+        }
+    )
+    rows = _Rows(config, arguments.tokens)
+    before, began = _peak_mib(), time.process_time()
+    with TemporaryDirectory(prefix="fullpass-bench-") as folder:
+        graph = analyze_table(config, rows, f"{folder}/graph")
+        seconds, peak = time.process_time() - began, _peak_mib()
+        found = Path(graph.vocabulary_file_by_name(vocabulary_name("token")) or "").read_bytes()
+    # By falling count, and of equal ones by falling bytes: the order of TF Transform.
+    expected = np.lexsort((np.arange(arguments.tokens), rows.counts))[::-1][: arguments.top_k]
+    equal = found == "".join(f"{text}\n" for text in _texts(expected).to_pylist()).encode()
+    facts = {
+        "tokens": arguments.tokens,
+        "rows": int(rows.counts.sum()),
+        "kept": len(expected),
+        "cpu_seconds": round(seconds, 1),
+        "peak_mib": round(peak),
+        "peak_mib_before": round(before),
+        "equal_to_a_plain_count": equal,
+    }
+    console = Console()
+    console.print(facts)
+    console.print(f"written to {write_results('vocabulary', [], facts).relative_to(ROOT)}")
+    if not equal:
+        raise SystemExit("The vocabulary is not that of a plain count.")
+
+
+def _peak_mib() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+if __name__ == "__main__":
+    main()

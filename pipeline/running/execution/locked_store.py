@@ -1,0 +1,28 @@
+"""The metadata store of a local run, opened without TFX, locked against all other processes."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ml_metadata import proto
+from ml_metadata.metadata_store.metadata_store import MetadataStore
+
+from fullpass.pipeline.root_layout import lock_of
+from fullpass.pipeline.running.execution.locks import exclusive
+from fullpass.pipeline.running.execution.redacted_store import RedactedStore
+
+
+@contextmanager
+def locked_store(path: Path, *, writes: bool = False) -> Iterator[RedactedStore]:
+    """Yields the store of the SQLite file `path`, into which no secret is written.
+
+    Args:
+        path: The file; where it is only read it must exist.
+        writes: Whether the caller writes.
+    """
+    config = proto.ConnectionConfig()
+    config.sqlite.filename_uri = str(path)
+    if not writes:
+        config.sqlite.connection_mode = proto.SqliteMetadataSourceConfig.READONLY
+    with exclusive(lock_of(path)):
+        yield RedactedStore(MetadataStore(config))

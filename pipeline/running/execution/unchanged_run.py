@@ -1,0 +1,181 @@
+"""Repeats a run of which nothing has changed by its records alone, without TFX, TensorFlow or Beam.
+
+A whole run that ended well leaves a state file: a digest of all that decided what its nodes did, and the state of the
+metadata after it. If a run finds both as they were, and every artifact whole, each node would find its own results in
+the cache. So the run is recorded as TFX would record that, and ends.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from ml_metadata import proto
+from tfx.dsl.compiler import constants
+
+from fullpass.components.ingest.spans.spans import Window
+from fullpass.components.push.push import rolled_back_origins
+from fullpass.pipeline.authoring.loading.load import Loaded
+from fullpass.pipeline.authoring.user_code import code_digest, vocabulary_files, weight_files
+from fullpass.pipeline.root_layout import RootLayout
+from fullpass.pipeline.running.execution.artifact_checksums import damaged_artifacts
+from fullpass.pipeline.running.execution.events import (
+    Listener,
+    NodeEnded,
+    NodeResult,
+    RunEnded,
+    RunResult,
+    RunStarted,
+    Status,
+)
+from fullpass.pipeline.running.execution.locked_store import locked_store
+from fullpass.pipeline.running.execution.mlmd_records import RESOLVER_TYPE, facts_as_properties, node_of
+from fullpass.pipeline.running.execution.run_outputs import OUTPUT_EVENTS
+from fullpass.pipeline.running.record_provenance import source_digest, user_functions
+from fullpass.pipeline.sqlite_files import state_of
+from fullpass.preprocessing import state_file
+
+_PACKAGES = ("tfx", "tensorflow", "tensorflow-transform", "ml-metadata")
+_WHOLE = frozenset({Status.OK, Status.CACHED})
+
+
+@dataclass(frozen=True)
+class WholeRun:
+    """The last run of a root that ran every node and ended well.
+
+    Attributes:
+        run_id: Its id.
+        inputs: The digest of all that decided what it did, see `inputs_of`.
+        metadata: The state of the metadata after it.
+        nodes: Its nodes, in the order of the pipeline.
+    """
+
+    run_id: str
+    inputs: str
+    metadata: str
+    nodes: tuple[str, ...]
+
+
+def inputs_of(loaded: Loaded, root: Path, window: Window) -> str:
+    """Returns a digest of what the pipeline of a run and its look-ups follow from, but for the metadata.
+
+    These are the config, the data, the user's code, the files of vocabularies and weights, Fullpass's own code, the
+    versions of what runs the nodes, and the models that a rollback has put aside.
+    """
+    preprocessing = loaded.config.preprocessing_config
+    files = [loaded.resolve(file) for file in (*vocabulary_files(preprocessing), *weight_files(preprocessing))]
+    target = Path(loaded.resolve(loaded.config.push.to))
+    decide = [
+        loaded.config.model_dump(mode="json"),
+        [str(loaded.folder), str(root), str(target)],
+        repr(window),
+        code_digest(user_functions(loaded.config), files),
+        source_digest(),
+        [version(package) for package in _PACKAGES],
+        sorted(rolled_back_origins(target)),
+    ]
+    return hashlib.sha256(json.dumps(decide).encode()).hexdigest()
+
+
+def remember(root: Path, inputs: str, result: RunResult) -> None:
+    """Writes the state file of a run, if it was whole and ended well. The caller holds the run lock.
+
+    Args:
+        root: The root, whose metadata are as the run has left them.
+        inputs: From `inputs_of`, before the run began.
+        result: How it ended.
+    """
+    if result.ok and all(node.status in _WHOLE for node in result.nodes):
+        nodes = tuple(node.id for node in result.nodes)
+        run = WholeRun(result.run_id, inputs, state_of(result.metadata_path), nodes)
+        state_file.write(RootLayout(root).whole_run, asdict(run))
+
+
+def find_unchanged(root: Path, inputs: str) -> WholeRun | None:
+    """Returns the last whole run, if nothing has changed since; None if nodes have to find out themselves."""
+    layout = RootLayout(root)
+    try:
+        run = state_file.read_as(WholeRun, layout.whole_run, "It is written anew after the next run.")
+    except (FileNotFoundError, state_file.DamagedState):
+        return None
+    if run.inputs != inputs or not layout.metadata.is_file() or run.metadata != state_of(layout.metadata):
+        return None
+    with locked_store(layout.metadata) as store:
+        _, executions = _recorded(store, run.run_id)
+        events = store.get_events_by_execution_ids([execution.id for execution in executions])
+        made = store.get_artifacts_by_id([event.artifact_id for event in events if event.type in OUTPUT_EVENTS])
+        whole = all(one.state == proto.Artifact.LIVE and Path(one.uri).exists() for one in made)
+        return run if whole and not damaged_artifacts(root, store) else None
+
+
+def repeat(
+    run: WholeRun, root: Path, name: str, run_id: str, facts: dict[str, Any], listener: Listener, seconds: float
+) -> RunResult:
+    """Records a run whose nodes all found the results of `run`, and tells of it.
+
+    Args:
+        run: From `find_unchanged`.
+        root: The root, whose run lock the caller holds.
+        name: Of the pipeline.
+        run_id: Of the new run, whose context has been recorded.
+        facts: The provenance of the new run (pipeline/running/record_provenance.py).
+        listener: Is called with every event, as by a run of nodes.
+        seconds: What the run has taken so far.
+    """
+    layout = RootLayout(root)
+    listener(RunStarted(run_id=run_id, pipeline_name=name, node_ids=run.nodes, base_run_id=None))
+    with locked_store(layout.metadata, writes=True) as store:
+        before, executions = _recorded(store, run.run_id)
+        context = _record_context(store, before, run_id, facts)
+        results = dict(_record_node(store, execution, before, context) for execution in executions)
+    nodes = tuple(results[node] for node in run.nodes)
+    for node in nodes:
+        listener(NodeEnded(result=node))
+    result = RunResult(run_id=run_id, pipeline_name=name, metadata_path=layout.metadata, nodes=nodes, seconds=seconds)
+    listener(RunEnded(result=result))
+    return result
+
+
+def _recorded(store: Any, run_id: str) -> tuple[proto.Context, Sequence[proto.Execution]]:
+    context = store.get_context_by_type_and_name(constants.PIPELINE_RUN_CONTEXT_TYPE_NAME, run_id)
+    return context, sorted(store.get_executions_by_context(context.id), key=lambda one: one.id)
+
+
+def _record_context(store: Any, before: proto.Context, run_id: str, facts: dict[str, Any]) -> proto.Context:
+    """Records the context of a run, as a child of the same pipeline as the run before."""
+    context = proto.Context(type_id=before.type_id, name=run_id)
+    context.custom_properties.MergeFrom(before.custom_properties)
+    for name, value in facts_as_properties(facts).items():
+        context.custom_properties[name].string_value = value
+    [context.id] = store.put_contexts([context])
+    parents = [
+        proto.ParentContext(child_id=context.id, parent_id=p.id)
+        for p in store.get_parent_contexts_by_context(before.id)
+    ]
+    store.put_parent_contexts(parents)
+    return context
+
+
+def _record_node(
+    store: Any, execution: proto.Execution, before: proto.Context, run: proto.Context
+) -> tuple[str, NodeResult]:
+    """Records an execution that takes over the outputs of another; a look-up has found the same again."""
+    looked_up = execution.type == RESOLVER_TYPE
+    state = execution.last_known_state if looked_up else proto.Execution.CACHED
+    copy = proto.Execution(type_id=execution.type_id, last_known_state=state)
+    copy.properties.MergeFrom(execution.properties)
+    copy.custom_properties.MergeFrom(execution.custom_properties)
+    events = store.get_events_by_execution_ids([execution.id])
+    artifacts = {one.id: one for one in store.get_artifacts_by_id([event.artifact_id for event in events])}
+    pairs = [
+        (artifacts[event.artifact_id], proto.Event(artifact_id=event.artifact_id, type=event.type, path=event.path))
+        for event in events
+    ]
+    contexts = [run if one.id == before.id else one for one in store.get_contexts_by_execution(execution.id)]
+    store.put_execution(copy, pairs, contexts)
+    node = node_of(store, execution)
+    made = sum(event.type in OUTPUT_EVENTS for event in events)
+    return node, NodeResult(id=node, status=Status.OK if looked_up else Status.CACHED, outputs=made)
