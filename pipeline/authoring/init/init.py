@@ -11,7 +11,7 @@ import numpy as np
 
 from fullpass.pipeline.authoring.checks.check import require
 from fullpass.pipeline.authoring.init.propose_crosses import Combinations, combine_columns
-from fullpass.pipeline.authoring.init.propose_features import YamlLine, feature_of
+from fullpass.pipeline.authoring.init.propose_features import YamlLine, feature_of, words_and_pairs
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, choose_label, named_columns
 from fullpass.pipeline.authoring.init.propose_split import other_splits, split_line
 from fullpass.pipeline.authoring.init.select_columns import Selection, select_columns
@@ -98,6 +98,8 @@ def _draft(
     source = [YamlLine(key, value, found.why.get(key, "")) for key, value in found.settings.items()]
     derive = [*([chosen.derive] if chosen.derive else []), *selection.derive, *combined.derive]
     features = [feature_of(c.column, c.strength) for c in selection.features] + combined.features
+    if _tells_classes_by_text(chosen, selection):
+        features = [words_and_pairs(line) for line in features]
     return Draft(
         name=_slug(data, file),
         head=_head(data, file, profile),
@@ -170,11 +172,19 @@ def _made_of(name: str, value: Any) -> set[str]:
     return {*(f"{name}.{part}" for part in parts), *missing} | (set() if parts else {name})
 
 
+def _tells_classes_by_text(chosen: ChosenLabel, selection: Selection) -> bool:
+    """Whether classes are to be told by nothing but texts, where a linear model is hard to beat."""
+    return chosen.guess.task == "multiclass" and all(c.column.kind == "text" for c in selection.features)
+
+
 def _rest(profile: SourceProfile, chosen: ChosenLabel, selection: Selection) -> list[YamlLine]:
     rows = profile.sample.seen
     lines = []
     if any(candidate.column.kind == "image" for candidate in selection.features):
         lines.append(YamlLine("model", {"kind": "mlp", "hidden": [64]}, "over what the image's own network finds"))
+    elif _tells_classes_by_text(chosen, selection):
+        lines.append(YamlLine("model", {"kind": "linear"}, "one weight per word and class: texts alone need no more"))
+        lines.append(YamlLine("training", {"learning_rate": 0.01}, "larger than usual, for a linear model"))
     elif rows < _SMALL:
         model = {"kind": "wide_deep", "hidden": [32], "dropout": 0.2}
         lines.append(YamlLine("model", model, f"small, for {rows:,} rows"))

@@ -36,6 +36,13 @@ def feature_of(column: ColumnProfile, strength: Strength | None) -> YamlLine:
     return YamlLine(column.name, value, what + _missing_text(column) + told)
 
 
+def words_and_pairs(line: YamlLine) -> YamlLine:
+    """Returns the entry of a text with pairs of words too, all weighted by how rare they are."""
+    written = {"type": line.value} if isinstance(line.value, str) else dict(line.value)
+    why = line.why.replace("a bag of its words", "its words and pairs of them, rare ones count more")
+    return YamlLine(line.name, {**written, "ngrams": [1, 2], "output": "tf_idf"}, why)
+
+
 def is_usable(column: ColumnProfile) -> bool:
     """Returns whether a column can be a feature at all."""
     return column.kind in _BY_KIND

@@ -22,7 +22,13 @@ from fullpass.pipeline.authoring.loading.yaml_tree import Tree
 from fullpass.preprocessing.errors import did_you_mean
 
 # Paths with several forms, distinguished by a key: pydantic adds that key's value to the paths below them.
-_UNIONS: Mapping[str, str] = {"features.*": "type", "model": "kind", "data.source": "format", "data.split": "method"}
+_UNIONS: Mapping[str, str] = {
+    "features.*": "type",
+    "sequences.*.columns.*": "type",
+    "model": "kind",
+    "data.source": "format",
+    "data.split": "method",
+}
 # Keys of earlier versions -> the key of today in the same section.
 RENAMED: Mapping[str, str] = {
     "data.split_overlap": "split_leakage",
@@ -32,6 +38,8 @@ RENAMED: Mapping[str, str] = {
     "schedule.missed": "catch_up",
 }
 _TRANSFORM = "features.*.transforms[*]"
+_ABSENT = ("missing", "too_short")
+"""Of a key that is not in the file; too_short, where that counts as an empty section."""
 _NO_SUCH_FORM = ("union_tag_invalid", "union_tag_not_found")
 _BOOLEANS = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
 _LONGEST = 60
@@ -96,7 +104,7 @@ def _path(details: ErrorDetails, data: Any) -> Keys:
             tagged = keys
         elif _holds(data, part):
             data, keys = data[part], (*keys, part)
-        elif matches(_TRANSFORM, keys) or (i == last and details["type"] == "missing"):
+        elif matches(_TRANSFORM, keys) or (i == last and details["type"] in _ABSENT):
             data, keys = None, (*keys, part)
     tag = union_tag(keys)
     if details["type"] in _NO_SUCH_FORM and tag is not None and _holds(data, tag):
@@ -120,7 +128,7 @@ def _message(keys: Keys, details: list[ErrorDetails], file: _File) -> str:
     kinds = {d["type"] for d in details}
     if "extra_forbidden" in kinds:
         return _unknown_key(keys, file)
-    if "missing" in kinds:
+    if "missing" in kinds or ("too_short" in kinds and not _holds(_value(keys[:-1], file.data), keys[-1])):
         forms = _not_null(schemas_at(file.schema, keys, file.data))
         return f"missing. Accepted: {describe(forms, file.schema)}.{_example(keys, file)}"
     if kinds & set(_NO_SUCH_FORM):

@@ -43,7 +43,8 @@ _SEPARATORS = ("|", ";", ",")
 _FEW_ROWS, _ROWS_FOR_LISTS = 20, 50
 _MOST_CODES = 0.5
 _LARGE_CODE = 1e9
-_NEARLY_ALL = 0.95
+_NEARLY_ALL, _NEARLY_UNIQUE = 0.95, 0.9
+_WORD_REPEATS = 3
 _LOOKED_AT = 5000
 
 
@@ -160,14 +161,16 @@ def _of_text(name: str, values: ValueCounts) -> ColumnProfile:
         )
     words = _mean(values, _word_count)
     repeats = values.present / values.distinct
-    if words >= 4 and (repeats < 3 or _mean(values, len) > 60) and values.distinct > _FEW_ROWS:
+    is_long = words >= 4 and (repeats < 3 or _mean(values, len) > 60)
+    is_title = words >= 2 and values.distinct > _NEARLY_UNIQUE * values.present and _words_repeat(values)
+    if (is_long or is_title) and values.distinct > _FEW_ROWS:
         script = ", written without blanks" if is_without_blanks(values) else ""
         return ColumnProfile(name, "text", f"about {words:.0f} words per row{script}", values)
     return _id_or_category(name, values, "text that repeats")
 
 
 def _id_or_category(name: str, values: ValueCounts, why: str) -> ColumnProfile:
-    if values.present >= _FEW_ROWS and values.distinct > 0.9 * values.present:
+    if values.present >= _FEW_ROWS and values.distinct > _NEARLY_UNIQUE * values.present:
         return ColumnProfile(
             name, "id", f"{values.distinct:,} values in {values.present:,} rows: nearly each its own", values
         )
@@ -203,6 +206,12 @@ def _separator(values: ValueCounts) -> str | None:
         if len(common) > 1 and max(common) > 1 and _repeat(cells, weights):
             return separator
     return None
+
+
+def _words_repeat(values: ValueCounts) -> bool:
+    """Returns whether the words of texts that hardly repeat do so themselves, as those of titles and queries."""
+    words = Counter(word.lower() for text in values.texts[:_LOOKED_AT] for word in text.split())
+    return words.total() >= _WORD_REPEATS * len(words)
 
 
 def _repeat(cells: Sequence[Sequence[str]], weights: np.ndarray) -> bool:

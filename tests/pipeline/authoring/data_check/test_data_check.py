@@ -285,6 +285,24 @@ def test_lists(tmp_path):
     assert "in a list: not a number, in 2.00% of rows" in message
 
 
+def test_columns_of_a_sequence(tmp_path):
+    visits = [[{"item": "a", "price": 1.0}] * (i % 3) for i in range(1000)]
+    table = pa.table(
+        {"visits": visits, "item": [["a"] * 2] * 1000, "price": [[1.0] * (2 - i % 2) for i in range(1000)]}
+    )
+    pq.write_table(table.append_column("y", pa.array([0, 1] * 500)), tmp_path / "a.parquet")
+    data = "  source: {format: parquet, path: a.parquet}\n"
+
+    def told(sequence):
+        found = of(tmp_path, data, features=f"{{}}\nsequences: {{h: {sequence}}}")
+        return [(s, p, m) for s, p, m in found if p.startswith("sequences")]
+
+    assert not told("{within: visits, columns: {item: category, price: number}}")
+    [(severity, path, message)] = told("{columns: {item: category, price: number}}")
+    assert (severity, path) == ("error", "sequences.h.columns.item")
+    assert "item and price: lists of unlike lengths in one row, in 50.00% of rows" in message
+
+
 def test_table_and_exit_code(tmp_path):
     write(tmp_path / "data.csv", {**columns(), "age": ["?"] * ROWS})
     text = "name: test\ndata:\n  source: {format: csv, path: data.csv}\nlabel: {name: y, task: binary}\n"

@@ -349,3 +349,17 @@ def test_a_dictionary_of_arrow_is_a_category_whatever_it_holds(tmp_path, random)
     for file in ("a.parquet", "a.feather"):
         init(str(tmp_path / file), output=str(tmp_path / f"{file}.yaml"), label="y")
         assert load(tmp_path / f"{file}.yaml").config.features["band"].type == "category"
+
+
+def test_classes_of_texts_alone_are_told_by_words_and_pairs_of_them(tmp_path, random):
+    words = [f"word{i}" for i in range(300)]
+    columns = {
+        "query": [" ".join(random.choice(words, 9)) for _ in range(ROWS)],
+        "intent": random.choice(["pay", "ask", "stop"], ROWS),
+    }
+    config = run(tmp_path, write(tmp_path / "a.csv", columns))
+    assert features(config) == {"query": {"type": "text", "ngrams": (1, 2), "output": "tf_idf"}}
+    assert config.model.kind == "linear" and config.training.learning_rate == 0.01
+    (tmp_path / "p.yaml").unlink()
+    config = run(tmp_path, write(tmp_path / "a.csv", {**columns, "age": random.normal(size=ROWS)}), label="intent")
+    assert features(config)["query"] == "text" and config.model.kind == "wide_deep"

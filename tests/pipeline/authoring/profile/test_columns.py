@@ -40,6 +40,7 @@ def of(texts, rows=200):
         ("score", [str(i) for i in RANDOM.permutation(200)], "number"),
         ("key", [f"{i:08x}" for i in RANDOM.integers(0, 2**32, 200)], "id"),
         ("name", [f"Person {i}" for i in range(200)], "id"),
+        ("title", [f"{('red', 'old', 'new')[i % 3]} shoe brand{i // 3}" for i in range(200)], "text"),
         ("flag", of(["Y", "N"]), "boolean"),
         ("flag", of(["TRUE", "false"]), "boolean"),
         ("flag", of([0, 1]), "boolean"),
