@@ -20,6 +20,7 @@ def json_schema() -> Schema:
     schema = PipelineConfig.model_json_schema()
     defs = schema["$defs"]
     _allow_bare(schema["properties"]["features"]["additionalProperties"], "type", defs)
+    _allow_bare(defs["SequenceSpec"]["properties"]["columns"]["additionalProperties"], "type", defs)
     _allow_bare(schema["properties"]["model"], "kind", defs)
     metrics = {"type": "string", "enum": list(METRICS)}
     defs["EvaluationConfig"]["properties"]["metrics"]["items"] = metrics

@@ -40,12 +40,13 @@ label: {name: good, task: binary}
 features: {fare: number, promo: number, session: category, company: category, plate: category}
 model: {kind: mlp}
 """
-LISTS = ("tags", "prices", "visits", "reviews", "scores", "codes", "seen", "title", "shown")
+LISTS = ("tags", "prices", "visits", "reviews", "scores", "codes", "seen", "title", "shown", "item")
 ROWS = {
     name: [f"{name}{i}" for i in range(40)] for name in ("id", "trip_id", "session", "company", "plate", "part", *LISTS)
 } | {
     "fare": [1.0 + i for i in range(40)],
     "promo": [float(i % 3) for i in range(40)],
+    "price": [0.5 + i for i in range(40)],
     "good": [i % 2 for i in range(40)],
     "at": [f"2024-0{1 + i % 4}-05" for i in range(40)],
     "pickup_datetime": [f"2026-01-0{5 + i % 2} 07:10" for i in range(40)],

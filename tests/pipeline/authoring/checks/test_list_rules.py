@@ -34,7 +34,7 @@ features:
         ("sequences: {h: {columns: {a: category}, attend_to: shown}}", "sequences.h.attend_to", "shared_with: shown"),
         ("sequences: {h: {columns: {a: category}, attend_to: show}}", "sequences.h.attend_to", "no category"),
         ("sequences: {h: {columns: {a: text}}}", "sequences.h.columns.a", "number"),
-        ("  h.a: number\nsequences: {h: {columns: {a: number}}}", "features.h.a", "name of a column of sequences.h"),
+        ("  h.a: number\nsequences: {h: {columns: {a: number}}}", 'features["h.a"]', "name of a column of sequences.h"),
     ],
 )
 def test_mistakes_in_lists(tmp_path, problems_of, lines, path, words):
