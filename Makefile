@@ -141,8 +141,8 @@ check-report: env  ## the report in headless Chromium: loads nothing, fits a pho
 check-s3: env .tools/s3fs $(filter .tools/bin/versitygw,$(VERSITYGW))  ## registry and source on a real S3 server; needs Go, or VERSITYGW=PROGRAM
 	PYTHONPATH="$(CURDIR)/.tools/s3fs" VERSITYGW="$(abspath $(VERSITYGW))" $(BIN)/pytest tests/live/s3.py $(ARGS)
 
-check-image: env  ## builds the image, runs a node and the demo in it as user 65532 on a read-only root; needs docker, podman or buildah; BASE=IMAGE, ENGINE=, BUILD_ARGS=
-	BASE="$(BASE)" ENGINE="$(ENGINE)" BUILD_ARGS="$(BUILD_ARGS)" $(BIN)/pytest -s tests/live/image.py $(ARGS)
+check-image: env  ## builds the image, runs a node and the demo in it as user 65532 on a read-only root; needs docker, podman or buildah; BASE=, IMAGE=, ENGINE=, BUILD_ARGS=
+	BASE="$(BASE)" IMAGE="$(IMAGE)" ENGINE="$(ENGINE)" BUILD_ARGS="$(BUILD_ARGS)" $(BIN)/pytest -s tests/live/image.py $(ARGS)
 
 check-kfp: env $(filter .tools/bin/versitygw,$(VERSITYGW))  ## packages by the driver and launcher of a release: KFP_BIN=FOLDER; needs root, and Go or VERSITYGW=PROGRAM
 	KFP_BIN="$(abspath $(KFP_BIN))" VERSITYGW="$(abspath $(VERSITYGW))" PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pytest -s tests/live/kfp.py $(ARGS)

@@ -1,8 +1,9 @@
 """`make check-image`: the image is built by an engine of this machine; a node and the demo run in it as in a pod.
 
 BASE=IMAGE is the Python image that it is built from, instead of those of the Dockerfile. ENGINE=PROGRAM is docker,
-podman or buildah, by default the first that answers. BUILD_ARGS are further options of its build, such as a volume with
-the certificates of a proxy. With buildah it needs root: `unshare` makes the root of the file system read-only.
+podman or buildah, by default the first that answers. BUILD_ARGS are further options of its build, such as a volume
+with the certificates of a proxy. IMAGE=NAME is an image that is there already, and nothing is built. With buildah it
+needs root: `unshare` makes the root of the file system read-only.
 """
 
 import os
@@ -27,12 +28,15 @@ NAME = "localhost/fullpass:check"
 USER, GROUP = "65532", "0"
 DOCKERFILE = REPOSITORY / "kubeflow" / "Dockerfile"
 BUILD_SECONDS, RUN_SECONDS = 3600, 1800
-# A pod's file system: nothing can be written but /tmp, a volume, and the devices that any user may write to.
+# A pod's file system: nothing can be written but /tmp, a volume, and the devices that any user may write to. Its
+# network is loopback alone.
 READ_ONLY = r"""
 set -e
+ip link set lo up
 mount --make-rprivate /
 mount --bind "$ROOT" "$ROOT"
 mkdir -p "$ROOT/work" "$ROOT/dev" "$ROOT/proc"
+echo "127.0.0.1 localhost" > "$ROOT/etc/hosts"
 mount -o remount,ro,bind "$ROOT"
 mount -t tmpfs -o mode=1777 tmpfs "$ROOT/tmp"
 mount -t proc proc "$ROOT/proc"
@@ -58,7 +62,9 @@ def engine() -> str:
 
 @pytest.fixture(scope="session")
 def image(engine: str) -> str:
-    """The image, built."""
+    """The image, built unless it is given."""
+    if os.environ.get("IMAGE"):
+        return os.environ["IMAGE"]
     base = os.environ.get("BASE", "")
     bases = [f"--build-arg={name}={base}" for name in ("BUILD_IMAGE", "PYTHON_IMAGE")] if base else []
     verb = ["bud", "--layers", "--format", "docker", "--isolation", "chroot"] if engine == "buildah" else ["build"]
