@@ -8,6 +8,7 @@ from pydantic import Field, Tag, model_validator
 
 from fullpass.preprocessing.features.base_feature import ComputeAt
 from fullpass.preprocessing.spec import Count, Flag, Fraction, Name, NonNegative, Spec, discriminator
+from fullpass.trainer.loss_config import Auto, LossConfig
 
 ADDRESS = re.compile(r"[^\s:/]+:[0-9]{1,5}|\[[0-9a-fA-F:.]+\]:[0-9]{1,5}")
 """host:port, or [IPv6 address]:port."""
@@ -84,8 +85,8 @@ class Module(_Network):
 
     Called as `build_model(inputs, task, classes, options)`: `inputs` an ordered dict of transformed feature name to
     `fullpass.trainer.models.model_inputs.ModelInput`, `task` the label's task, `classes` the number of classes (1 for
-    binary and regression), `options` the mapping given here. Must return an uncompiled keras.Model whose inputs are
-    the `keras_input`s and whose output are logits float32 [batch, classes].
+    binary and regression, one per level of `loss: quantile`), `options` the mapping given here. Must return an
+    uncompiled keras.Model whose inputs are the `keras_input`s and whose output are logits float32 [batch, classes].
     """
 
     kind: Literal["module"]
@@ -115,7 +116,7 @@ ModelConfig = Annotated[
 
 
 class EarlyStopping(Spec):
-    """Stops when the eval split's log loss (regression: root mean squared error) stops falling.
+    """Stops when the eval split's log loss (regression: root mean squared error, or `training.loss`) stops falling.
 
     The weights of the best epoch are the ones exported, with or without early stopping.
     """
@@ -179,11 +180,14 @@ class TrainingConfig(Spec):
     """For adamw."""
     clip_norm: Positive | None = None
     """Largest global norm of the gradient."""
+    loss: LossConfig = Auto()
+    """What training makes smaller, and with that what a prediction of a regression means (docs/training.md)."""
     label_smoothing: Fraction = 0.0
     """For binary, multiclass and multilabel."""
     calibration: Literal["auto", "none"] = "auto"
     """auto: class weights are taken back from the probabilities, and logits stretched (of two classes, shifted too)
-    where that lowers the log loss of the eval split beyond chance. none: probabilities as trained."""
+    where that lowers the log loss of the eval split beyond chance; `loss: log_normal` predicts the mean. none:
+    probabilities as trained, and the median."""
     mask_rate: Fraction = 0.02
     """Share of the single-valued categories that an update takes as missing or unknown, so that values never seen in
     train get about the mean answer. 0 trains on the rows as they are."""

@@ -12,7 +12,7 @@ import tensorflow as tf
 from fullpass.preprocessing.apply.stable_ids import FOLDER as LEDGERS
 from fullpass.preprocessing.features.outputs import ROW_ID
 from fullpass.preprocessing.progress import report
-from fullpass.trainer.export.calibration import calibrate
+from fullpass.trainer.export.calibration import calibrate, predict_mean
 from fullpass.trainer.export.eval_scores import SCORES_FILE, write_scores
 from fullpass.trainer.export.export import export_model
 from fullpass.trainer.export.run_provenance import TRAINING_FILE, read_run_facts
@@ -84,11 +84,13 @@ def run_fn(fn_args: "FnArgs") -> None:
 
 
 def _calibrate(inputs: TrainingInputs, data: TrainingData, network: Network) -> dict[str, Any]:
-    """Corrects the probabilities of a network by rows of the eval split, if that is asked for."""
-    task = inputs.spec.preprocessing.label.task
-    if inputs.spec.config.training.calibration == "none" or task == "regression":
+    """Corrects the predictions of a network by rows of the eval split, if that is asked for."""
+    task, training = inputs.spec.preprocessing.label.task, inputs.spec.config.training
+    if training.calibration == "none" or (task == "regression" and training.loss.kind != "log_normal"):
         return {}
     rows = sample_rows(data.evaluation.split, data.in_model, rows_of(network, EVAL_ROWS))
+    if task == "regression":
+        return predict_mean(network, rows)
     return calibrate(network, rows, task, data.factors)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fullpass.preprocessing.features.outputs import most_pixels, outputs
-from fullpass.trainer.fit.class_labels import check_label, class_factors, class_names
+from fullpass.trainer.fit.class_labels import check_label, check_loss, class_factors, class_names
 from fullpass.trainer.fit.optimizer import replica_batch_size
 from fullpass.trainer.fit.sharding import SplitShard, load_shard
 from fullpass.trainer.fit.worker_channel import Workers
@@ -106,6 +106,8 @@ def load_data(
     train = load_shard(files["train"], workers, lambda own: load("train", own), len(names))
     check_label(label, names, train.counts)
     evaluation = load_shard(files["eval"], workers, lambda own: load("eval", own), len(names))
+    for split, counts in (("train", train.counts), ("eval", evaluation.counts)):
+        check_loss(label, spec.config.training.loss, split, counts)
     factors = class_factors(label, names, train.counts)
     features = transformed_outputs(spec.preprocessing, tft_output)
     knots = _agreed(sample_knots(train.split, features, in_model, spec.config.training.seed), workers)

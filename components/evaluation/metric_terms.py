@@ -38,6 +38,18 @@ def _percentage(rows: Scored) -> np.ndarray:
     return 100 * np.abs((rows.labels - rows.scores) / np.where(rows.labels == 0, np.inf, rows.labels))
 
 
+def _deviance(rows: Scored) -> np.ndarray:
+    """Twice the log of how much likelier a count is by a Poisson distribution of its own mean; NaN where undefined."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.where(rows.labels == 0, 0.0, rows.labels * np.log(rows.labels / rows.scores))
+        return np.where((rows.scores > 0) & (rows.labels >= 0), 2 * (logs - rows.labels + rows.scores), np.nan)
+
+
+def _squared_log(rows: Scored) -> np.ndarray:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return (np.log1p(rows.scores) - np.log1p(rows.labels)) ** 2
+
+
 TERMS: Mapping[str, Callable[[Scored], np.ndarray]] = {
     "rows": lambda rows: np.ones(len(rows.labels)),
     "pairs": lambda rows: _classes_summed(np.ones_like(rows.labels)),
@@ -55,6 +67,8 @@ TERMS: Mapping[str, Callable[[Scored], np.ndarray]] = {
     "label_not_zero": lambda rows: (rows.labels != 0) * 1.0,
     "squared_score": lambda rows: rows.scores**2,
     "squared_label": lambda rows: rows.labels**2,
+    "deviance": _deviance,
+    "squared_log_error": _squared_log,
     "product": lambda rows: rows.scores * rows.labels,
 }
 """What each row adds before it is weighted: float64 [rows]."""
@@ -70,6 +84,10 @@ class Formula:
 
 def _ratio(above: str, below: str) -> Formula:
     return Formula((above, below), lambda sums: divided(sums[above], sums[below]))
+
+
+def _root(above: str, below: str) -> Formula:
+    return Formula((above, below), lambda sums: np.sqrt(divided(sums[above], sums[below])))
 
 
 def divided(above: np.ndarray, below: np.ndarray) -> np.ndarray:
@@ -104,10 +122,12 @@ FORMULAS: Mapping[str, Formula] = {
     "multiclass_accuracy": _ratio("hit", "rows"),
     "multiclass_log_loss": _ratio("class_loss", "rows"),
     "mse": _ratio("squared_error", "rows"),
-    "rmse": Formula(("squared_error", "rows"), lambda sums: np.sqrt(divided(sums["squared_error"], sums["rows"]))),
+    "rmse": _root("squared_error", "rows"),
     "mae": _ratio("absolute_error", "rows"),
     "mape": _ratio("percentage_error", "label_not_zero"),
     "r2": Formula(("rows", "score", "label", "squared_score", "squared_label", "product"), _correlation),
+    "poisson_deviance": _ratio("deviance", "rows"),
+    "rmsle": _root("squared_log_error", "rows"),
     "explained": Formula(("rows", "label", "squared_label", "squared_error"), _explained),
 }
 """Metrics that are functions of sums; the areas under curves need histograms (`score_buckets.py`)."""

@@ -38,6 +38,8 @@ METRICS: Mapping[str, Metric] = {
     "mape": Metric(("regression",), False, "MeanAbsolutePercentageError"),
     "r2": Metric(("regression",), True, "SquaredPearsonCorrelation"),
     "explained": Metric(("regression",), True, None),
+    "poisson_deviance": Metric(("regression",), False, None),
+    "rmsle": Metric(("regression",), False, None),
 }
 
 DEFAULT_METRICS: Mapping[Task, tuple[str, ...]] = {

@@ -25,6 +25,7 @@ from fullpass.trainer.input.raw_tensors import DTYPES, no_rows
 
 PREDICTION = "prediction"
 PROBABILITY = "probability_"
+QUANTILE = "quantile_"
 BAD_ROW = "bad_row"
 """Column of the output that says why a row has no prediction; null where it has one."""
 _SIGNATURE = "serving_raw"
@@ -41,6 +42,7 @@ class Exported:
         columns: raw columns it reads.
         keys: raw column -> name of its input.
         classes: class names; empty for regression.
+        levels: of the quantiles that a regression gives; empty without any.
         source: how the training data was read: the keys of `data.source` but for where the data is.
     """
 
@@ -49,6 +51,7 @@ class Exported:
     columns: Mapping[str, RawColumn]
     keys: Mapping[str, str]
     classes: tuple[str, ...]
+    levels: tuple[float, ...]
     source: Mapping[str, Any]
 
 
@@ -89,6 +92,7 @@ def load_export(path: Path) -> Exported:
         columns={c["name"]: RawColumn(**{key: c[key] for key in c if key != "key"}) for c in said["columns"]},
         keys={c["name"]: c["key"] for c in said["columns"]},
         classes=tuple(said["classes"]),
+        levels=tuple(said.get("levels", ())),
         source={"format": "csv", **said.get("source", {})},
     )
 
@@ -96,8 +100,8 @@ def load_export(path: Path) -> Exported:
 class Predictions:
     """The rows of an input with their predictions, as tables to be iterated over once.
 
-    A table has the columns of the input, `prediction`, per class `probability_<class>`, and `bad_row`, which says why
-    a row has no prediction. Rows keep their order.
+    A table has the columns of the input, `prediction`, per class `probability_<class>`, per quantile
+    `quantile_<level>`, and `bad_row`, which says why a row has no prediction. Rows keep their order.
 
     Attributes:
         rows: read so far.
@@ -125,7 +129,7 @@ class Predictions:
             UserError: The input cannot be read, has no row that can be used, or a column with the name of a prediction.
         """
         for batch in self._input:
-            _check_names(self._path, batch.shown.column_names)
+            _check_names(self._path, batch.shown.column_names, self._model)
             self.rows += len(batch.good)
             self.bad += len(batch.bad)
             for row in batch.bad:
@@ -247,8 +251,9 @@ class _Quarantine:
             yield table
 
 
-def _check_names(path: str, present: Sequence[str]) -> None:
-    taken = [name for name in present if name in (PREDICTION, BAD_ROW) or name.startswith(PROBABILITY)]
+def _check_names(path: str, present: Sequence[str], model: Exported) -> None:
+    own = (PREDICTION, BAD_ROW, *_columns_of(model))
+    taken = [name for name in present if name in own or name.startswith(PROBABILITY)]
     if taken:
         raise UserError(f"{path}: column {taken[0]!r} has the name of a prediction; rename or drop it.")
 
@@ -262,15 +267,21 @@ def _with_predictions(model: Exported, batch: InputBatch) -> pa.Table:
     # A picture as text says nothing, and is as large as all else together; `file` names it.
     images = [name for name in batch.shown.column_names if name in model.columns and model.columns[name].image]
     table = batch.shown.drop(images).append_column(PREDICTION, answers[PREDICTION].take(index) if answers else nulls)
-    for name in model.classes:
+    for name in _columns_of(model):
         column = answers[name].take(index) if answers else pa.nulls(len(batch.good), pa.float32())
-        table = table.append_column(f"{PROBABILITY}{name}", column)
+        table = table.append_column(name, column)
     why = iter(_said(row.row, row.column, row.reason) for row in batch.bad)
     return table.append_column(BAD_ROW, pa.array([None if good else next(why) for good in batch.good], pa.string()))
 
 
+def _columns_of(model: Exported) -> list[str]:
+    """Returns the columns beside the prediction, in the order of what the model gives."""
+    classes = [f"{PROBABILITY}{name}" for name in model.classes]
+    return classes or [f"{QUANTILE}{level:g}" for level in model.levels]
+
+
 def _answers(model: Exported, batch: InputBatch) -> dict[str, pa.Array]:
-    """Returns the prediction and, by class, the probability of every good row."""
+    """Returns the prediction and, by column, the probabilities or quantiles of every good row."""
     inputs = {
         model.keys[name]: tf.constant(batch.inputs.get(name, no_rows(column)), DTYPES[column.type])
         for name, column in model.columns.items()
@@ -278,7 +289,10 @@ def _answers(model: Exported, batch: InputBatch) -> dict[str, pa.Array]:
     answers = {name: tensor.numpy() for name, tensor in model.answer(**inputs).items()}
     predicted = answers["prediction"]
     found = {PREDICTION: pa.array(predicted, pa.binary()).cast(pa.string()) if model.classes else pa.array(predicted)}
-    return found | {name: pa.array(answers["probabilities"][:, i]) for i, name in enumerate(model.classes)}
+    if columns := _columns_of(model):
+        beside = answers["probabilities" if model.classes else "quantiles"]
+        found |= {name: pa.array(beside[:, i]) for i, name in enumerate(columns)}
+    return found
 
 
 def _said(row: int | None, column: str | None, reason: str) -> str:

@@ -1,5 +1,6 @@
 """The facts of the report, read from the artifacts of a run."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -136,6 +137,8 @@ def training(record: Mapping[str, Any]) -> Training:
         facts.append(("classes", "; ".join(f"{name}: {rows:,}" for name, rows in record["classes"].items())))
     if record.get("calibration"):
         facts.append(("calibration", _calibration(record["calibration"])))
+    if coverage := _coverage(record["history"], record["best_epoch"]):
+        facts.append(("quantiles", coverage))
     losses = {name: record["history"][name] for name in ("loss", "val_loss") if record["history"].get(name)}
     return Training(
         facts=tuple(facts),
@@ -145,7 +148,17 @@ def training(record: Mapping[str, Any]) -> Training:
     )
 
 
+def _coverage(history: Mapping[str, Sequence[float]], epoch: int) -> str:
+    """Returns what share of the labels lies below each quantile, in words; "" without quantiles."""
+    name = "val_coverage_"
+    shares = {key.removeprefix(name): values[epoch - 1] for key, values in history.items() if key.startswith(name)}
+    return ", ".join(f"{share:.1%} of the eval split's labels are below that of {lv}" for lv, share in shares.items())
+
+
 def _calibration(record: Mapping[str, Any]) -> str:
+    if "deviation" in record:
+        raised = math.exp(record["shift"][0])
+        return f"logarithms err by {record['deviation']:.3f}; predictions are {raised:.3f} times the median, the mean"
     before, after = record["before"], record["after"]
     gap = f"probabilities and shares of the eval split are {after['gap']:.3f} apart"
     if record["scale"] == 1 and not any(record["shift"]):

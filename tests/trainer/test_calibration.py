@@ -1,7 +1,18 @@
+import keras
 import numpy as np
 import pytest
 
-from fullpass.trainer.export.calibration import calibration_gap, fit_correction, prior_shift
+from fullpass.trainer.export.calibration import (
+    calibration_gap,
+    fit_correction,
+    platt_targets,
+    predict_mean,
+    prior_shift,
+)
+from fullpass.trainer.insight.sampled_rows import SampledRows
+from fullpass.trainer.models.layers import Affine
+from fullpass.trainer.models.regression_heads import Exponential
+from fullpass.trainer.models.weight_semantics import Network
 
 ROWS = 4000
 WEIGHTS = np.ones(ROWS, np.float32)
@@ -56,3 +67,32 @@ def test_the_gap_of_what_is_said_and_what_comes_true(random):
     true = (random.random(len(said)) < said).astype(float)
     assert calibration_gap(said, true) < 0.01
     assert calibration_gap(np.full(1000, 0.7), np.arange(1000) % 2) == pytest.approx(0.2, abs=0.01)
+
+
+def test_platts_targets():
+    assert np.unique(platt_targets(np.array([1.0] * 8 + [0.0] * 3))) == pytest.approx([1 / 5, 9 / 10])
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_classes_that_are_told_apart_do_not_stretch_without_end(task):
+    """50 rows of each class with logits of 1: the probability that is aimed at decides the stretch."""
+    labels = np.arange(100) % 2
+    if task == "binary":
+        logits, expected = np.where(labels, 1.0, -1.0)[:, None], np.log(51)
+    else:
+        logits, expected = np.eye(2)[labels], np.log(101)
+    found = fit_correction(
+        logits.astype(np.float32), labels.astype(np.float32 if task == "binary" else int), np.ones(100), task
+    )
+    assert found.scale == pytest.approx(expected, rel=1e-3)
+
+
+def test_the_mean_of_what_is_log_normal(random):
+    x = keras.Input((1,), name="x")
+    model = keras.Model({"x": x}, Exponential()(Affine(1.0, [0.0], name="head")(x)))
+    median = random.normal(1, 1, 100_000)
+    labels = np.exp(median + random.normal(0, 0.8, len(median)))
+    rows = SampledRows({"x": median[:, None].astype(np.float32)}, labels, np.ones(len(labels)))
+    network = Network(model, {}, None, ("logarithm",))
+    assert predict_mean(network, rows)["deviation"] == pytest.approx(0.8, rel=0.01)
+    assert rows.logits(network).mean() == pytest.approx(labels.mean(), rel=0.05)

@@ -11,7 +11,7 @@ def measured(task, label, logits, weight, cuts=(0, 7, 8, ROWS)) -> dict[str, flo
     import tensorflow as tf
 
     from fullpass.trainer.fit.epoch_metrics import metrics_of, sums_of
-    from fullpass.trainer.models.tasks import loss_of
+    from fullpass.trainer.models.losses import loss_of
 
     totals: dict[str, np.ndarray] = {}
     for first, end in zip(cuts, cuts[1:], strict=False):

@@ -15,7 +15,7 @@ from fullpass.trainer.fit.optimizer import WarmupDecay, learning_rate_of, make_o
 from fullpass.trainer.fit.profiling import Profile
 from fullpass.trainer.fit.steps import Steps
 from fullpass.trainer.fit.strategy import precision
-from fullpass.trainer.models.tasks import loss_of
+from fullpass.trainer.models.losses import loss_of
 
 pytestmark = pytest.mark.integration
 ROWS = 64

@@ -23,8 +23,8 @@ from fullpass.trainer.fit.steps import SlowVariable, Steps
 from fullpass.trainer.input.input_fn import decoder, read_blocks
 from fullpass.trainer.input.placement import InModel, placement_of
 from fullpass.trainer.models.image_encoders import encode_image, slow_variables
+from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.models.model_inputs import transformed_outputs
-from fullpass.trainer.models.tasks import loss_of
 from fullpass.trainer.run_fn import run_fn
 from fullpass.trainer.training_inputs import parse_fn_args
 from tests.trainer.conftest import Prepared, write_records

@@ -7,8 +7,9 @@ import pytest
 
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.label import Label
-from fullpass.trainer.fit.class_labels import check_label, class_factors, class_names
-from fullpass.trainer.input.split_counts import SplitCounts
+from fullpass.trainer.fit.class_labels import check_label, check_loss, class_factors, class_names
+from fullpass.trainer.input.split_counts import SplitCounts, count_rows
+from fullpass.trainer.loss_config import LogNormal, Poisson
 
 
 def counts(class_rows, *, weightless=0, weight=None):
@@ -85,3 +86,13 @@ def test_too_many_missing_labels_fail_with_the_numbers():
 def test_rows_that_a_weight_column_switches_off_are_not_missing_labels():
     label = Label(name="y", task="binary", weight="w", max_missing=0.0)
     check_label(label, ("0", "1"), counts([5, 5], weightless=90))
+
+
+def test_a_loss_that_is_not_for_such_labels():
+    label = Label(name="bikes", task="regression")
+    labels = np.array([3, 0, -1, -2], np.float32)
+    found = count_rows(5, labels, np.ones(4, np.float32), "regression", 0)
+    with pytest.raises(UserError, match=r"poisson is for labels 0 and above; 2 of 4 train rows .* 'bikes'"):
+        check_loss(label, Poisson(kind="poisson"), "train", found)
+    with pytest.raises(UserError, match=r"log_normal is for labels above 0; 3 of 4 eval rows"):
+        check_loss(label, LogNormal(kind="log_normal"), "eval", found)

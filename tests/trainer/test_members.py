@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from fullpass.trainer.fit.steps import Steps
 from fullpass.trainer.models.layers import IdTable
+from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.models.members import MeanOfMembers, MemberDense, MemberLogits
-from fullpass.trainer.models.tasks import loss_of
 
 
 def drawn(layer: keras.layers.Layer, seed: int) -> keras.layers.Layer:

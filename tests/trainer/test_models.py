@@ -17,10 +17,11 @@ from fullpass.trainer.fit.steps import Steps
 from fullpass.trainer.input.split_counts import SplitCounts
 from fullpass.trainer.models.build_network import build_model
 from fullpass.trainer.models.layers import MaskedIds
+from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.models.mlp import hidden_layers
 from fullpass.trainer.models.model_inputs import ModelInput
 from fullpass.trainer.models.number_knots import knots_of
-from fullpass.trainer.models.tasks import loss_of, with_head
+from fullpass.trainer.models.tasks import with_head
 
 pytestmark = pytest.mark.integration
 ROWS = 2000

@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 from fullpass.trainer.input.split_counts import SplitCounts
-from fullpass.trainer.models.tasks import logit_columns, loss_of, probabilities_of, with_head
+from fullpass.trainer.models.losses import loss_of
+from fullpass.trainer.models.tasks import logit_names, probabilities_of, with_head
 
 LOGITS = np.array([[2.0], [-1.0], [0.5]], np.float32)
 LABELS = np.array([1.0, 0.0, 0.0], np.float32)
@@ -62,7 +63,7 @@ def test_a_regression_is_measured_in_deviations():
 
 def start(task, class_weight, weight, factors=(), mean=0.0, deviation=0.0) -> np.ndarray:
     """Returns what a model whose network gives 0 scores at first."""
-    columns = logit_columns(task, len(class_weight))
+    columns = len(logit_names(task, [str(i) for i in range(len(class_weight))]))
     counts = SplitCounts(
         rows=10,
         weightless=0,

@@ -18,7 +18,7 @@ import tensorflow as tf
 from fullpass.preprocessing.errors import UserError
 from fullpass.trainer.fit.fit import Batches, Fit
 from fullpass.trainer.fit.steps import Steps
-from fullpass.trainer.models.tasks import loss_of
+from fullpass.trainer.models.losses import loss_of
 
 rows, accumulate = 4096, int(sys.argv[1])
 features = {"x": np.ones((rows, 8), "float32")}

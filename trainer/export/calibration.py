@@ -3,7 +3,12 @@
 Class weights move the log odds by the logarithm of the weights, which is taken back exactly (prior correction; Elkan,
 The Foundations of Cost-Sensitive Learning, 2001). Then the logits are stretched (temperature scaling; Guo et al., On
 Calibration of Modern Neural Networks, 2017) and, of two classes, shifted too (Platt scaling), if that pays on rows that
-the stretch was not fitted on, beyond chance.
+the stretch was not fitted on, beyond chance. The stretch is fitted to targets that are not quite 0 and 1 (Platt,
+Probabilistic Outputs for Support Vector Machines, 1999), so that classes that a network tells apart without an error do
+not stretch its logits without end.
+
+A model of logarithms predicts the median of a log-normal distribution; half of the variance of its errors makes that
+the mean.
 """
 
 from dataclasses import dataclass
@@ -15,7 +20,8 @@ from scipy import optimize
 
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.insight.sampled_rows import SampledRows
-from fullpass.trainer.models.tasks import loss_of, probabilities_of
+from fullpass.trainer.models.losses import loss_of
+from fullpass.trainer.models.tasks import probabilities_of
 from fullpass.trainer.models.weight_semantics import Network
 
 HEAD = "head"
@@ -62,6 +68,26 @@ def calibrate(network: Network, rows: SampledRows, task: Task, class_weights: np
     return {"scale": whole.scale, "shift": whole.shift.tolist(), "before": before, "after": after}
 
 
+def predict_mean(network: Network, rows: SampledRows) -> dict[str, Any]:
+    """Shifts the head of a network of logarithms, so that it predicts means; returns the entry `calibration`.
+
+    Example: errors of the logarithm of deviation 1 raise the predictions by e ** 0.5 = 1.65.
+
+    Args:
+        network: The trained network of `loss: log_normal`; its head is changed.
+        rows: Rows that it was not trained on.
+
+    Returns:
+        shift, of the logarithm; deviation, of its errors.
+    """
+    errors = np.log(rows.labels) - np.log(rows.logits(network)[:, 0])
+    mean = np.average(errors, weights=rows.weights)
+    variance = float(np.average((errors - mean) ** 2, weights=rows.weights))
+    head = network.model.get_layer(HEAD)
+    head.offset = (head.offset + variance / 2).astype(np.float32)
+    return {"shift": [variance / 2], "deviation": variance**0.5}
+
+
 def prior_shift(task: Task, class_weights: np.ndarray, columns: int) -> np.ndarray:
     """Returns what takes class weights back, float64 [columns].
 
@@ -96,23 +122,36 @@ def fit_correction(logits: np.ndarray, labels: np.ndarray, weights: np.ndarray, 
 
 
 def _least_loss(logits: np.ndarray, labels: np.ndarray, weights: np.ndarray, task: Task) -> Correction:
-    """Returns the stretch of least log loss; of two classes, with a shift."""
+    """Returns the stretch of least log loss to Platt's targets; of two classes, with a shift."""
     columns = logits.shape[1]
+    smoothing = 0.0 if task == "binary" else max(columns, 2) / (len(labels) + max(columns, 2))
+    targets = platt_targets(labels) if task == "binary" else labels
 
     def correction(of: np.ndarray) -> Correction:
         scale = float(np.exp(np.clip(of[0], -np.log(_LARGEST), np.log(_LARGEST))))
         return Correction(scale, of[1:] if task == "binary" else np.zeros(columns))
 
     def loss(of: np.ndarray) -> float:
-        return float(np.average(_losses(correction(of)(logits), labels, task), weights=weights))
+        return float(np.average(_losses(correction(of)(logits), targets, task, smoothing), weights=weights))
 
     start = np.zeros(2 if task == "binary" else 1)
     return correction(optimize.minimize(loss, start, method="Nelder-Mead", options={"maxiter": 200}).x)
 
 
-def _losses(logits: np.ndarray, labels: np.ndarray, task: Task) -> np.ndarray:
+def platt_targets(labels: np.ndarray) -> np.ndarray:
+    """Returns what the probabilities of labels 0 and 1 are fitted to: as if one row more of each class were seen.
+
+    Example: of 8 rows of class 1 and 3 of class 0, these are 9 / 10 and 1 / 5.
+    """
+    positive = int((labels > 0).sum())
+    negative = len(labels) - positive
+    return np.where(labels > 0, (positive + 1) / (positive + 2), 1 / (negative + 2)).astype(np.float32)
+
+
+def _losses(logits: np.ndarray, labels: np.ndarray, task: Task, smoothing: float = 0.0) -> np.ndarray:
     """Returns the log loss of each row, float64 [rows]."""
-    return loss_of(task)(tf.constant(labels), tf.constant(logits)).numpy().astype(np.float64)
+    loss = loss_of(task, label_smoothing=smoothing)
+    return loss(tf.constant(labels), tf.constant(logits)).numpy().astype(np.float64)
 
 
 def _quality(logits: np.ndarray, rows: SampledRows, task: Task) -> dict[str, float]:

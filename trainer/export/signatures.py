@@ -18,6 +18,8 @@ Both serving signatures give:
     prediction: string [batch], the likeliest class, or of a multilabel task all of 0.5 and above, joined by the label's
         separator; regression: float32 [batch].
     probabilities, classes: float32 and string [batch, classes], per class; not for regression.
+    quantiles, levels: float32 [batch, levels], the quantiles, rising, and of which share of the labels each is the
+        upper bound; of a regression with `loss: quantile`.
 """
 
 import inspect
@@ -37,6 +39,7 @@ from fullpass.preprocessing.features.raw_columns import ROW_BITS, SPAN_FILE_BITS
 from fullpass.trainer.export.eval_scores import scores_of
 from fullpass.trainer.input.input_fn import as_pixels, with_dense_label, without_gaps
 from fullpass.trainer.input.raw_tensors import DTYPES, dense_shape, no_rows, to_sparse
+from fullpass.trainer.loss_config import levels_of
 from fullpass.trainer.models.model_inputs import apply_model, feature_names, input_name, transformed_outputs
 from fullpass.trainer.models.tasks import probabilities_of
 from fullpass.trainer.models.weight_semantics import Network
@@ -59,6 +62,7 @@ class Served:
         features: The transformed features that the model reads.
         label: The declaration of the label.
         names: The class names in id order; empty for regression.
+        levels: The levels of the quantiles that a regression gives; empty without any.
     """
 
     model: keras.Model
@@ -67,6 +71,7 @@ class Served:
     features: Sequence[str]
     label: Label
     names: tuple[str, ...]
+    levels: tuple[float, ...] = ()
 
 
 def served_model(spec: TrainingSpec, network: Network, names: tuple[str, ...]) -> Served:
@@ -84,6 +89,7 @@ def served_model(spec: TrainingSpec, network: Network, names: tuple[str, ...]) -
         features=feature_names(transformed_outputs(spec.preprocessing, spec.tft_output)),
         label=spec.preprocessing.label,
         names=names,
+        levels=levels_of(spec.config.training.loss),
     )
 
 
@@ -188,7 +194,11 @@ def _outputs(served: Served, logits: tf.Tensor) -> dict[str, tf.Tensor]:
     task = served.label.task
     if task == "regression":
         scores = scores_of(task, logits)
-        return {"scores": scores, "prediction": scores}
+        found = {"scores": scores, "prediction": scores}
+        if served.levels:
+            found["quantiles"] = logits[:, 1:]
+            found["levels"] = tf.broadcast_to(tf.constant(served.levels, tf.float32), tf.shape(found["quantiles"]))
+        return found
     probabilities = probabilities_of(task, logits)
     names = tf.constant(served.names)
     if task == "multilabel":

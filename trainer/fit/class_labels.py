@@ -9,6 +9,7 @@ from fullpass.preprocessing.errors import UserError, did_you_mean
 from fullpass.preprocessing.features.label import Label
 from fullpass.preprocessing.features.outputs import LABEL_VOCABULARY
 from fullpass.trainer.input.split_counts import SplitCounts
+from fullpass.trainer.loss_config import LossConfig
 
 _LOG = logging.getLogger(__name__)
 
@@ -49,6 +50,17 @@ def check_label(label: Label, names: tuple[str, ...], counts: SplitCounts) -> No
     absent = [name for name in names if name not in present]
     if absent:
         _LOG.warning("train has no example of class %s; the model can hardly predict it", ", ".join(absent))
+
+
+def check_loss(label: Label, loss: LossConfig, split: str, counts: SplitCounts) -> None:
+    """Raises UserError if a split has labels that a loss is not for."""
+    bad = {"poisson": counts.label_negative, "log_normal": counts.label_negative + counts.label_zero}.get(loss.kind, 0)
+    if bad:
+        least = "0 and above" if loss.kind == "poisson" else "above 0"
+        raise UserError(
+            f"training.loss: {loss.kind} is for labels {least}; {bad:,} of {counts.used:,} {split} rows have another "
+            f"one in {label.name!r}. Remove these rows, or use another loss: squared, absolute, huber or quantile."
+        )
 
 
 def class_factors(label: Label, names: tuple[str, ...], counts: SplitCounts) -> np.ndarray:

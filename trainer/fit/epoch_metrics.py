@@ -3,13 +3,13 @@
 Every statistic is a sum over examples, so that batches and replicas simply add up, whatever their sizes and weights.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from fullpass.preprocessing.features.label import Task
-from fullpass.trainer.models.tasks import Loss, loss_of
+from fullpass.trainer.models.losses import Loss, loss_of
 
 MONITOR: Mapping[Task, str] = {
     "binary": "log_loss",
@@ -17,7 +17,8 @@ MONITOR: Mapping[Task, str] = {
     "multilabel": "log_loss",
     "regression": "rmse",
 }
-"""The metric whose smallest value marks the best epoch: without penalties, smoothing and class weights."""
+"""The metric whose smallest value marks the best epoch, unless the loss is another one: without penalties, smoothing
+and class weights."""
 
 Sums = dict[str, tf.Tensor]
 """Statistic -> its sum over examples, float32."""
@@ -25,10 +26,11 @@ Sums = dict[str, tf.Tensor]
 _BINS = 4096
 
 
-def shapes_of(task: Task) -> dict[str, tuple[int, ...]]:
+def shapes_of(task: Task, quantiles: int = 0) -> dict[str, tuple[int, ...]]:
     """Returns the statistics of a task: name -> shape."""
     if task == "regression":
-        return dict.fromkeys(("weight", "loss", "square", "absolute"), ())
+        numbers: dict[str, tuple[int, ...]] = dict.fromkeys(("weight", "loss", "square", "absolute"), ())
+        return numbers | ({"below": (quantiles,)} if quantiles else {})
     scalars: dict[str, tuple[int, ...]] = dict.fromkeys(("weight", "loss", "log_loss", "right"), ())
     return scalars | ({"positive": (_BINS,), "negative": (_BINS,)} if task == "binary" else {})
 
@@ -40,13 +42,16 @@ def sums_of(task: Task, loss: Loss, label: tf.Tensor, logits: tf.Tensor, weight:
         task: The task of the label.
         loss: The training loss.
         label: The output of the transform graph; for multilabel a matrix.
-        logits: The logits, float32 [batch, columns].
+        logits: The output of the model, float32 [batch, columns]; of a regression the prediction, then quantiles.
         weight: The weights of the rows, float32 [batch].
     """
     sums = {"weight": tf.reduce_sum(weight), "loss": tf.reduce_sum(weight * loss(label, logits))}
     if task == "regression":
         error = label - logits[:, 0]
         sums |= {"square": tf.reduce_sum(weight * error**2), "absolute": tf.reduce_sum(weight * tf.abs(error))}
+        if logits.shape[1] > 1:
+            below = tf.cast(label[:, None] <= logits[:, 1:], tf.float32)
+            sums["below"] = tf.reduce_sum(weight[:, None] * below, axis=0)
         return sums
     sums["log_loss"] = tf.reduce_sum(weight * loss_of(task)(label, logits))
     sums["right"] = tf.reduce_sum(weight * _share_right(task, label, logits))
@@ -56,14 +61,18 @@ def sums_of(task: Task, loss: Loss, label: tf.Tensor, logits: tf.Tensor, weight:
     return sums
 
 
-def metrics_of(task: Task, sums: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """Returns the metrics: loss; log_loss, accuracy and, if binary, auc; or rmse and mae."""
+def metrics_of(task: Task, sums: Mapping[str, np.ndarray], levels: Sequence[float] = ()) -> dict[str, float]:
+    """Returns the metrics: loss; log_loss, accuracy and, if binary, auc; or rmse and mae.
+
+    Per level of quantiles `coverage_<level>` too, the share of the labels that are no larger than its quantile.
+    """
     weight = float(sums["weight"])
     found = {"loss": float(sums["loss"]) / weight}
     if task == "regression":
         return found | {
             "rmse": float(np.sqrt(sums["square"] / weight)),
             "mae": float(sums["absolute"]) / weight,
+            **{f"coverage_{level:g}": float(sums["below"][i]) / weight for i, level in enumerate(levels)},
         }
     found |= {"log_loss": float(sums["log_loss"]) / weight, "accuracy": float(sums["right"]) / weight}
     if task == "binary":

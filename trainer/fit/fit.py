@@ -16,7 +16,7 @@ import tensorflow as tf
 from fullpass.preprocessing.errors import UserError
 from fullpass.trainer.config import CheckpointConfig, EarlyStopping
 from fullpass.trainer.fit.checkpoints import Checkpoints
-from fullpass.trainer.fit.epoch_metrics import MONITOR, metrics_of
+from fullpass.trainer.fit.epoch_metrics import metrics_of
 from fullpass.trainer.fit.profiling import Profile
 from fullpass.trainer.fit.steps import Loop, LoopResult, Steps
 from fullpass.trainer.fit.stop_requests import stop_requests
@@ -217,14 +217,14 @@ class _Run:
     def _end_epoch(self, sums: dict[str, np.ndarray]) -> None:
         fit, state = self._fit, self._state
         found = {"loss": state.sums["loss"] / state.sums["weight"]}
-        found |= {f"val_{name}": value for name, value in metrics_of(fit.steps.task, sums).items()}
+        found |= {f"val_{name}": value for name, value in metrics_of(fit.steps.task, sums, fit.steps.levels).items()}
         for name, value in found.items():
             if not math.isfinite(value):
                 raise UserError(
                     f"{name} is {value} after epoch {state.epoch + 1}. All features and labels are finite, so training "
                     "diverged: lower training.learning_rate, or set training.clip_norm (1.0, say)."
                 )
-        monitored = found[f"val_{MONITOR[fit.steps.task]}"]
+        monitored = found[f"val_{fit.steps.monitor}"]
         if monitored < state.best - (fit.early_stopping.min_delta if fit.early_stopping else 0.0):
             state.best, state.best_epoch, state.stale = monitored, state.epoch + 1, 0
             for kept, weight in zip(self._best, self._model.get_weights(), strict=True):

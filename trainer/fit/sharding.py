@@ -125,15 +125,18 @@ def _own_files(files: Sequence[str], workers: Workers) -> tuple[str, ...] | None
 
 def _aggregated(own: SplitCounts, workers: Workers, classes: int) -> SplitCounts:
     scalars = [own.rows, own.weightless, own.weight, own.label_sum, own.label_squares]
+    scalars += [own.label_negative, own.label_zero]
     table = workers.table([*scalars, *own.class_rows, *own.class_weight]).sum(axis=0)
-    rows, weightless, weight, label_sum, label_squares = table[:5].tolist()
+    rows, weightless, weight, label_sum, label_squares, negative, zero = table[:7].tolist()
     return SplitCounts(
         rows=int(rows),
         weightless=int(weightless),
-        class_rows=table[5 : 5 + classes].round().astype(np.int64),
-        class_weight=table[5 + classes :],
+        class_rows=table[7 : 7 + classes].round().astype(np.int64),
+        class_weight=table[7 + classes :],
         weight=weight,
         label_sum=label_sum,
         label_squares=label_squares,
         not_finite={},
+        label_negative=int(negative),
+        label_zero=int(zero),
     )

@@ -15,10 +15,10 @@ import tensorflow as tf
 
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.fit.blend import Blend, Blended
-from fullpass.trainer.fit.epoch_metrics import Sums, shapes_of, sums_of
+from fullpass.trainer.fit.epoch_metrics import MONITOR, Sums, shapes_of, sums_of
 from fullpass.trainer.fit.optimizer import WarmupDecay
+from fullpass.trainer.models.losses import Loss
 from fullpass.trainer.models.model_inputs import apply_model
-from fullpass.trainer.models.tasks import Loss
 
 Step = Callable[..., Sums]
 """(features, label, weight) on one replica -> statistics, to be added up over replicas and batches."""
@@ -69,6 +69,8 @@ class Steps:
         rate: The learning rate of the optimizer, where the training loop lets it fall.
         blend: How examples of a batch are blended with one another; None leaves them apart.
         slow: The variables of networks that are fine-tuned, by id.
+        levels: The levels of the quantiles that the model gives; empty without any.
+        monitored: The metric whose smallest value marks the best epoch; None is that of the task.
     """
 
     model: keras.Model
@@ -81,6 +83,13 @@ class Steps:
     rate: WarmupDecay | None = None
     blend: Blend | None = None
     slow: Mapping[int, SlowVariable] = field(default_factory=dict)
+    levels: tuple[float, ...] = ()
+    monitored: str | None = None
+
+    @property
+    def monitor(self) -> str:
+        """The metric whose smallest value marks the best epoch."""
+        return self.monitored or MONITOR[self.task]
 
     def training(self) -> Loop:
         """Returns the loop that makes one update per batch; statistics: loss, weight."""
@@ -109,7 +118,7 @@ class Steps:
             logits = apply_model(self.model, features, training=False)
             return sums_of(self.task, self.loss, label, logits, weight)
 
-        return self._loop(measure, shapes_of(self.task))
+        return self._loop(measure, shapes_of(self.task, len(self.levels)))
 
     def gradients(
         self, features: dict[str, tf.Tensor], label: tf.Tensor, weight: tf.Tensor, mass: tf.Tensor

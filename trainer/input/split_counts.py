@@ -25,6 +25,8 @@ class SplitCounts:
         weight: The total weight.
         label_sum: The sum of the weighted labels, for regression.
         label_squares: The sum of the weighted squared labels, for regression.
+        label_negative: The rows with a label below 0, for regression.
+        label_zero: The rows with a label of 0, for regression.
         not_finite: The rows with a NaN or an infinity, by transformed feature or label.
         widths: The most values of any row, by ragged feature.
     """
@@ -38,6 +40,8 @@ class SplitCounts:
     label_squares: float
     not_finite: Mapping[str, int]
     widths: Mapping[str, int] = field(default_factory=dict)
+    label_negative: int = 0
+    label_zero: int = 0
 
     @property
     def used(self) -> int:
@@ -110,6 +114,8 @@ def count_rows(rows: int, label: np.ndarray, weight: np.ndarray, task: Task, cla
         label_sum=float(weight @ numbers),
         label_squares=float(weight @ numbers**2),
         not_finite={},
+        label_negative=int((numbers < 0).sum()),
+        label_zero=int((numbers == 0).sum()) if task == "regression" else 0,
     )
 
 
@@ -145,5 +151,7 @@ def add_counts(one: SplitCounts, other: SplitCounts) -> SplitCounts:
         label_sum=one.label_sum + other.label_sum,
         label_squares=one.label_squares + other.label_squares,
         not_finite=dict(Counter(one.not_finite) + Counter(other.not_finite)),
+        label_negative=one.label_negative + other.label_negative,
+        label_zero=one.label_zero + other.label_zero,
         widths={name: max(one.widths.get(name, 0), other.widths.get(name, 0)) for name in {*one.widths, *other.widths}},
     )

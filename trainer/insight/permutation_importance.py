@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.insight.sampled_rows import SampledRows
-from fullpass.trainer.models.tasks import loss_of
+from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.models.weight_semantics import Network
 
 _ROWS_IN_ALL = 400_000

@@ -14,15 +14,18 @@ from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.config import Dcn, Linear, Mlp, ModelConfig, Module, WideDeep
 from fullpass.trainer.fit.blend import Blend
+from fullpass.trainer.fit.epoch_metrics import MONITOR
 from fullpass.trainer.fit.optimizer import learning_rate_of, make_optimizer, scaled_learning_rate
 from fullpass.trainer.fit.steps import SlowVariable, Steps
 from fullpass.trainer.fit.strategy import needs_fixed_shapes, precision, use_xla
 from fullpass.trainer.fit.warm_start import BaseExport, WeightOrigin, begin_from, keep_encodings
 from fullpass.trainer.input.placement import InModel, placement_of, refuse_text, with_preprocessing
 from fullpass.trainer.input.split_counts import SplitCounts
+from fullpass.trainer.loss_config import levels_of
 from fullpass.trainer.models import dcn, image_encoders, linear, mlp, user_model, wide_deep
+from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.models.model_inputs import ModelInput, model_inputs, same_shapes, transformed_outputs
-from fullpass.trainer.models.tasks import logit_columns, loss_of, with_head
+from fullpass.trainer.models.tasks import logit_names, with_head
 from fullpass.trainer.models.weight_semantics import Network
 from fullpass.trainer.training_spec import TrainingSpec
 
@@ -113,8 +116,10 @@ def build_training(
     steps = Steps(
         model=model,
         optimizer=optimizer,
-        loss=loss_of(task, label_smoothing=training.label_smoothing, label_deviation=deviation),
+        loss=loss_of(task, training.loss, label_smoothing=training.label_smoothing, label_deviation=deviation),
         task=task,
+        levels=levels_of(training.loss),
+        monitored=MONITOR[task] if training.loss.kind in ("auto", "squared", "focal") else "loss",
         strategy=strategy,
         accumulate=training.accumulate,
         xla=xla,
@@ -154,11 +159,11 @@ def _slow_of(network: Network, epoch_updates: int, strategy: tf.distribute.Strat
 
 def build_network(spec: TrainingSpec, train: TrainStatistics, inputs: Mapping[str, ModelInput]) -> Network:
     """Returns the network of the section `model:` with its head, which starts at the labels of train."""
-    task = spec.preprocessing.label.task
-    columns = logit_columns(task, len(train.names))
-    model = build_model(inputs, task=task, classes=columns, config=spec.config.model)
-    model = with_head(model, task, train.counts, train.factors)
-    return Network(model, inputs, spec.preprocessing, train.names if columns > 1 else ())
+    task, loss = spec.preprocessing.label.task, spec.config.training.loss
+    names = logit_names(task, train.names, loss)
+    model = build_model(inputs, task=task, classes=len(names), config=spec.config.model)
+    model = with_head(model, task, train.counts, train.factors, loss)
+    return Network(model, inputs, spec.preprocessing, names if any(names) else ())
 
 
 def build_model(inputs: Mapping[str, ModelInput], *, task: Task, classes: int, config: ModelConfig) -> keras.Model:
@@ -167,7 +172,7 @@ def build_model(inputs: Mapping[str, ModelInput], *, task: Task, classes: int, c
     Args:
         inputs: The inputs by name of transformed feature.
         task: The task of the label.
-        classes: The columns of the logits: 1 for binary and regression.
+        classes: The columns of the logits: 1 for binary and regression, of quantiles one per level.
         config: The section `model:`.
     """
     match config:

@@ -52,5 +52,5 @@ def _check(path: str, model: object, inputs: Mapping[str, ModelInput], classes: 
         shapes = ", ".join(str(tuple(o.shape)) for o in outputs)
         raise UserError(
             f"{path}: the model must give logits of shape (None, {classes}), one column per class (one for binary and "
-            f"regression). Received: {shapes}."
+            f"regression, one per level of quantiles). Received: {shapes}."
         )

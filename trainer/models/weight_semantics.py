@@ -38,10 +38,10 @@ class Network:
     """A network, and what decides the meaning of its weights.
 
     Attributes:
-        model: Maps transformed features to logits, its head included.
+        model: Maps transformed features to logits, or a regression to predictions, its head included.
         inputs: The inputs of the model, in its order.
         config: Says what the ids of its features mean.
-        classes: The names of the columns of the logits; empty where there is one column.
+        classes: The names of the columns of the logits; empty where there is one, in the unit of the label.
     """
 
     model: keras.Model

@@ -13,6 +13,7 @@ from fullpass.preprocessing.errors import did_you_mean
 from fullpass.preprocessing.features.feature import CustomFeature, ImageFeature
 from fullpass.preprocessing.features.image_feature import UserEncoder
 from fullpass.trainer.config import Module
+from fullpass.trainer.loss_config import TASKS
 
 _RUNNERS = ("direct", "flink", "spark", "dataflow")
 # Beam option -> the key of the YAML that sets it.
@@ -28,8 +29,12 @@ def check_functions(loaded: Loaded) -> Iterator[Finding]:
 
 
 def check_training(loaded: Loaded) -> Iterator[Finding]:
-    """Labels are smoothed only where they are classes."""
+    """The loss fits the label's task, and labels are smoothed only where they are classes."""
     config = loaded.config
+    loss, task = config.training.loss.kind, config.label.task
+    if task not in TASKS[loss]:
+        fitting = ", ".join(kind for kind, tasks in TASKS.items() if task in tasks)
+        yield Finding(("training", "loss"), f"{loss} is not for {task}. Accepted: {fitting}.")
     if config.training.label_smoothing and config.label.task == "regression":
         yield Finding(("training", "label_smoothing"), "is for classes; the label's task is regression. Remove it.")
 

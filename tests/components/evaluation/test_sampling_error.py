@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fullpass.components.evaluation.confidence import GROUPS
+from fullpass.components.evaluation.metric_terms import FORMULAS, TERMS
 from fullpass.components.evaluation.sampling_error import group_of
 from fullpass.components.evaluation.scored_rows import Scored, ScoredRows
 from fullpass.components.evaluation.slice_states import SliceAccumulator
@@ -56,3 +57,13 @@ def test_errors_of_areas_are_how_much_areas_of_other_rows_vary(metric):
 def test_without_rows_there_is_no_error():
     one = SliceAccumulator(METRICS, (), None, 2)
     assert np.isnan(one.measure(one.start()).errors[0]["auc"][0])
+
+
+def test_metrics_of_counts_and_of_amounts_are_worked_out_by_hand():
+    """Labels 2 and 0, scores 4 and 1: the deviances are 2 (2 log 0.5 + 2) and 2."""
+    rows = Scored(np.array([2.0, 0.0]), np.ones(2), np.array([4.0, 1.0]))
+    sums = {name: np.array([TERMS[name](rows).sum()]) for name in ("rows", "deviance", "squared_log_error")}
+    assert FORMULAS["poisson_deviance"].value(sums) == pytest.approx([(2 * (2 * np.log(0.5) + 2) + 2) / 2])
+    logs = np.log([5 / 3, 2])
+    assert FORMULAS["rmsle"].value(sums) == pytest.approx([np.sqrt((logs**2).mean())])
+    assert np.isnan(TERMS["deviance"](Scored(np.array([1.0]), np.ones(1), np.array([0.0])))).all()

@@ -295,6 +295,9 @@ MISTAKES = {
         },
         ("training.label_smoothing", 18, "regression"),
     ),
+    "loss of another task": mistake(
+        section("training: {loss: poisson}"), ("training.loss", 18, "poisson is not for binary", "auto, focal")
+    ),
     "pushed into the root": mistake(section("push: {to: runs/serving}"), ("push.to", 18, "inside root (runs)")),
     "root inside what is pushed": mistake(section("root: serving/runs"), ("root", 18, "inside push.to (serving)")),
     "pushed to an address": mistake(

@@ -1,0 +1,109 @@
+"""Losses and heads of regressions, and the focal loss, against values worked out by hand."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from pydantic import TypeAdapter, ValidationError
+from scipy import stats
+
+from fullpass.trainer.input.split_counts import count_rows
+from fullpass.trainer.loss_config import LossConfig
+from fullpass.trainer.models.losses import loss_of
+from fullpass.trainer.models.tasks import logit_names, with_head
+
+LABELS = np.array([2.0, 0.0, 10.0], np.float32)
+SAID = np.array([[4.0], [1.0], [4.0]], np.float32)
+
+
+def parsed(loss):
+    return TypeAdapter(LossConfig).validate_python(loss)
+
+
+def losses(loss, labels=LABELS, said=SAID, *, task="regression", deviation=2.0) -> list[float]:
+    function = loss_of(task, parsed(loss), label_deviation=deviation)
+    return function(tf.constant(labels), tf.constant(said)).numpy().tolist()
+
+
+def answers(loss, labels, logits=0.0) -> np.ndarray:
+    """Returns what a model whose network gives `logits` says of one row."""
+    counts = count_rows(len(labels), np.float32(labels), np.ones(len(labels), np.float32), "regression", 0)
+    columns = len(logit_names("regression", (), parsed(loss)))
+    x = keras.Input((columns,), name="x")
+    network = keras.Model(x, keras.layers.Activation("linear")(x))
+    model = with_head(network, "regression", counts, np.zeros(0), parsed(loss))
+    given = np.full((1, columns), logits, np.float32) if np.isscalar(logits) else np.float32([logits])
+    return model({"x": given}).numpy()[0]
+
+
+@pytest.mark.parametrize(
+    ("loss", "expected"),
+    [
+        ("squared", [1.0, 0.25, 9.0]),
+        ("absolute", [1.0, 0.5, 3.0]),
+        ({"kind": "huber", "delta": 1.0}, [0.5, 0.125, 2.5]),  # 1 * (3 - 1 / 2)
+        ("poisson", [2 * (2 * np.log(0.5) + 2), 2.0, 2 * (10 * np.log(2.5) - 6)]),
+    ],
+)
+def test_losses_of_a_number(loss, expected):
+    """Errors are -2, -1 and 6, in units of a deviation of 2."""
+    assert losses(loss) == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_logarithm_of_a_label():
+    assert losses("log_normal", np.float32([np.e, 1]), np.float32([[1], [np.e**2]])) == pytest.approx([1, 4])
+    assert np.isfinite(losses("log_normal")).all(), "a row of weight 0 has the label 0"
+
+
+def test_pinball():
+    """Of a quantile of 0.9 that is 2 too low nine tenths count, of one that is 2 too high a tenth."""
+    said = np.float32([[5.0, 3.0, 7.0]])  # the prediction, then the quantiles
+    found = losses({"kind": "quantile", "levels": [0.5, 0.9]}, np.float32([5.0]), said, deviation=1.0)
+    assert found == pytest.approx([(0.5 * 2 + 0.1 * 2) / 2])
+
+
+def test_focal():
+    """What is said with probability 0.8 counts 0.2 ** 2 of its log loss."""
+    logit = np.float32([[np.log(4.0)]])
+    expected = [-(0.2**2) * np.log(0.8)]
+    assert losses("focal", np.float32([1]), logit, task="binary") == pytest.approx(expected)
+    two = np.float32([[np.log(4.0), 0.0]])
+    assert losses("focal", np.array([0]), two, task="multiclass") == pytest.approx(expected)
+    wrong = losses({"kind": "focal", "gamma": 1.0}, np.float32([0]), logit, task="binary")
+    assert wrong == pytest.approx([-0.8 * np.log(0.2)])
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute", "huber", "poisson"])
+def test_a_new_model_predicts_the_mean(loss):
+    assert answers(loss, [100.0, 300.0]) == pytest.approx([200.0])
+
+
+def test_a_new_model_of_logarithms_predicts_the_median():
+    labels = np.exp(np.random.default_rng(1).normal(3, 0.5, 100_000))
+    assert answers("log_normal", labels) == pytest.approx([np.exp(3)], rel=0.02)
+
+
+def test_a_new_model_predicts_the_quantiles_of_a_normal_distribution():
+    labels = np.random.default_rng(1).normal(50, 10, 10_000)
+    levels = [0.05, 0.5, 0.8, 0.95]
+    found = answers({"kind": "quantile", "levels": levels}, labels)
+    assert found[1:] == pytest.approx(labels.mean() + labels.std() * stats.norm.ppf(levels), rel=1e-4)
+    assert found[0] == found[2], "the middle is the prediction"
+
+
+def test_quantiles_never_cross():
+    logits = np.random.default_rng(2).normal(0, 50, (100, 3)).tolist()
+    found = np.array([answers({"kind": "quantile"}, [1.0, 2.0], z)[1:] for z in logits])
+    assert (np.diff(found, axis=1) >= 0).all()
+
+
+def test_counts_and_amounts_stay_finite_and_above_0():
+    for loss in ("poisson", "log_normal"):
+        low, high = answers(loss, [1.0, 3.0], -1e6), answers(loss, [1.0, 3.0], 1e6)
+        assert 0 < low[0] < high[0] < np.inf
+
+
+def test_levels_must_rise():
+    for levels in ([0.5, 0.1], [0.5, 0.5], [], [0.0, 0.5]):
+        with pytest.raises(ValidationError, match="levels"):
+            parsed({"kind": "quantile", "levels": levels})

@@ -1,0 +1,122 @@
+"""The key `training.loss` of the YAML. Nothing here imports TensorFlow."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, Tag, model_validator
+
+from fullpass.preprocessing.features.label import Task
+from fullpass.preprocessing.spec import Spec, discriminator
+
+_CLASSES: tuple[Task, ...] = ("binary", "multiclass", "multilabel")
+
+
+class _Loss(Spec):
+    @model_validator(mode="before")
+    @classmethod
+    def _bare_kind(cls, value: Any) -> Any:
+        return {"kind": value} if isinstance(value, str) else value
+
+
+class Auto(_Loss):
+    """squared for regression, else the log loss."""
+
+    kind: Literal["auto"] = "auto"
+
+
+class Squared(_Loss):
+    """The squared error: the prediction is the mean."""
+
+    kind: Literal["squared"]
+
+
+class Absolute(_Loss):
+    """The absolute error: the prediction is the median, which a few extreme labels do not move."""
+
+    kind: Literal["absolute"]
+
+
+class Huber(_Loss):
+    """The squared error up to `delta`, beyond it the absolute error: nearly the mean, but outliers count less."""
+
+    kind: Literal["huber"]
+    delta: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] = 1.0
+    """In standard deviations of the label."""
+
+
+class Poisson(_Loss):
+    """The deviance of counts, for labels of 0 and above: the prediction is the mean, and never below 0."""
+
+    kind: Literal["poisson"]
+
+
+class LogNormal(_Loss):
+    """The squared error of the label's logarithm, for labels above 0: amounts and times that differ by factors.
+
+    The prediction is the mean of a log-normal distribution whose spread is that of the eval split's errors; with
+    `calibration: none` it is its median.
+    """
+
+    kind: Literal["log_normal"]
+
+
+class Quantile(_Loss):
+    """Several quantiles, which never cross: of all labels like this one, the share `level` lies below.
+
+    The prediction is the middle level; the export gives all of them as `quantiles`.
+    """
+
+    kind: Literal["quantile"]
+    levels: tuple[Annotated[float, Field(strict=True, gt=0, lt=1)], ...] = Field(default=(0.1, 0.5, 0.9), min_length=1)
+    """Rising, between 0 and 1."""
+
+    @model_validator(mode="after")
+    def _rising(self) -> "Quantile":
+        if list(self.levels) != sorted(set(self.levels)):
+            raise ValueError(f"levels must rise, each once. Received: {list(self.levels)}.")
+        return self
+
+    @property
+    def middle(self) -> int:
+        """The index of the level that is the prediction: the one nearest to a half."""
+        return min(range(len(self.levels)), key=lambda i: abs(self.levels[i] - 0.5))
+
+
+class Focal(_Loss):
+    """The log loss of an example times (1 - p) ** gamma, where p is the probability of its class.
+
+    Examples that are easy count less, so that a rare class is not drowned. Calibration then corrects the probabilities.
+    Source: Lin et al. 2017, Focal Loss for Dense Object Detection.
+    """
+
+    kind: Literal["focal"]
+    gamma: Annotated[float, Field(strict=True, gt=0, le=10)] = 2.0
+    """How fast what is easy counts less."""
+
+
+LossConfig = Annotated[
+    Annotated[Auto, Tag("auto")]
+    | Annotated[Squared, Tag("squared")]
+    | Annotated[Absolute, Tag("absolute")]
+    | Annotated[Huber, Tag("huber")]
+    | Annotated[Poisson, Tag("poisson")]
+    | Annotated[LogNormal, Tag("log_normal")]
+    | Annotated[Quantile, Tag("quantile")]
+    | Annotated[Focal, Tag("focal")],
+    discriminator("kind", bare=True),
+]
+
+TASKS: Mapping[str, tuple[Task, ...]] = {
+    "auto": (*_CLASSES, "regression"),
+    "focal": _CLASSES,
+    **dict.fromkeys(("squared", "absolute", "huber", "poisson", "log_normal", "quantile"), ("regression",)),
+}
+"""The tasks of the label that a loss is for, by kind."""
+
+
+def levels_of(loss: LossConfig) -> tuple[float, ...]:
+    """Returns the levels of the quantiles that a model gives; empty without any."""
+    return loss.levels if isinstance(loss, Quantile) else ()
+
+
+__all__ = ["TASKS", "LossConfig", "levels_of"]

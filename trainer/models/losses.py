@@ -1,0 +1,90 @@
+"""Losses: of the label and the model's output to what an update makes smaller."""
+
+from collections.abc import Callable, Mapping
+
+import tensorflow as tf
+
+from fullpass.preprocessing.features.label import Task
+from fullpass.trainer.loss_config import Auto, Focal, Huber, LossConfig, levels_of
+
+Loss = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+"""(label, output of the model) -> float32 [batch]."""
+
+AUTO = Auto()
+_LEAST_LABEL = 1e-30
+
+
+def loss_of(task: Task, loss: LossConfig = AUTO, *, label_smoothing: float = 0.0, label_deviation: float = 1.0) -> Loss:
+    """Returns the function of (label, output) to the loss of each example, float32 [batch].
+
+    Args:
+        task: The task of the label.
+        loss: The key `training.loss`.
+        label_smoothing: The share of every label that is spread over all classes.
+        label_deviation: The standard deviation of the labels of a regression, in which errors are measured.
+    """
+    if task == "regression":
+        return _regression_loss(loss, label_deviation or 1.0)
+    gamma = loss.gamma if isinstance(loss, Focal) else 0.0
+    losses: Mapping[Task, Loss] = {
+        "binary": lambda y, z: _sigmoid_loss(_smooth(tf.reshape(y, [-1, 1]), label_smoothing, 2), z, gamma),
+        "multiclass": lambda y, z: _softmax_loss(_smooth(_one_hot(y, z), label_smoothing, z.shape[-1]), z, gamma),
+        "multilabel": lambda y, z: _sigmoid_loss(_smooth(y, label_smoothing, 2), z, gamma),
+    }
+    return losses[task]
+
+
+def _regression_loss(loss: LossConfig, unit: float) -> Loss:
+    """Returns the loss of a regression, whose first column is the prediction in the label's unit."""
+    losses: Mapping[str, Loss] = {
+        "squared": lambda y, z: tf.square((y - z[:, 0]) / unit),
+        "absolute": lambda y, z: tf.abs((y - z[:, 0]) / unit),
+        "huber": lambda y, z: _huber((y - z[:, 0]) / unit, loss.delta if isinstance(loss, Huber) else 1.0),
+        "poisson": lambda y, z: _deviance(y, z[:, 0]),
+        "log_normal": lambda y, z: tf.square(_logarithm(y) - _logarithm(z[:, 0])),
+        "quantile": lambda y, z: _pinball((y[:, None] - z[:, 1:]) / unit, levels_of(loss)),
+    }
+    return losses["squared" if loss.kind == "auto" else loss.kind]
+
+
+def _huber(error: tf.Tensor, delta: float) -> tf.Tensor:
+    size = tf.abs(error)
+    return tf.where(size <= delta, 0.5 * tf.square(error), delta * (size - 0.5 * delta))
+
+
+def _deviance(label: tf.Tensor, mean: tf.Tensor) -> tf.Tensor:
+    return 2.0 * (tf.math.xlogy(label, label / mean) - label + mean)
+
+
+def _logarithm(value: tf.Tensor) -> tf.Tensor:
+    """Returns the logarithm; rows of weight 0 have the label 0, and a product with infinity would be no number."""
+    return tf.math.log(tf.maximum(value, _LEAST_LABEL))
+
+
+def _pinball(error: tf.Tensor, levels: tuple[float, ...]) -> tf.Tensor:
+    """Returns the mean over the levels of what their quantiles minimise, of errors [batch, levels]."""
+    shares = tf.constant(levels, tf.float32)
+    return tf.reduce_mean(tf.maximum(shares * error, (shares - 1.0) * error), axis=1)
+
+
+def _smooth(labels: tf.Tensor, smoothing: float, classes: int) -> tf.Tensor:
+    return labels * (1.0 - smoothing) + smoothing / classes if smoothing else labels
+
+
+def _one_hot(ids: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    return tf.one_hot(ids, logits.shape[-1])
+
+
+def _sigmoid_loss(labels: tf.Tensor, logits: tf.Tensor, gamma: float) -> tf.Tensor:
+    losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
+    if gamma:
+        said = tf.sigmoid(logits)
+        losses *= tf.pow(tf.abs(labels - said), gamma)
+    return tf.reduce_mean(losses, axis=1)
+
+
+def _softmax_loss(labels: tf.Tensor, logits: tf.Tensor, gamma: float) -> tf.Tensor:
+    losses = tf.nn.softmax_cross_entropy_with_logits(labels, logits)
+    if gamma:
+        losses *= tf.pow(1.0 - tf.reduce_sum(labels * tf.nn.softmax(logits), axis=1), gamma)
+    return losses

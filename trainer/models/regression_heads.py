@@ -1,0 +1,88 @@
+"""Heads of regressions: what makes predictions in the label's unit of what a network gives.
+
+The first column of the result is the prediction. A network whose output is about 0 predicts what train says of the
+label, whatever its unit.
+"""
+
+import keras
+import numpy as np
+from scipy import stats
+
+from fullpass.trainer.input.split_counts import SplitCounts
+from fullpass.trainer.loss_config import LossConfig, Quantile
+from fullpass.trainer.models.layers import Affine
+
+_LARGEST_LOGARITHM = 80.0
+
+
+def regression_head(logits: keras.KerasTensor, counts: SplitCounts, loss: LossConfig) -> keras.KerasTensor:
+    """Returns the output of a regression: float32 [batch, 1], with quantiles [batch, 1 + levels].
+
+    Args:
+        logits: Of the network, [batch, columns], or [batch, members, columns].
+        counts: The counts of the train split.
+        loss: The key `training.loss`.
+    """
+    mean, deviation = counts.label_mean, counts.label_deviation or 1.0
+    if isinstance(loss, Quantile):
+        risen = RisingQuantiles(loss.levels, name="rising")(logits)
+        quantiles = Affine(deviation, np.full(len(loss.levels), mean), name="head")(risen)
+        return WithPrediction(loss.middle, name="prediction_first")(quantiles)
+    if loss.kind == "poisson":
+        return Exponential(name="mean")(Affine(1.0, np.log([max(mean, 1e-6)]), name="head")(logits))
+    if loss.kind == "log_normal":
+        # What mean and deviation of a log-normal distribution say of the logarithm's.
+        spread = np.log1p((deviation / mean) ** 2)
+        offset = np.array([np.log(mean) - spread / 2])
+        return Exponential(name="mean")(Affine(float(np.sqrt(spread)), offset, name="head")(logits))
+    return Affine(deviation, np.array([mean]), name="head")(logits)
+
+
+class Exponential(keras.layers.Layer):
+    """x -> e ** x, float32; where that would be no number any more it stays at the largest."""
+
+    def __init__(self, **options):
+        super().__init__(dtype="float32", **options)
+
+    def call(self, x):
+        """See base class."""
+        return keras.ops.exp(keras.ops.clip(x, -_LARGEST_LOGARITHM, _LARGEST_LOGARITHM))
+
+
+class RisingQuantiles(keras.layers.Layer):
+    """x float [..., levels] -> quantiles that rise, float32 [..., levels], in deviations from the mean.
+
+    The first is a column of its own, each other lies a softplus above the one before: they cannot cross. x = 0 gives
+    the quantiles of the normal distribution.
+    """
+
+    def __init__(self, levels, **options):
+        super().__init__(dtype="float32", **options)
+        normal = stats.norm.ppf(levels)
+        # softplus(log(e ** step - 1)) is the step.
+        self._start = np.concatenate([normal[:1], np.log(np.expm1(np.diff(normal)))]).astype(np.float32)
+
+    def call(self, x):
+        """See base class."""
+        x = x + self._start
+        return keras.ops.cumsum(keras.ops.concatenate([x[..., :1], keras.ops.softplus(x[..., 1:])], axis=-1), axis=-1)
+
+    def compute_output_shape(self, shape):
+        """See base class."""
+        return shape
+
+
+class WithPrediction(keras.layers.Layer):
+    """Quantiles [..., levels] -> [..., 1 + levels]: before them the one at `index`, which is the prediction."""
+
+    def __init__(self, index: int, **options):
+        super().__init__(dtype="float32", **options)
+        self._index = index
+
+    def call(self, quantiles):
+        """See base class."""
+        return keras.ops.concatenate([quantiles[..., self._index : self._index + 1], quantiles], axis=-1)
+
+    def compute_output_shape(self, shape):
+        """See base class."""
+        return (*shape[:-1], shape[-1] + 1)
