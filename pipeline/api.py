@@ -331,7 +331,7 @@ def open_model(model: PipelineFile) -> "Exported":
     return load_export(_pushed(model))
 
 
-def predict(model: "Exported | PipelineFile", rows: Rows, **read_as: Any) -> pa.Table:
+def predict(model: "Exported | PipelineFile", rows: Rows, *, explain: bool = False, **read_as: Any) -> pa.Table:
     """Returns rows with `prediction`, per class `probability_<class>`, and `bad_row`, as `fullpass predict` does.
 
     Example:
@@ -341,6 +341,7 @@ def predict(model: "Exported | PipelineFile", rows: Rows, **read_as: Any) -> pa.
     Args:
         model: from `open_model`, or what it takes.
         rows: a table in memory, or the path of a file, folder or glob. A column that it lacks counts as missing.
+        explain: whether to say in `effect_<column>` how much each column moved the score of a row.
         read_as: keys of `data.source` that differ from how the model's training data was read; for files.
 
     Raises:
@@ -350,8 +351,8 @@ def predict(model: "Exported | PipelineFile", rows: Rows, **read_as: Any) -> pa.
     from fullpass.components.predict.predict import predict_table, predict_tables
 
     if isinstance(rows, Path | str):
-        return pa.concat_tables(predict_tables(exported, str(rows), read_as), promote=True)
-    return pa.concat_tables(predict_table(exported, as_arrow(rows)))
+        return pa.concat_tables(predict_tables(exported, str(rows), read_as, explained=explain), promote=True)
+    return pa.concat_tables(predict_table(exported, as_arrow(rows), explained=explain))
 
 
 def versions(target: PipelineFile) -> list[Version]:

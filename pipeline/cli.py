@@ -320,6 +320,9 @@ def predict(
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="Any other key of data.source for INPUT, value in YAML; repeatable."),
     ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say how much each column moved the score of each row.")
+    ] = False,
 ) -> None:
     """Predict raw rows with a trained model. They are read as its training data was, unless options say otherwise.
 
@@ -341,10 +344,10 @@ def predict(
     from fullpass.components.predict.write_tables import to_json
 
     if output is not None:
-        done = predict_file(exported, rows, str(output), read_as=read_as)
+        done = predict_file(exported, rows, str(output), read_as=read_as, explained=explain)
         printing.say(f"{done.rows - done.bad:,} rows predicted, in {output}")
     else:
-        done = predict_tables(exported, rows, read_as)
+        done = predict_tables(exported, rows, read_as, explained=explain)
         for table in done:
             for row in table.to_pylist():
                 printing.emit(to_json(row))

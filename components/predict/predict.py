@@ -13,6 +13,7 @@ import pyarrow as pa
 import tensorflow as tf
 
 from fullpass.components.ingest.readers.reader import BadRow
+from fullpass.components.predict.explain import explain
 from fullpass.components.predict.input_rows import InputBatch, InputRows, TableRows
 from fullpass.components.predict.input_source import input_files, input_source
 from fullpass.components.predict.write_tables import format_to_write, to_json, write_tables
@@ -26,6 +27,8 @@ from fullpass.trainer.input.raw_tensors import DTYPES, no_rows
 PREDICTION = "prediction"
 PROBABILITY = "probability_"
 QUANTILE = "quantile_"
+BASE = "base"
+EFFECT = "effect_"
 BAD_ROW = "bad_row"
 """Column of the output that says why a row has no prediction; null where it has one."""
 _SIGNATURE = "serving_raw"
@@ -101,7 +104,8 @@ class Predictions:
     """The rows of an input with their predictions, as tables to be iterated over once.
 
     A table has the columns of the input, `prediction`, per class `probability_<class>`, per quantile
-    `quantile_<level>`, and `bad_row`, which says why a row has no prediction. Rows keep their order.
+    `quantile_<level>`, and `bad_row`, which says why a row has no prediction. Explained, it has `base` too, and per raw
+    column of the model `effect_<column>`. Rows keep their order.
 
     Attributes:
         rows: read so far.
@@ -109,8 +113,9 @@ class Predictions:
         quarantine: file with the bad rows; None where there is none.
     """
 
-    def __init__(self, model: Exported, path: str, rows: InputRows | TableRows):
+    def __init__(self, model: Exported, path: str, rows: InputRows | TableRows, *, explained: bool = False):
         self._model = model
+        self._explained = explained
         self._path = path
         self._input = rows
         self._reasons: Counter[tuple[str | None, str]] = Counter()
@@ -129,13 +134,13 @@ class Predictions:
             UserError: The input cannot be read, has no row that can be used, or a column with the name of a prediction.
         """
         for batch in self._input:
-            _check_names(self._path, batch.shown.column_names, self._model)
+            _check_names(self._path, batch.shown.column_names, _columns_of(self._model, explained=self._explained))
             self.rows += len(batch.good)
             self.bad += len(batch.bad)
             for row in batch.bad:
                 self._reasons[row.column, row.reason] += 1
                 self._first.setdefault((row.column, row.reason), row)
-            yield _with_predictions(self._model, batch), batch.bad
+            yield _with_predictions(self._model, batch, explained=self._explained), batch.bad
         if not self.rows:
             raise UserError(f"{self._path}: no rows.")
         if self.bad == self.rows:
@@ -168,7 +173,9 @@ class Predictions:
         return lines
 
 
-def predict_tables(model: Exported, path: str, read_as: Mapping[str, Any] = _AS_TRAINED) -> Predictions:
+def predict_tables(
+    model: Exported, path: str, read_as: Mapping[str, Any] = _AS_TRAINED, *, explained: bool = False
+) -> Predictions:
     """Returns the rows of a file with their predictions, as tables.
 
     Args:
@@ -176,22 +183,24 @@ def predict_tables(model: Exported, path: str, read_as: Mapping[str, Any] = _AS_
         path: a file, folder, glob or address.
         read_as: keys of `data.source` that differ from those the model was trained with, such as
             `{"format": "csv", "separator": ";"}`.
+        explained: Whether to say how much each raw column moves the score (`explain.py`).
 
     Raises:
         UserError: There is no such file, or it cannot be read so.
     """
     how = input_source(model.source, path, read_as)
-    return Predictions(model, path, InputRows(input_files(how.source, path), how, model.columns))
+    rows = InputRows(input_files(how.source, path), how, model.columns)
+    return Predictions(model, path, rows, explained=explained)
 
 
-def predict_table(model: Exported, table: pa.Table) -> Predictions:
+def predict_table(model: Exported, table: pa.Table, *, explained: bool = False) -> Predictions:
     """Returns the rows of a table in memory with their predictions; its texts are read as those of training were.
 
     Raises:
         UserError: It has none of the columns that the model reads.
     """
     text = RawText(**{name: model.source[name] for name in RawText.model_fields if name in model.source})
-    return Predictions(model, TableRows.NAME, TableRows(table, text, model.columns))
+    return Predictions(model, TableRows.NAME, TableRows(table, text, model.columns), explained=explained)
 
 
 def predict_file(
@@ -201,6 +210,7 @@ def predict_file(
     *,
     read_as: Mapping[str, Any] = _AS_TRAINED,
     target_format: str | None = None,
+    explained: bool = False,
 ) -> Predictions:
     """Writes the rows of `path` with predictions to `target`, which is there only once it is whole.
 
@@ -212,11 +222,12 @@ def predict_file(
         target: a CSV, JSON lines or Parquet file.
         read_as: as in `predict_tables`.
         target_format: csv, tsv, jsonl or parquet; by default what the suffix says.
+        explained: as in `predict_tables`.
 
     Raises:
         UserError: The input cannot be read, or has not a single row that can be used.
     """
-    predictions = predict_tables(model, path, read_as)
+    predictions = predict_tables(model, path, read_as, explained=explained)
     with _Quarantine(target) as quarantine:
         write_tables(target, format_to_write(target, target_format), quarantine.keep(predictions))
     predictions.quarantine = quarantine.path if predictions.bad else None
@@ -251,15 +262,15 @@ class _Quarantine:
             yield table
 
 
-def _check_names(path: str, present: Sequence[str], model: Exported) -> None:
-    own = (PREDICTION, BAD_ROW, *_columns_of(model))
+def _check_names(path: str, present: Sequence[str], columns: Sequence[str]) -> None:
+    own = (PREDICTION, BAD_ROW, *columns)
     taken = [name for name in present if name in own or name.startswith(PROBABILITY)]
     if taken:
         raise UserError(f"{path}: column {taken[0]!r} has the name of a prediction; rename or drop it.")
 
 
-def _with_predictions(model: Exported, batch: InputBatch) -> pa.Table:
-    answers = _answers(model, batch) if batch.good.any() else {}
+def _with_predictions(model: Exported, batch: InputBatch, *, explained: bool) -> pa.Table:
+    answers = _answers(model, batch, explained=explained) if batch.good.any() else {}
     # Rows of the answers, null for rows that have none.
     index = pa.array(np.cumsum(batch.good) - 1, mask=~batch.good)
     kind = pa.string() if model.classes else pa.float32()
@@ -267,32 +278,43 @@ def _with_predictions(model: Exported, batch: InputBatch) -> pa.Table:
     # A picture as text says nothing, and is as large as all else together; `file` names it.
     images = [name for name in batch.shown.column_names if name in model.columns and model.columns[name].image]
     table = batch.shown.drop(images).append_column(PREDICTION, answers[PREDICTION].take(index) if answers else nulls)
-    for name in _columns_of(model):
+    for name in _columns_of(model, explained=explained):
         column = answers[name].take(index) if answers else pa.nulls(len(batch.good), pa.float32())
         table = table.append_column(name, column)
     why = iter(_said(row.row, row.column, row.reason) for row in batch.bad)
     return table.append_column(BAD_ROW, pa.array([None if good else next(why) for good in batch.good], pa.string()))
 
 
-def _columns_of(model: Exported) -> list[str]:
+def _columns_of(model: Exported, *, explained: bool) -> list[str]:
     """Returns the columns beside the prediction, in the order of what the model gives."""
     classes = [f"{PROBABILITY}{name}" for name in model.classes]
-    return classes or [f"{QUANTILE}{level:g}" for level in model.levels]
+    found = classes or [f"{QUANTILE}{level:g}" for level in model.levels]
+    return [*found, BASE, *(f"{EFFECT}{name}" for name in model.columns)] if explained else found
 
 
-def _answers(model: Exported, batch: InputBatch) -> dict[str, pa.Array]:
-    """Returns the prediction and, by column, the probabilities or quantiles of every good row."""
-    inputs = {
-        model.keys[name]: tf.constant(batch.inputs.get(name, no_rows(column)), DTYPES[column.type])
-        for name, column in model.columns.items()
-    }
-    answers = {name: tensor.numpy() for name, tensor in model.answer(**inputs).items()}
+def _answers(model: Exported, batch: InputBatch, *, explained: bool) -> dict[str, pa.Array]:
+    """Returns the prediction and, by column, what stands beside it, of every good row."""
+    answers = _asked(model, batch.inputs)
     predicted = answers["prediction"]
     found = {PREDICTION: pa.array(predicted, pa.binary()).cast(pa.string()) if model.classes else pa.array(predicted)}
-    if columns := _columns_of(model):
+    if columns := _columns_of(model, explained=False):
         beside = answers["probabilities" if model.classes else "quantiles"]
         found |= {name: pa.array(beside[:, i]) for i, name in enumerate(columns)}
+    if explained:
+        why = explain(lambda inputs: _asked(model, inputs), batch.inputs)
+        none = np.zeros(len(predicted))
+        found[BASE] = pa.array(why.base, pa.float32())
+        found |= {f"{EFFECT}{n}": pa.array(why.effects.get(n, none), pa.float32()) for n in model.columns}
     return found
+
+
+def _asked(model: Exported, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns what the model answers; columns that are not there are missing in every row."""
+    given = {
+        model.keys[name]: tf.constant(inputs.get(name, no_rows(column)), DTYPES[column.type])
+        for name, column in model.columns.items()
+    }
+    return {name: tensor.numpy() for name, tensor in model.answer(**given).items()}
 
 
 def _said(row: int | None, column: str | None, reason: str) -> str:

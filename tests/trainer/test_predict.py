@@ -174,6 +174,25 @@ def test_quantiles_are_columns_of_their_own(planted, rows, tmp_path):
     assert list(shares.values()) == pytest.approx((prices[:, None] <= quantiles).mean(axis=0), abs=0.01)
 
 
+@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
+def test_effects_add_up_to_the_score(exported, rows, tmp_path, task):
+    model = load_export(exported(task).directory)
+    names = [name for name in COLUMNS if name != "city"]
+    path = str(write_csv(tmp_path / "in.csv", rows, names))
+    found = pa.concat_tables(predict_tables(model, path, explained=True)).to_pylist()
+    for row in found:
+        total = row["base"] + sum(value for name, value in row.items() if name.startswith("effect_"))
+        scores = [value for name, value in row.items() if name.startswith("probability_")]
+        score = row["prediction"] if task == "regression" else scores[1] if task == "binary" else max(scores)
+        assert total == pytest.approx(score, rel=1e-5, abs=1e-5)
+        assert row["effect_city"] == 0, "the input has no such column"
+    assert len({row["base"] for row in found}) <= (3 if task == "multiclass" else 1)
+    if task == "regression":  # price is 1000 + 200 x + 50 trip miles
+        effects, x = [row["effect_x"] for row in found], [float(row["x"]) for row in found if row["x"] != "NA"]
+        effects = [effect for effect, row in zip(effects, found, strict=True) if row["x"] != "NA"]
+        assert np.corrcoef(effects, x)[0, 1] > 0.95
+
+
 def predict_text(model, tmp_path, text: str, name: str = "in.csv"):
     (tmp_path / name).write_text(text)
     return predict_file(model, str(tmp_path / name), str(tmp_path / "out.csv"))
