@@ -168,8 +168,9 @@ class TrainingConfig(Spec):
     """Examples per update. `auto`: the power of two nearest to train rows / 50, from 32 to 1024."""
     optimizer: Literal["adam", "adamw", "sgd", "adagrad", "ftrl"] = "adam"
     """How gradients become updates; sgd is with Nesterov momentum 0.9."""
-    learning_rate: Positive = 1e-3
-    """Largest learning rate, reached after `warmup`."""
+    learning_rate: Literal["auto"] | Positive = "auto"
+    """Largest learning rate, reached after `warmup`. auto: 0.003 for adam and adamw on numbers and single categories
+    from scratch; 0.001 for all else, such as images, texts, lists, and with `warm_start`."""
     schedule: Literal["auto", "plateau", "constant", "cosine", "linear"] = "auto"
     """The learning rate after `warmup`. plateau: it stays until the eval split has not gained for `patience` epochs;
     then training goes back to the best weights and the learning rate falls to a fifth, twice. cosine, linear: it falls

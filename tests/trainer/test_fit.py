@@ -258,7 +258,7 @@ def test_float16_trains_with_a_scaled_loss():
         features = keras.Input((3,), name="x")
         hidden = keras.layers.Dense(16, activation="relu")(features)
         model = keras.Model({"x": features}, keras.layers.Dense(1, dtype="float32")(hidden))
-        optimizer = make_optimizer(config, learning_rate_of(config, 40), policy)
+        optimizer = make_optimizer(config, learning_rate_of(config, 40, 0.1), policy)
     assert isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
     fitted = fit(model, batches(x, y, w, 16), batches(x, y, w, ROWS), optimizer=optimizer, epochs=10)
     assert fitted.history["val_log_loss"][-1] < 0.5 * fitted.history["val_log_loss"][0]

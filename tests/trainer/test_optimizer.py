@@ -5,7 +5,13 @@ import numpy as np
 import pytest
 
 from fullpass.trainer.config import TrainingConfig
-from fullpass.trainer.fit.optimizer import WarmupDecay, batch_size_for, learning_rate_of, make_optimizer
+from fullpass.trainer.fit.optimizer import (
+    WarmupDecay,
+    batch_size_for,
+    learning_rate_of,
+    make_optimizer,
+    peak_learning_rate,
+)
 
 
 def rates(decay: str, warmup: int, steps: int) -> list[float]:
@@ -35,8 +41,21 @@ def test_a_plateau_stays_until_it_is_told_to_fall():
 def test_a_plateau_warms_up_for_an_epoch_at_most():
     config = TrainingConfig(warmup=0.05)
     assert (config.decay, config.most_epochs) == ("plateau", 100)
-    assert learning_rate_of(config, steps=100 * 40).warmup == 40
-    assert learning_rate_of(TrainingConfig(epochs=10, warmup=0.05), steps=10 * 40).warmup == 20
+    assert learning_rate_of(config, 100 * 40, 0.1).warmup == 40
+    assert learning_rate_of(TrainingConfig(epochs=10, warmup=0.05), 10 * 40, 0.1).warmup == 20
+
+
+@pytest.mark.parametrize(
+    ("given", "table", "rate"),
+    [
+        ({}, True, 0.003),
+        ({}, False, 0.001),
+        ({"optimizer": "sgd"}, True, 0.001),
+        ({"learning_rate": 0.5}, True, 0.5),
+    ],
+)
+def test_the_learning_rate_follows_from_what_is_read(given, table, rate):
+    assert peak_learning_rate(TrainingConfig(**given), 1, table=table) == rate
 
 
 def test_the_schedule_follows_from_the_epochs():
@@ -57,7 +76,7 @@ def test_the_batch_size_is_about_a_fiftieth_of_the_rows(rows, size):
 @pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "adagrad", "ftrl"])
 def test_every_optimizer_takes_the_schedule_and_the_norm(name):
     config = TrainingConfig(optimizer=name, learning_rate=0.5, warmup=0.0, schedule="constant", clip_norm=1.0)
-    optimizer = make_optimizer(config, learning_rate_of(config, steps=10))
+    optimizer = make_optimizer(config, learning_rate_of(config, 10, 0.5))
     assert optimizer.global_clipnorm == 1.0
     variable = keras.Variable(np.array([1.0, -1.0], "float32"))
     optimizer.apply([keras.ops.convert_to_tensor([1.0, -1.0])], [variable])

@@ -13,7 +13,6 @@ import tensorflow as tf
 
 from fullpass.components.predict.predict import find_export, load_export, predict_file, predict_tables
 from fullpass.preprocessing.errors import UserError
-from fullpass.trainer.export.sample_requests import write_samples
 from fullpass.trainer.run_fn import run_fn
 
 pytestmark = pytest.mark.integration
@@ -155,7 +154,6 @@ def test_quantiles_are_columns_of_their_own(planted, rows, tmp_path):
     """In the export, in what is predicted, and in training.json: the share of the labels below each."""
     prepared = planted("regression")
     training = {"epochs": 12, "learning_rate": 0.02, "loss": {"kind": "quantile", "levels": [0.1, 0.5, 0.9]}}
-    write_samples(prepared.graph, prepared.files("raw", "eval"))
     run_fn(prepared.fn_args(tmp_path, model={"kind": "mlp", "members": 2}, training=training))
     predict_file(
         load_export(tmp_path / "Format-Serving"), str(write_csv(tmp_path / "in.csv", rows)), str(tmp_path / "o.csv")
@@ -168,7 +166,8 @@ def test_quantiles_are_columns_of_their_own(planted, rows, tmp_path):
     record = json.loads((tmp_path / "model_run" / "training.json").read_text())
     shares = {level: record["history"][f"val_coverage_{level}"][record["best_epoch"] - 1] for level in (0.1, 0.5, 0.9)}
     loaded = tf.saved_model.load(str(tmp_path / "Format-Serving"))
-    records = list(tf.data.TFRecordDataset(prepared.files("raw", "eval")).as_numpy_iterator())
+    files = [(file, "GZIP" if file.endswith(".gz") else "") for file in prepared.files("raw", "eval")]
+    records = [record for file in files for record in tf.data.TFRecordDataset(*file).as_numpy_iterator()]
     quantiles = loaded.signatures["serving_default"](examples=tf.constant(records))["quantiles"].numpy()
     prices = np.array([tf.train.Example.FromString(r).features.feature["price"].float_list.value[0] for r in records])
     assert list(shares.values()) == pytest.approx((prices[:, None] <= quantiles).mean(axis=0), abs=0.01)

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from fullpass.preprocessing.errors import UserError
 from fullpass.trainer.config import TrainingConfig
-from fullpass.trainer.fit.optimizer import replica_batch_size, scaled_learning_rate
+from fullpass.trainer.fit.optimizer import peak_learning_rate, replica_batch_size
 from fullpass.trainer.fit.sharding import divide
 from fullpass.trainer.fit.strategy import choose_strategy, describe_devices, precision
 from tests import REPOSITORY, warm_process
@@ -275,7 +275,7 @@ def test_mirrored_without_gpus_is_an_error():
 def test_what_four_devices_change(scaling, size, rate):
     training = config(batch_size=100, learning_rate=0.1, scaling=scaling)
     assert replica_batch_size(training, 10_000, 4) == size
-    assert scaled_learning_rate(training, 4).learning_rate == pytest.approx(rate)
+    assert peak_learning_rate(training, 4, table=True) == pytest.approx(rate)
 
 
 @pytest.mark.parametrize(("sizes", "parts"), [([5, 1, 4, 2, 3], 2), ([1], 3), ([2] * 7, 3)])

@@ -10,6 +10,7 @@ from fullpass.trainer.config import TrainingConfig
 _FALLS = 2
 _FALL_TO = 0.2
 _BATCH_PIXELS = 2 << 20
+_USUAL, _ON_TABLES = 1e-3, 3e-3
 
 
 class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
@@ -51,12 +52,12 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         return {"peak": self.peak, "steps": self.steps, "warmup": self.warmup, "decay": self.decay}
 
 
-def learning_rate_of(config: TrainingConfig, steps: int) -> WarmupDecay:
-    """Returns the learning rate of a training of `steps` updates in all, warmup included."""
+def learning_rate_of(config: TrainingConfig, steps: int, peak: float) -> WarmupDecay:
+    """Returns the learning rate of a training of `steps` updates in all, warmup included; `peak` is its largest."""
     warmup = round(config.warmup * steps)
     if config.decay == "plateau":
         warmup = min(warmup, steps // config.most_epochs)
-    return WarmupDecay(config.learning_rate, steps=steps, warmup=warmup, decay=config.decay)
+    return WarmupDecay(peak, steps=steps, warmup=warmup, decay=config.decay)
 
 
 def make_optimizer(config: TrainingConfig, rate: WarmupDecay, policy: str = "float32") -> keras.optimizers.Optimizer:
@@ -107,7 +108,14 @@ def replica_batch_size(config: TrainingConfig, rows: int, replicas: int, pixels:
     return -(-size // replicas) if config.scaling == "none" else size
 
 
-def scaled_learning_rate(config: TrainingConfig, replicas: int) -> TrainingConfig:
-    """Returns the section with the learning rate scaled for `replicas`."""
-    factor = {"none": 1.0, "linear": float(replicas), "sqrt": math.sqrt(replicas)}[config.scaling]
-    return config.model_copy(update={"learning_rate": config.learning_rate * factor})
+def peak_learning_rate(config: TrainingConfig, replicas: int, *, table: bool) -> float:
+    """Returns the largest learning rate of a training, scaled for `replicas`.
+
+    Args:
+        config: The section `training:`.
+        replicas: The number of replicas over all workers.
+        table: Whether a network reads numbers and single categories only, and begins from scratch.
+    """
+    usual = _ON_TABLES if table and config.optimizer in ("adam", "adamw") else _USUAL
+    rate = usual if config.learning_rate == "auto" else config.learning_rate
+    return rate * {"none": 1.0, "linear": float(replicas), "sqrt": math.sqrt(replicas)}[config.scaling]

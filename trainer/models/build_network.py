@@ -15,7 +15,7 @@ from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.config import Dcn, Linear, Mlp, ModelConfig, Module, WideDeep
 from fullpass.trainer.fit.blend import Blend
 from fullpass.trainer.fit.epoch_metrics import MONITOR
-from fullpass.trainer.fit.optimizer import learning_rate_of, make_optimizer, scaled_learning_rate
+from fullpass.trainer.fit.optimizer import learning_rate_of, make_optimizer, peak_learning_rate
 from fullpass.trainer.fit.steps import SlowVariable, Steps
 from fullpass.trainer.fit.strategy import needs_fixed_shapes, precision, use_xla
 from fullpass.trainer.fit.warm_start import BaseExport, WeightOrigin, begin_from, keep_encodings
@@ -107,9 +107,10 @@ def build_training(
         network = build_network(spec, train, inputs)
         began = tuple(begin_from(base, network, spec.tft_output.transform_savedmodel_dir)) if base else ()
         model = with_preprocessing(network.model, in_model)
-        scaled = scaled_learning_rate(training, strategy.num_replicas_in_sync)
-        rate = learning_rate_of(scaled, updates)
-        optimizer = make_optimizer(scaled, rate, policy)
+        table = base is None and _reads_a_table(inputs)
+        peak = peak_learning_rate(training, strategy.num_replicas_in_sync, table=table)
+        rate = learning_rate_of(training, updates, peak)
+        optimizer = make_optimizer(training, rate, policy)
         optimizer.build(model.trainable_variables)
     xla = use_xla(training, strategy, in_model is None and same_shapes(network.inputs))
     deviation = train.counts.label_deviation if task == "regression" else 1.0
@@ -128,6 +129,13 @@ def build_training(
         slow=_slow_of(network, updates // training.most_epochs, strategy),
     )
     return BuiltTraining(network, steps, xla or needs_fixed_shapes(strategy), policy, began)
+
+
+def _reads_a_table(inputs: Mapping[str, ModelInput]) -> bool:
+    """Whether all inputs are numbers and single categories."""
+    return all(
+        item.output.kind == "dense" or (item.output.kind == "ids" and not item.output.multi) for item in inputs.values()
+    )
 
 
 def _blend_of(inputs: Mapping[str, ModelInput], seed: int) -> Blend | None:

@@ -62,5 +62,5 @@ def test_of_several_classes_the_likeliest_is_explained():
         return {"scores": np.stack([0.5 - x, 0.3 + x, np.full(len(x), 0.2)], axis=1)}
 
     found = explain(answer, {"x": np.float32([0.4, -0.1])})
-    assert found.base.tolist() == [0.3, 0.5]
+    assert found.base == pytest.approx([0.3, 0.5])
     assert found.effects["x"] == pytest.approx([0.4, 0.1])
