@@ -133,9 +133,8 @@ def build_training(
 
 def _reads_a_table(inputs: Mapping[str, ModelInput]) -> bool:
     """Whether all inputs are numbers and single categories."""
-    return all(
-        item.output.kind == "dense" or (item.output.kind == "ids" and not item.output.multi) for item in inputs.values()
-    )
+    outputs = [item.output for item in inputs.values()]
+    return all(output.kind != "image" and not output.multi for output in outputs)
 
 
 def _blend_of(inputs: Mapping[str, ModelInput], seed: int) -> Blend | None:
