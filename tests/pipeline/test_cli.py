@@ -106,7 +106,7 @@ def test_show_prints_a_file_that_loads_as_the_same_config(fullpass, edited):
 def test_schema_prints_json(fullpass):
     code, out, _ = fullpass("schema")
     assert code == 0
-    assert json.loads(out)["required"] == ["name", "data", "label", "features"]
+    assert json.loads(out)["required"] == ["name", "data", "label"]
 
 
 def test_version_is_the_installed_one(fullpass):
