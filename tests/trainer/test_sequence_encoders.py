@@ -66,6 +66,8 @@ def test_padding_says_nothing_and_order_counts(options):
     assert np.isfinite(logits).all()
     np.testing.assert_allclose(model(narrow), logits, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(model(some), logits[:4], rtol=1e-4, atol=1e-6)
+    none = {name: value[3:4, :0] if name == "seen" else value[3:4] for name, value in features.items()}
+    np.testing.assert_allclose(model(none), logits[3:4], rtol=1e-4, atol=1e-6)  # a request of no elements at all
     turned = features["seen"].copy()
     turned[0, :4] = turned[0, 3::-1]
     same = np.allclose(model({**features, "seen": turned})[0], logits[0], atol=1e-6)
@@ -161,6 +163,8 @@ def test_the_columns_of_an_element_stay_together(how):
     wide = {name: np.pad(value, [(0, 0), (0, 3)]) if name in rows else value for name, value in features.items()}
     if "encoder" not in how:
         np.testing.assert_allclose(model(wide), logits, rtol=1e-4, atol=1e-6)
+    none = {name: value[3:4, :0] if name in rows else value[3:4] for name, value in features.items()}
+    np.testing.assert_allclose(model(none), logits[3:4], rtol=1e-4, atol=1e-6)
     swapped = features["seen.price.weight_xf"].copy()
     swapped[0, :2] = swapped[0, 1::-1]
     assert not np.allclose(model({**features, "seen.price.weight_xf": swapped})[0], logits[0], atol=1e-7)

@@ -190,7 +190,8 @@ def test_a_new_architecture_that_states_what_its_weights_stand_for_begins_by_mea
     for token in ("a", "b", "c"):
         rows = [start + 2 + tokens(e, "kind").index(token) for start, e in zip(starts, (base, export), strict=True)]
         np.testing.assert_array_equal(after[rows[1]], before[rows[0]], token)
-    np.testing.assert_array_equal(weights(export)["third/kernel"], weights(base)["third/kernel"])
+    for name in ("third/kernel", "whole/factor"):
+        np.testing.assert_array_equal(weights(export)[name], weights(base)[name])
 
 
 def first_row(export: Path, feature: str) -> int:
@@ -199,10 +200,21 @@ def first_row(export: Path, feature: str) -> int:
     return sum(segment["rows"] for segment in features[: names.index(feature)])
 
 
+class Factor(keras.layers.Layer):
+    """A weight without axes, as the scale of a target attention is one."""
+
+    def build(self, shape):
+        self.factor = self.add_weight(shape=(), initializer="ones", name="factor")
+
+    def call(self, x):
+        return x * self.factor
+
+
 def build_toy(inputs, task, classes, options):
     x = keras.layers.Concatenate()(encode(inputs))
     x = stands_for(keras.layers.Dense(8, name="first"), kernel=(encoded_axis(inputs), None))(x)
     x = stands_for(keras.layers.Dense(4, name="second"))(x)
+    x = stands_for(Factor(name="whole"))(x)
     third = stands_for(keras.layers.Dense(classes, name="third"), kernel=(None, LOGITS), bias=(LOGITS,))
     return keras.Model(keras_inputs(inputs), third(x))
 

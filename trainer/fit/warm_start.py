@@ -225,7 +225,7 @@ def _transferred(
     if not all(map(len, pairs)):
         return value, WeightOrigin(weight.name, "anew", "none of its rows stands for what one did before")
     here, there = ([indices[:, side] for indices in pairs] for side in (0, 1))
-    value = value.copy()
+    value = np.array(value)  # of a weight without axes NumPy hands out no array
     value[np.ix_(*here)] = base.value(before)[np.ix_(*there)]
     for axis, rows in enumerate(labels):
         if rows is not None:

@@ -48,6 +48,23 @@ class Present(keras.layers.Layer):
         return keras.KerasTensor(ids.shape, "bool")
 
 
+class AtLeastOne(keras.layers.Layer):
+    """int64 or float32 [batch, n] -> [batch, max(n, 1)]: a batch without any element gets one that is padding.
+
+    The loop of a GRU and the products of a transformer have no result over no element at all.
+    """
+
+    def call(self, elements):
+        """See base class."""
+        batch, n = keras.ops.shape(elements)
+        padding = keras.ops.zeros((batch, keras.ops.maximum(1 - n, 0)), elements.dtype)
+        return keras.ops.concatenate([elements, padding], axis=1)
+
+    def compute_output_shape(self, shape):
+        """See base class."""
+        return shape
+
+
 class MaskedMean(keras.layers.Layer):
     """vectors float [batch, n, width], bool [batch, n] -> float [batch, width]: their mean; 0 for a row of none."""
 
@@ -161,6 +178,7 @@ def encode_in_order(
         candidate: int64 [batch], the ids of `attend_to`, or None.
         pool: makes the vectors one where there is no encoder.
     """
+    ids = AtLeastOne()(ids)
     vectors, present = table(ids), Present()(ids)
     states, read = _read(output, vectors, present) if pool is None else (vectors, pool(vectors, ids))
     if candidate is None:
@@ -192,6 +210,11 @@ class ColumnOfSequence:
             return self.table(self.ids)
         return NumberSteps()(self.ids, self.numbers)
 
+    def at_least_one(self) -> "ColumnOfSequence":
+        """Returns the column with an element of padding where the batch has none."""
+        numbers = None if self.numbers is None else AtLeastOne()(self.numbers)
+        return replace(self, ids=AtLeastOne()(self.ids), numbers=numbers)
+
 
 def width_of_sequence(outputs: Sequence[Output]) -> int:
     """Returns how many numbers a sequence of these columns becomes."""
@@ -208,6 +231,7 @@ def encode_sequence(columns: Sequence[ColumnOfSequence], candidate: keras.KerasT
     """
     output = columns[0].output
     of_sequence = replace(output, name=output.sequence or output.name)
+    columns = [column.at_least_one() for column in columns]
     vectors = [column.vectors for column in columns]
     together = keras.layers.Concatenate()(vectors) if len(vectors) > 1 else vectors[0]
     present = AnyPresent()([column.ids for column in columns])

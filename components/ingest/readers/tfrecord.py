@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from google.protobuf.message import DecodeError
 
+from fullpass.components.ingest.readers.kinds_of_lists import names_of_features, parse_messages, with_one_kind
 from fullpass.components.ingest.readers.reader import Reading, Rows, UncutReader, numbered_batches, readable
 from fullpass.components.ingest.sources.source_config import TfRecordSource
 from fullpass.components.ingest.sources.source_files import SourceFile
@@ -41,23 +42,20 @@ class TfRecordReader(UncutReader):
         decode = _decoder(self._payload)
         with readable(self._path), open_records(self._path) as stream:
             for batch, numbers in numbered_batches(read_records(stream), len):
-                yield from self._decoded(batch, numbers, decode, reading)
+                yield self._decoded(batch, numbers, decode, reading)
 
-    def _decoded(self, batch: list[bytes], numbers: np.ndarray, decode: Decode, reading: Reading) -> Iterator[Rows]:
-        """Decodes records; where one of them is no message, the halves are tried."""
+    def _decoded(self, records: list[bytes], numbers: np.ndarray, decode: Decode, reading: Reading) -> Rows:
+        """Decodes records; where the decoder takes them for damaged, those that are no messages are left out."""
         try:
-            decoded = decode(batch)
-            whole = pa.Table.from_batches([decoded]) if reading.whole else None
-            yield Rows(_select(decoded, reading), numbers, whole)
-        except RuntimeError as error:
-            if len(batch) == 1:
-                reading.add_malformed(int(numbers[0]), f"no tf.{_NAMES[self._payload]}", repr(batch[0][:200]))
-                return
-            if "DATA_LOSS" not in str(error):
-                raise
-            middle = len(batch) // 2
-            yield from self._decoded(batch[:middle], numbers[:middle], decode, reading)
-            yield from self._decoded(batch[middle:], numbers[middle:], decode, reading)
+            decoded = decode(records)
+        except RuntimeError:  # which of them, it does not say
+            messages = parse_messages(records, self._payload)
+            for number, record, message in zip(numbers.tolist(), records, messages, strict=True):
+                if message is None:
+                    reading.add_malformed(number, f"no tf.{_NAMES[self._payload]}", repr(record[:200]))
+            numbers = numbers[[message is not None for message in messages]]
+            decoded = decode(with_one_kind([message for message in messages if message is not None]))
+        return Rows(_select(decoded, reading), numbers, pa.Table.from_batches([decoded]) if reading.whole else None)
 
 
 _NAMES = {"example": "Example", "sequence_example": "SequenceExample"}
@@ -105,7 +103,8 @@ def feature_names(path: str, payload: str, *, records: int) -> list[str]:
         UserError: The file is cut short or corrupt.
     """
     with readable(path), open_records(path) as stream:
-        return sorted(_decoder(payload)(list(islice(read_records(stream), records))).schema.names)
+        messages = parse_messages(islice(read_records(stream), records), payload)
+    return sorted(names_of_features(message for message in messages if message is not None))
 
 
 @contextmanager

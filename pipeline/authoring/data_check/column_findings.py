@@ -20,7 +20,7 @@ from fullpass.preprocessing.features.feature import (
     VectorFeature,
 )
 from fullpass.preprocessing.features.ids import Identity, Vocabulary
-from fullpass.preprocessing.values.convert import convert_raw
+from fullpass.preprocessing.values.convert import Converted, convert_raw
 from fullpass.preprocessing.values.list_values import is_list, unlike_lengths
 
 _SOME, _MOST = 0.01, 0.5
@@ -168,20 +168,20 @@ def check_vectors(sampled: SampledData) -> Iterator[Finding]:
 def check_lists(sampled: SampledData) -> Iterator[Finding]:
     """Columns of lists are read as lists, whose elements fit; columns read as one value hold no lists."""
     text = sampled.source.raw_text
-    converted: dict[str, pa.Array] = {}
+    converted: dict[str, Converted] = {}
     for name, raw in sampled.raw.items():
         array = sampled.sample.columns.get(name)
         if array is None or raw.type == "vector" or not (raw.many or is_list(array.type)):
             continue
-        found = convert_raw(array, raw, text)
-        converted[name] = found.flat
+        found = converted[name] = convert_raw(array, raw, text)
         fix = "" if raw.many else f" Write list: true in features.{sampled.reader(name)[-1]}, or split the lists."
         for wrong, reason in found.problems:
             yield from _quarantined(sampled, sampled.reader(name), wrong, f"column {name}: {reason}", fix)
     for group in sorted({raw.group for raw in sampled.raw.values() if raw.group is not None}):
         members = [name for name, raw in sampled.raw.items() if raw.group == group and name in converted]
         if len(members) > 1:
-            wrong = unlike_lengths([converted[name] for name in members])
+            bad = np.any([converted[name].bad for name in members], axis=0)
+            wrong = unlike_lengths([converted[name].flat for name in members]) & ~bad
             what = f"columns {' and '.join(members)}: lists of unlike lengths in one row"
             yield from _quarantined(sampled, sampled.reader(members[0]), wrong, what, "")
 

@@ -15,6 +15,7 @@ import tensorflow as tf
 from PIL import Image
 
 from fullpass.components.ingest.readers.open_source import columns_of, parts_of
+from fullpass.components.ingest.readers.tfrecord import feature_names
 from fullpass.components.ingest.sources.source_config import (
     CsvSource,
     ImagesSource,
@@ -26,6 +27,7 @@ from fullpass.components.ingest.sources.source_config import (
 from fullpass.components.ingest.sources.source_files import find_inputs, fingerprint
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import RawColumn
+from fullpass.preprocessing.values.convert import convert_raw
 from tests.components.ingest.reading_tools import inputs, raw, read_file, read_input
 
 TFRECORD = TfRecordSource(format="tfrecord", path="x")
@@ -80,6 +82,39 @@ def test_a_record_that_is_no_example_is_a_bad_row(tmp_path):
     rows, numbers, bad = read_file(tmp_path / "data", TFRECORD, ["a"])
     assert rows == [([float(i)],) for i in (0, 1, 2, 4)] and numbers == [1, 2, 3, 5]
     assert [(row.row, row.reason) for row in bad] == [(4, "no tf.Example")]
+
+
+def test_an_empty_list_of_another_kind_is_an_empty_list(tmp_path):
+    records = [example(a=[]), example(a=[b"x"]), b"no message", example()]
+    write_records(tmp_path / "data", records)
+    rows, numbers, bad = read_file(tmp_path / "data", TFRECORD, ["a"])
+    assert rows == [([],), ([b"x"],), (None,)] and numbers == [1, 2, 4] and [row.row for row in bad] == [3]
+    assert feature_names(str(tmp_path / "data"), "example", records=1000) == ["a"]
+
+
+def test_values_of_several_kinds_are_text_that_the_column_judges(tmp_path):
+    values = [[1.5], [7], [b"x"], [float("nan")], [0.1, 2.0]]
+    write_records(tmp_path / "data", [example(a=value, b=[1.0]) for value in values])
+    rows, _, bad = read_file(tmp_path / "data", TFRECORD, ["a", "b"])
+    assert rows == [(a, [1.0]) for a in ([b"1.5"], [b"7"], [b"x"], [], [b"0.1", b"2"])] and not bad
+    column = pa.array([row[0] for row in rows[:4]])
+    converted = convert_raw(column, RawColumn("a", "number"), TFRECORD.raw_text)
+    assert converted.flat.to_pylist() == [1.5, 7.0, None, None]
+    assert converted.bad.tolist() == [False, False, True, False] and converted.reason_of(2) == "not a number"
+
+
+def test_steps_of_several_kinds(tmp_path):
+    sequence = tf.train.SequenceExample()
+    for values in ([], [b"x"], [2]):
+        fill(sequence.feature_lists.feature_list["steps"].feature.add(), values)
+    sequence.feature_lists.feature_list["steps"].feature.add()
+    other = tf.train.SequenceExample()
+    fill(other.context.feature["steps of none"], [1.0])
+    write_records(tmp_path / "data", [sequence.SerializeToString(), other.SerializeToString()])
+    source = TfRecordSource(format="tfrecord", path="x", payload="sequence_example")
+    rows, _, _ = read_file(tmp_path / "data", source, ["steps"])
+    assert rows == [([[], [b"x"], [b"2"], None],), (None,)]
+    assert feature_names(str(tmp_path / "data"), "sequence_example", records=1000) == ["steps", "steps of none"]
 
 
 @pytest.mark.parametrize(
