@@ -258,7 +258,9 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
         config.evaluation,
         examples=examples,
         model=model,
+        model_run=trainer.outputs["model_run"],
         baseline_model=last,
+        preprocessing=preprocessing,
         columns=columns,
         spanned=request.spanned,
     )

@@ -16,10 +16,14 @@ from tfx.dsl.components.base import base_beam_component, base_beam_executor, exe
 from tfx.dsl.io import fileio
 from tfx.types import artifact_utils, component_spec, standard_artifacts
 
+from fullpass.components.artifact_files import read_json
 from fullpass.components.evaluation.beam_evaluation import Evaluate
 from fullpass.components.evaluation.config import EvaluationConfig
+from fullpass.components.evaluation.dependence_rows import dependence_of_export
 from fullpass.components.evaluation.evaluation_verdict import is_blessed, judge
 from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, FILE, Rows, read_measured, text_of, to_json
+from fullpass.components.evaluation.partial_dependence import FILE as DEPENDENCE_FILE
+from fullpass.components.evaluation.partial_dependence import to_json as dependence_to_json
 from fullpass.components.evaluation.score_curves import FILE as CURVES_FILE
 from fullpass.components.evaluation.score_curves import to_json as curves_to_json
 from fullpass.components.evaluation.slice_rows import SliceKey
@@ -27,7 +31,9 @@ from fullpass.components.evaluation.slice_states import MOST_SLICES, SliceAccumu
 from fullpass.components.evaluation.tfma_files import write_tfma_files
 from fullpass.components.ingest.component import rows_of
 from fullpass.components.transform.component import serving_model, split_files
+from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.raw_columns import RawColumn, span_in_row_ids
+from fullpass.trainer.export.run_provenance import TRAINING_FILE
 
 SPLIT = "eval"
 
@@ -60,6 +66,9 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
                 | "Evaluate" >> Evaluate(accumulator, exports, options["columns"], rows_of(examples, SPLIT))
             )
             _ = states | "Write" >> beam.Map(_write_results, accumulator, config, evaluation.uri, exports)
+        if runs := input_dict.get("model_run"):
+            preprocessing = PreprocessingConfig.model_validate_json(exec_properties["preprocessing"])
+            _write_dependence(evaluation.uri, exports[0], examples, preprocessing, runs[0])
         measured = read_measured(evaluation.uri)
         blessed = is_blessed(measured, config)
         _describe(blessing, models, blessed=blessed)
@@ -80,6 +89,17 @@ def _write_results(
     if curves := accumulator.curves(state):
         with fileio.open(f"{folder}/{CURVES_FILE}", "w") as file:
             file.write(curves_to_json(curves))
+
+
+def _write_dependence(
+    folder: str, export: str, examples: Sequence[types.Artifact], config: PreprocessingConfig, run: types.Artifact
+) -> None:
+    """Writes what the new model's scores depend on; nothing where no importance of features was measured."""
+    importance = read_json(f"{run.uri}/{TRAINING_FILE}").get("importance", ())
+    found = dependence_of_export(export, split_files(examples, SPLIT), rows_of(examples, SPLIT), config, importance)
+    if found is not None:
+        with fileio.open(f"{folder}/{DEPENDENCE_FILE}", "w") as file:
+            file.write(dependence_to_json(found))
 
 
 def _measured(accumulator: SliceAccumulator, state: State) -> dict[SliceKey, Rows]:
@@ -134,10 +154,12 @@ class EvaluatorSpec(component_spec.ComponentSpec):
     PARAMETERS = {
         "evaluated": component_spec.ExecutionParameter(type=str),
         "options": component_spec.ExecutionParameter(type=str),
+        "preprocessing": component_spec.ExecutionParameter(type=str),
     }
     INPUTS = {
         "examples": component_spec.ChannelParameter(type=standard_artifacts.Examples),
         "model": component_spec.ChannelParameter(type=standard_artifacts.Model),
+        "model_run": component_spec.ChannelParameter(type=standard_artifacts.ModelRun),
         "baseline_model": component_spec.ChannelParameter(type=standard_artifacts.Model, optional=True),
     }
     OUTPUTS = {
@@ -149,7 +171,7 @@ class EvaluatorSpec(component_spec.ComponentSpec):
 class Evaluator(base_beam_component.BaseBeamComponent):
     """Measures a model and the last blessed one on the eval split, and blesses the model if it holds its thresholds.
 
-    Outputs: `evaluation`, with `measured.json` and the files of TFMA; `blessing`.
+    Outputs: `evaluation`, with `measured.json`, the files of TFMA and what scores depend on; `blessing`.
     """
 
     SPEC_CLASS = EvaluatorSpec
@@ -161,7 +183,9 @@ class Evaluator(base_beam_component.BaseBeamComponent):
         *,
         examples: types.BaseChannel,
         model: types.BaseChannel,
+        model_run: types.BaseChannel,
         baseline_model: types.BaseChannel,
+        preprocessing: PreprocessingConfig,
         columns: Mapping[str, RawColumn],
         spanned: bool,
     ):
@@ -171,7 +195,9 @@ class Evaluator(base_beam_component.BaseBeamComponent):
             config: the section `evaluation:` of the YAML.
             examples: raw examples of every span.
             model: the new model.
+            model_run: the record of its training, with the importance of features.
             baseline_model: the last blessed model, if there is one.
+            preprocessing: features and label.
             columns: the raw columns, by name.
             spanned: whether the source has spans.
         """
@@ -181,8 +207,10 @@ class Evaluator(base_beam_component.BaseBeamComponent):
             EvaluatorSpec(
                 evaluated=config.model_dump_json(),
                 options=json.dumps(options),
+                preprocessing=preprocessing.model_dump_json(),
                 examples=examples,
                 model=model,
+                model_run=model_run,
                 baseline_model=baseline_model,
                 evaluation=types.Channel(type=standard_artifacts.ModelEvaluation),
                 blessing=types.Channel(type=standard_artifacts.ModelBlessing),

@@ -14,12 +14,14 @@ from fullpass.components.artifact_files import read_json
 from fullpass.components.data_gate.gate_verdict import read_verdict as read_verdict_of_data
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.evaluation_verdict import Verdict, read_verdict
+from fullpass.components.evaluation.partial_dependence import read_dependence
 from fullpass.components.evaluation.score_curves import read_curves
 from fullpass.components.ingest.writing.manifest import QUARANTINE, read_manifest
 from fullpass.components.push.model_lineage import RecordedArtifact
 from fullpass.components.report.charts import bar_chart, histogram, line_chart
 from fullpass.components.report.column_statistics import Column, read_columns
 from fullpass.components.report.curves_section import ShownCurves, curves_section
+from fullpass.components.report.dependence_section import ShownDependence, dependence_section
 from fullpass.components.report.gate_section import Gate, gate_section
 from fullpass.components.report.image_section import Images, image_section
 from fullpass.components.report.insight_section import Insight, insight_section
@@ -69,7 +71,8 @@ class Parity:
 class Run:
     """The facts of the whole page.
 
-    curves: None where the metrics need no histograms. pushed_to: path of the pushed model; empty if it was not pushed.
+    curves: None where the metrics need no histograms. dependence: None where no importance was measured.
+    pushed_to: path of the pushed model; empty if it was not pushed.
     """
 
     name: str
@@ -83,6 +86,7 @@ class Run:
     data: Data
     pushed_to: str
     images: Images = Images()
+    dependence: ShownDependence | None = None
 
 
 def read_run(
@@ -109,6 +113,7 @@ def read_run(
         curves=curves_section(read_curves(evaluation.uri)),
         insight=insight_section(record),
         images=image_section(record),
+        dependence=dependence_section(read_dependence(evaluation.uri)),
         training=training(record),
         parity=_parity(read_json(f"{parity.uri}/parity.json")),
         serving=_serving(read_json(f"{serving.uri}/serving.json")),

@@ -17,6 +17,7 @@ from fullpass.components.data_gate.divergence import divergence
 from fullpass.components.data_gate.gate_verdict import Compared, Finding
 from fullpass.components.data_gate.gate_verdict import Verdict as DataVerdict
 from fullpass.components.evaluation.evaluation_verdict import Measured, Slice, Verdict
+from fullpass.components.evaluation.partial_dependence import ColumnDependence, Dependence
 from fullpass.components.evaluation.score_curves import Curve, Curves
 from fullpass.components.ingest.writing.manifest import QUARANTINE
 from fullpass.components.mlmd_values import ADDRESS
@@ -24,6 +25,7 @@ from fullpass.components.report.charts import histogram
 from fullpass.components.report.column_statistics import Column, read_columns
 from fullpass.components.report.component import render
 from fullpass.components.report.curves_section import curves_section
+from fullpass.components.report.dependence_section import dependence_section
 from fullpass.components.report.gate_page import render_gate
 from fullpass.components.report.gate_section import gate_section
 from fullpass.components.report.image_section import image_section
@@ -149,6 +151,46 @@ def test_the_network_is_shown_beside_a_simple_reference():
     assert insight_section({}).features == ()
 
 
+DEPENDENCE = Dependence(
+    200,
+    ("yes", HOSTILE),
+    (0.4, 0.6),
+    (
+        ColumnDependence("fare", "number", ("1", "2", "5"), (1.0, 2.0, 5.0), ((0.2, 0.4, 0.6), (0.8, 0.6, 0.4))),
+        ColumnDependence(HOSTILE, "value", (HOSTILE, "b"), (), ((0.0, 1.0), (1.0, 0.0))),
+    ),
+    {HOSTILE: "text"},
+)
+
+
+def test_curves_and_dots_lie_where_the_scores_are():
+    shown = dependence_section(DEPENDENCE)
+    legend, line, dots = (ET.fromstring(str(chart)) for chart in shown.charts)
+    assert [text.text for text in legend.iter("text")][0] == "yes"
+    first, second = (
+        [tuple(map(float, p.split(","))) for p in one.attrib["points"].split()] for one in line.iter("polyline")
+    )
+    left, right = first[0][0], first[-1][0]
+    assert first[1][0] == pytest.approx(left + (right - left) / 4, abs=0.1), "2 is a quarter of the way from 1 to 5"
+    bottom = 132  # of a score of 0; that of 1 lies 110 above
+    assert [y for _, y in first] == pytest.approx([bottom - 110 * score for score in (0.2, 0.4, 0.6)], abs=0.1)
+    assert [y for _, y in second] == pytest.approx([bottom - 110 * score for score in (0.8, 0.6, 0.4)], abs=0.1)
+    across = [float(dot.attrib["cx"]) for dot in dots.iter("circle")]
+    assert across[0] == across[3] < across[1] == across[2]
+    assert "yes from 0.2 at 1 to 0.6 at 5" in line.attrib["aria-label"]
+    assert shown.figures[:2] == (("fare", "1", "0.2", "0.8"), ("fare", "2", "0.4", "0.6"))
+    assert dependence_section(None) is None
+
+
+def test_one_score_for_all_values_is_a_line_in_the_middle():
+    flat = Dependence(
+        20, ("prediction",), (3.0,), (ColumnDependence("x", "number", ("1", "2"), (1, 2), ((3, 3),)),), {}
+    )
+    (chart,) = dependence_section(flat).charts
+    (line,) = ET.fromstring(str(chart)).iter("polyline")
+    assert [point.split(",")[1] for point in line.attrib["points"].split()] == ["77.0", "77.0"]
+
+
 def curves(height):
     """Curves of three points; the last has no error."""
     curve = Curve((0.0, 0.5, 1.0), (0.0, height, 1.0), (0.1, 0.02, float("nan")))
@@ -174,6 +216,7 @@ def run(*, blessed):
         gate=gate_section(data_verdict("warn")),
         data=Data((("rows read", "5,000"),), (HOSTILE,), (shown,), HOSTILE),
         pushed_to="/models/1" if blessed else "",
+        dependence=dependence_section(DEPENDENCE),
     )
 
 

@@ -1,0 +1,84 @@
+"""Which of its own values a raw column is given to see what scores depend on."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+
+from fullpass.components.evaluation.column_readers import ColumnReaders
+from fullpass.preprocessing.dates.date_format import MICROSECONDS_PER_DAY, DateFormat, compile_format
+from fullpass.preprocessing.dates.date_ops import parse
+
+Rows = Mapping[str, np.ndarray]
+"""Raw column -> its values, dense: float32 or object of bytes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Values that a column is given.
+
+    Attributes:
+        kind: `number`, `date` or `value`.
+        values: As the model takes them, [points].
+        texts: For people, [points].
+        places: Numbers, or days since 1970, ascending, [points]; empty where values have no order.
+    """
+
+    kind: str
+    values: np.ndarray
+    texts: tuple[str, ...]
+    places: tuple[float, ...]
+
+
+def points_of(column: ColumnReaders, values: np.ndarray, most: int) -> Points | str:
+    """Returns the points of a column, or why it has none.
+
+    Args:
+        column: How features read it.
+        values: Of some rows, dense.
+        most: How many points there may be.
+    """
+    if column.left_out:
+        return column.left_out
+    if column.kind == "number":
+        known = values[np.isfinite(values)]
+        found = _ordered("number", known, known.astype(np.float64), [f"{value:.7g}" for value in known], most)
+    elif column.kind == "date":
+        found = _dates(values[values != b""], compile_format(column.formats[0]), most)
+    else:
+        return _frequent(values[values != b""], most)
+    return found if len(found.values) > 1 else "it has one value or none"
+
+
+def _dates(values: np.ndarray, written: DateFormat, most: int) -> Points:
+    """Returns dates by days since 1970 in UTC; numbers that count from then are told as dates."""
+    read = parse(tf.constant(values, tf.string), written)
+    valid = read.valid.numpy()
+    values = values[valid]
+    microseconds = (read.days * MICROSECONDS_PER_DAY + read.microseconds - read.offset).numpy()[valid]
+    told = np.datetime_as_string(microseconds.astype("datetime64[us]"), unit="s") if written.unit else values
+    texts = [text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text) for text in told]
+    return _ordered("date", values, microseconds / MICROSECONDS_PER_DAY, texts, most)
+
+
+def _ordered(kind: str, values: np.ndarray, places: np.ndarray, texts: Sequence[str], most: int) -> Points:
+    """Returns all distinct values, or, of many, those at evenly spaced quantiles, without the tails."""
+    distinct, first = np.unique(places, return_index=True)
+    if len(distinct) > most:
+        levels = (np.arange(most) + 0.5) / most
+        wanted = np.unique(np.quantile(places, levels, method="nearest"))
+        first = first[np.searchsorted(distinct, wanted)]
+        distinct = wanted
+    return Points(kind, values[first], tuple(texts[i] for i in first), tuple(distinct.tolist()))
+
+
+def _frequent(values: np.ndarray, most: int) -> Points | str:
+    """Returns the most frequent values, the most frequent first."""
+    distinct, counts = np.unique(values.astype(object), return_counts=True)
+    if len(distinct) < 2:
+        return "it has one value or none"
+    if len(distinct) > most and counts.max() == 1:
+        return "its values do not repeat"
+    chosen = distinct[np.argsort(-counts, kind="stable")[:most]]
+    return Points("value", chosen, tuple(value.decode("utf-8", "replace") for value in chosen), ())

@@ -1,0 +1,83 @@
+"""How the features of a configuration read its raw columns, and which of these matter most."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.features.raw_columns import RawColumn, feature_columns, serving_columns, with_origins
+
+
+@dataclass(frozen=True)
+class ColumnReaders:
+    """A raw column, and what reads it.
+
+    Attributes:
+        name: Of the column.
+        kind: Whether its values are numbers, dates, or values without an order.
+        features: Those that read it, by way of derived columns too.
+        formats: Of the dates that it is read as.
+        left_out: Why scores are not shown over its values; "" if they are.
+    """
+
+    name: str
+    kind: Literal["number", "date", "value"]
+    features: tuple[str, ...]
+    formats: tuple[str, ...] = ()
+    left_out: str = ""
+
+
+def column_readers(config: PreprocessingConfig) -> list[ColumnReaders]:
+    """Returns the raw columns that features read, sorted by name."""
+    readers: dict[str, list[str]] = {}
+    formats: dict[str, list[str]] = {}
+    for name, feature in config.features.items():
+        columns = feature_columns(name, feature)
+        for column in with_origins(columns, config.derive):
+            readers.setdefault(column, []).append(name)
+        if feature.type in ("date", "duration"):
+            for column in columns:
+                formats.setdefault(column, []).append(feature.format)
+    return [
+        _readers(column, config, readers.get(column.name, []), tuple(formats.get(column.name, ())))
+        for column in serving_columns(config).values()
+    ]
+
+
+def most_important(
+    readers: Sequence[ColumnReaders], importance: Sequence[Mapping[str, Any]], most: int
+) -> list[ColumnReaders]:
+    """Returns the columns of the features that are missed most, the most important first.
+
+    A column counts as much as the most important feature that reads it.
+
+    Args:
+        readers: Of all columns.
+        importance: As `training.json` has it.
+        most: How many to return, at most.
+    """
+    known = {entry["feature"]: float(entry["importance"]) for entry in importance}
+    worth = {one.name: max((known[name] for name in one.features if name in known), default=None) for one in readers}
+    found = [one for one in readers if worth[one.name] is not None]
+    return sorted(found, key=lambda one: -(worth[one.name] or 0.0))[:most]
+
+
+def _readers(
+    column: RawColumn, config: PreprocessingConfig, names: list[str], formats: tuple[str, ...]
+) -> ColumnReaders:
+    types = {config.features[name].type for name in names}
+    sequences = [sequence for name in names if (sequence := config.sequence_of(name)) is not None]
+    kind: Literal["number", "date", "value"] = "number" if column.type == "number" else "date" if formats else "value"
+    return ColumnReaders(column.name, kind, (*names, *sequences), formats, _left_out(column, types, sequences))
+
+
+def _left_out(column: RawColumn, types: set[str], sequences: Sequence[str]) -> str:
+    if column.image or "image" in types:
+        return "an image"
+    if sequences:
+        return "part of a sequence"
+    if column.many:
+        return "a list"
+    if column.type == "vector":
+        return "a vector"
+    return "text" if types == {"text"} else ""

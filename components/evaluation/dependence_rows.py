@@ -1,0 +1,67 @@
+"""Asks an export about eval rows whose raw columns are replaced."""
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from fullpass.components.evaluation.column_points import Rows
+from fullpass.components.evaluation.column_readers import column_readers, most_important
+from fullpass.components.evaluation.partial_dependence import MOST_COLUMNS, Answer, Dependence, measure_dependence
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.features.raw_columns import RawColumn, serving_columns
+from fullpass.preprocessing.values.byte_batches import gather
+from fullpass.trainer.export.signatures import SERVING_RAW, column_keys
+from fullpass.trainer.input.input_fn import open_records
+from fullpass.trainer.input.raw_tensors import DTYPES, to_dense
+
+_MOST_FILES = 32
+_ROWS, _BYTES = 2000, 64 << 20
+
+
+def dependence_of_export(
+    export: str,
+    files: Sequence[str],
+    rows: int,
+    config: PreprocessingConfig,
+    importance: Sequence[Mapping[str, Any]],
+) -> Dependence | None:
+    """Returns the partial dependence of an export's scores on its most important raw columns; None without any.
+
+    Args:
+        export: The folder of the SavedModel.
+        files: Raw TFRecord files.
+        rows: How many rows they hold, about.
+        config: Features and label.
+        importance: Of the features, as `training.json` has it.
+    """
+    columns = serving_columns(config)
+    shown = most_important(column_readers(config), importance, MOST_COLUMNS)
+    records = sample_records(files, rows)
+    if not (shown and records):
+        return None
+    spec = {name: tf.io.VarLenFeature(DTYPES[column.type]) for name, column in columns.items()}
+    parsed = tf.io.parse_example(tf.constant(records), spec)
+    dense = {name: to_dense(parsed[name], column).numpy() for name, column in columns.items()}
+    return measure_dependence(_answer(export, columns), dense, shown)
+
+
+def sample_records(files: Sequence[str], rows: int) -> list[bytes]:
+    """Returns up to 2,000 serialized rows, evenly from some files, always the same; fewer of large ones."""
+    order = np.random.default_rng(1).permutation(len(files))[:_MOST_FILES]
+    every = max(1, rows * len(order) // max(len(files), 1) // _ROWS)
+    read = chain.from_iterable(open_records(tf.constant(files[i])).shard(every, 0).as_numpy_iterator() for i in order)
+    return next(gather(read, len, rows=_ROWS, most_bytes=_BYTES), [])
+
+
+def _answer(export: str, columns: Mapping[str, RawColumn]) -> Answer:
+    loaded = tf.saved_model.load(export)
+    keys = column_keys(tuple(columns))
+
+    def answer(rows: Rows) -> Mapping[str, np.ndarray]:
+        given = {keys[name]: tf.constant(rows[name], DTYPES[column.type]) for name, column in columns.items()}
+        return {name: value.numpy() for name, value in loaded.signatures[SERVING_RAW](**given).items()}
+
+    return answer

@@ -1,0 +1,168 @@
+"""Partial dependence: the mean score of eval rows if a raw column had the same value in all of them.
+
+A column that acts with others is shown as it acts on average over the rows as they are; combinations of values that no
+row has are asked too. Source: Friedman, Greedy Function Approximation (2001).
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from fullpass.components.artifact_files import read_bytes
+from fullpass.components.evaluation.column_points import Points, Rows, points_of
+from fullpass.components.evaluation.column_readers import ColumnReaders
+
+FILE = "partial_dependence.json"
+MOST_COLUMNS = 10
+_ROWS, _FEWEST_ROWS, _TIMED_ROWS = 200, 20, 32
+_MOST_POINTS = 12
+_MOST_CLASSES = 5
+_SECONDS = 20.0
+
+Answer = Callable[[Rows], Mapping[str, np.ndarray]]
+"""Raw columns, dense -> what the model's signature `serving_raw` gives."""
+
+
+@dataclass(frozen=True)
+class ColumnDependence:
+    """The partial dependence on one raw column.
+
+    Attributes:
+        column: Its name.
+        kind: `number`, `date`, or `value` of categories and booleans.
+        values: The values that it was given, as text, [points].
+        places: Where numbers, and dates in days since 1970, lie, ascending, [points]; empty for categories.
+        scores: The mean score of each series at each point, [series][points].
+    """
+
+    column: str
+    kind: str
+    values: tuple[str, ...]
+    places: tuple[float, ...]
+    scores: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """The partial dependence of a model's scores on its most important raw columns.
+
+    Attributes:
+        rows: How many eval rows the means are of.
+        series: What the scores are: the positive class, some classes, or `prediction`.
+        means: The mean score of each series over the rows as they are, [series].
+        columns: The most important first.
+        left_out: Important columns without a curve -> why.
+    """
+
+    rows: int
+    series: tuple[str, ...]
+    means: tuple[float, ...]
+    columns: tuple[ColumnDependence, ...]
+    left_out: Mapping[str, str]
+
+
+def measure_dependence(
+    answer: Answer, rows: Rows, readers: Sequence[ColumnReaders], *, seconds: float = _SECONDS
+) -> Dependence:
+    """Returns the partial dependence on some columns: numbers and dates at their quantiles, others at frequent values.
+
+    All rows tell which values a column has; the model is asked about 200 of them. Of a slow model it is fewer, down to
+    20, and columns are left out once the time is over.
+
+    Args:
+        answer: Of the model.
+        rows: Every raw column that the model reads, of eval rows in any order, at least one.
+        readers: The columns to show, the most important first.
+        seconds: How long the model may be asked, about.
+    """
+    left_out: dict[str, str] = {}
+    points: dict[str, Points] = {}
+    for column in readers:
+        found = points_of(column, rows[column.name], _MOST_POINTS)
+        if isinstance(found, str):
+            left_out[column.name] = found
+        else:
+            points[column.name] = found
+    cost = _seconds_per_row(answer, rows) * _MOST_POINTS
+    affordable = int(np.clip(seconds / (cost * max(len(points), 1)), _FEWEST_ROWS, _ROWS))
+    asked = _chosen(rows, affordable)
+    usual = answer(asked)
+    series = _series(usual)
+    count, shown = len(usual["scores"]), []
+    for name, at in points.items():
+        if shown and (len(shown) + 1) * cost * count > seconds:
+            left_out[name] = "the model answers too slowly to show more columns"
+        else:
+            shown.append(_dependence(answer, asked, name, at, series))
+    means = tuple(_means(usual, series).tolist())
+    return Dependence(count, tuple(series), means, tuple(shown), left_out)
+
+
+def to_json(dependence: Dependence) -> str:
+    """Returns the content of FILE."""
+    return json.dumps(asdict(dependence), indent=1)
+
+
+def read_dependence(folder: str) -> Dependence | None:
+    """Returns what an evaluation holds; None for one of an earlier release, or of a model without importances."""
+    content = read_bytes(f"{folder}/{FILE}")
+    if content is None:
+        return None
+    found: dict[str, Any] = json.loads(content)
+    columns = tuple(
+        ColumnDependence(
+            column=one["column"],
+            kind=one["kind"],
+            values=tuple(one["values"]),
+            places=tuple(one["places"]),
+            scores=tuple(map(tuple, one["scores"])),
+        )
+        for one in found["columns"]
+    )
+    return Dependence(found["rows"], tuple(found["series"]), tuple(found["means"]), columns, found["left_out"])
+
+
+def _seconds_per_row(answer: Answer, rows: Rows) -> float:
+    """Returns how long the model takes per row, once its graph is built."""
+    few = {name: values[:_TIMED_ROWS] for name, values in rows.items()}
+    answer(few)
+    started = time.perf_counter()
+    answered = answer(few)
+    return max(time.perf_counter() - started, 1e-9) / len(answered["scores"])
+
+
+def _chosen(rows: Rows, count: int) -> Rows:
+    """Returns `count` of the rows, or all, always the same ones."""
+    order = np.random.default_rng(1).permutation(len(next(iter(rows.values()))))[:count]
+    return {name: values[order] for name, values in rows.items()}
+
+
+def _series(answers: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """Returns the names of the scores to show, each with its class: of many classes those with the highest means."""
+    scores = answers["scores"]
+    if "classes" not in answers:
+        return {"prediction": 0}
+    names = [name.decode("utf-8", "replace") for name in answers["classes"][0]]
+    if scores.ndim == 1 or scores.shape[1] == 1:
+        return {names[-1]: 0}
+    highest = np.argsort(-scores.mean(axis=0), kind="stable")[:_MOST_CLASSES]
+    return {names[i]: int(i) for i in sorted(highest)}
+
+
+def _dependence(answer: Answer, rows: Rows, name: str, at: Points, series: Mapping[str, int]) -> ColumnDependence:
+    means = []
+    for value in at.values:
+        same = np.full(rows[name].shape, value, rows[name].dtype)
+        means.append(_means(answer({**rows, name: same}), series))
+    scores = tuple(map(tuple, np.array(means).T.tolist()))
+    return ColumnDependence(name, at.kind, at.texts, at.places, scores)
+
+
+def _means(answers: Mapping[str, np.ndarray], series: Mapping[str, int]) -> np.ndarray:
+    """Returns the mean score of each series, float64 [series]."""
+    scores = answers["scores"].astype(np.float64)
+    return scores.reshape(len(scores), -1)[:, list(series.values())].mean(axis=0)

@@ -1,0 +1,107 @@
+"""Charts of partial dependence, as inline SVG in the style of `charts.py`."""
+
+from collections.abc import Sequence
+
+from markupsafe import Markup, escape
+
+from fullpass.components.evaluation.partial_dependence import ColumnDependence
+from fullpass.components.report.charts import COLORS, svg
+
+_WIDTH, _RIGHT = 310, 14
+_TOP, _BOTTOM = 22, 22
+_HEIGHT, _AXIS = 110, 50
+_NAMES, _ROW = 120, 17
+_MEAN = 'stroke="currentColor" stroke-opacity="0.5" stroke-dasharray="3 3"'
+_GRID = 'stroke="currentColor" stroke-opacity="0.15"'
+
+
+def legend(names: Sequence[str]) -> Markup:
+    """Returns the colours of the series."""
+    parts = (
+        f'<rect x="{120 * i}" y="4" width="10" height="10" fill="{COLORS[i]}"/>'
+        f'<text x="{120 * i + 14}" y="13">{escape(_shortened(name))}</text>'
+        for i, name in enumerate(names)
+    )
+    return svg(120 * len(names), 20, "".join(parts), f"colours of {', '.join(names)}")
+
+
+def dependence_chart(
+    shown: ColumnDependence, means: Sequence[float], series: Sequence[str], low: float, high: float
+) -> Markup:
+    """Returns a small chart: a line over numbers and dates, a row of dots per other value.
+
+    Args:
+        shown: the column.
+        means: the mean score of each series, drawn dashed.
+        series: names of the scores.
+        low, high: the ends of the axis of scores, low < high.
+    """
+    label = f"{shown.column}: {'; '.join(_words(shown, number, name) for number, name in enumerate(series))}"
+    draw = _line if shown.places else _dots
+    return draw(shown, means, low, high, label)
+
+
+def _words(shown: ColumnDependence, number: int, name: str) -> str:
+    scores = shown.scores[number]
+    low, high = (scores.index(end) for end in (min(scores), max(scores)))
+    return f"{name} from {scores[low]:.3g} at {shown.values[low]} to {scores[high]:.3g} at {shown.values[high]}"
+
+
+def _line(shown: ColumnDependence, means: Sequence[float], low: float, high: float, label: str) -> Markup:
+    first, last = shown.places[0], shown.places[-1]
+    inner = _WIDTH - _AXIS - _RIGHT
+
+    def height(score: float) -> float:
+        return _TOP + _HEIGHT * (high - score) / (high - low)
+
+    parts = [_title(shown.column)]
+    for score in (low, (low + high) / 2, high):
+        y = height(score)
+        parts.append(
+            f'<path d="M{_AXIS} {y:.1f}h{inner}" {_GRID}/>'
+            f'<text x="{_AXIS - 5}" y="{y + 4:.1f}" text-anchor="end">{score:.3g}</text>'
+        )
+    for number, scores in enumerate(shown.scores):
+        y, color = height(means[number]), COLORS[number]
+        points = [
+            f"{_AXIS + inner * (place - first) / (last - first):.1f},{height(score):.1f}"
+            for place, score in zip(shown.places, scores, strict=True)
+        ]
+        dots = (f'<circle cx="{x}" cy="{y}" r="2.5" fill="{color}"/>' for x, y in (p.split(",") for p in points))
+        parts.append(
+            f'<path d="M{_AXIS} {y:.1f}h{inner}" {_MEAN}/>'
+            f'<polyline fill="none" stroke="{color}" stroke-width="1.5" points="{" ".join(points)}"/>{"".join(dots)}'
+        )
+    y = _TOP + _HEIGHT + 16
+    parts.append(f'<text x="{_AXIS}" y="{y}">{escape(_shortened(shown.values[0]))}</text>')
+    parts.append(f'<text x="{_WIDTH - _RIGHT}" y="{y}" text-anchor="end">{escape(_shortened(shown.values[-1]))}</text>')
+    return svg(_WIDTH, _TOP + _HEIGHT + _BOTTOM, "".join(parts), label)
+
+
+def _dots(shown: ColumnDependence, means: Sequence[float], low: float, high: float, label: str) -> Markup:
+    bottom = _TOP + _ROW * len(shown.values)
+
+    def across(score: float) -> float:
+        return _NAMES + (_WIDTH - _NAMES - _RIGHT) * (score - low) / (high - low)
+
+    parts = [_title(shown.column)]
+    for score, anchor in ((low, "start"), (high, "end")):
+        parts.append(f'<path d="M{across(score):.1f} {_TOP}V{bottom}" {_GRID}/>')
+        parts.append(f'<text x="{across(score):.1f}" y="{bottom + 14}" text-anchor="{anchor}">{score:.3g}</text>')
+    parts += [f'<path d="M{across(mean):.1f} {_TOP}V{bottom}" {_MEAN}/>' for mean in means]
+    for i, value in enumerate(shown.values):
+        y = _TOP + _ROW * i + _ROW / 2
+        parts.append(f'<text x="{_NAMES - 6}" y="{y + 4}" text-anchor="end">{escape(_shortened(value))}</text>')
+        parts += [
+            f'<circle cx="{across(scores[i]):.1f}" cy="{y}" r="3.5" fill="{COLORS[number]}"/>'
+            for number, scores in enumerate(shown.scores)
+        ]
+    return svg(_WIDTH, bottom + _BOTTOM, "".join(parts), label)
+
+
+def _title(column: str) -> str:
+    return f'<text x="4" y="13" font-weight="600">{escape(column)}</text>'
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 18 else f"{text[:17]}…"
