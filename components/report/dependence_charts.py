@@ -18,11 +18,11 @@ _GRID = 'stroke="currentColor" stroke-opacity="0.15"'
 def legend(names: Sequence[str]) -> Markup:
     """Returns the colours of the series."""
     parts = (
-        f'<rect x="{120 * i}" y="4" width="10" height="10" fill="{COLORS[i]}"/>'
-        f'<text x="{120 * i + 14}" y="13">{escape(_shortened(name))}</text>'
+        f'<rect x="{150 * i}" y="4" width="10" height="10" fill="{COLORS[i]}"/>'
+        f'<text x="{150 * i + 14}" y="13">{escape(_shortened(name))}</text>'
         for i, name in enumerate(names)
     )
-    return svg(120 * len(names), 20, "".join(parts), f"colours of {', '.join(names)}")
+    return svg(150 * len(names), 20, "".join(parts), f"colours of {', '.join(names)}")
 
 
 def dependence_chart(
@@ -104,4 +104,4 @@ def _title(column: str) -> str:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= 18 else f"{text[:17]}…"
+    return text if len(text) <= 20 else f"{text[:19]}…"

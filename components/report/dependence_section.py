@@ -15,6 +15,7 @@ class ShownDependence:
 
     Attributes:
         rows: of the eval split that the means are of.
+        score: what the scores are, in words.
         series: names of the scores.
         charts: one per column, behind the colours of the series if there are several.
         figures: column, value and the mean score of each series.
@@ -22,6 +23,7 @@ class ShownDependence:
     """
 
     rows: int
+    score: str
     series: tuple[str, ...]
     charts: tuple[Markup, ...]
     figures: tuple[tuple[str, ...], ...]
@@ -38,8 +40,9 @@ def dependence_section(found: Dependence | None) -> ShownDependence | None:
         low, high = low - 0.5, high + 0.5
     charts = tuple(dependence_chart(one, found.means, found.series, low, high) for one in found.columns)
     colours = (legend(found.series),) if charts and len(found.series) > 1 else ()
+    score = "prediction" if found.series == ("prediction",) else f"probability of {', '.join(found.series)}"
     return ShownDependence(
-        found.rows, found.series, colours + charts, tuple(_figures(found)), tuple(found.left_out.items())
+        found.rows, score, found.series, colours + charts, tuple(_figures(found)), tuple(found.left_out.items())
     )
 
 

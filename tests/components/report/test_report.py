@@ -179,6 +179,7 @@ def test_curves_and_dots_lie_where_the_scores_are():
     assert across[0] == across[3] < across[1] == across[2]
     assert "yes from 0.2 at 1 to 0.6 at 5" in line.attrib["aria-label"]
     assert shown.figures[:2] == (("fare", "1", "0.2", "0.8"), ("fare", "2", "0.4", "0.6"))
+    assert shown.score == f"probability of yes, {HOSTILE}"
     assert dependence_section(None) is None
 
 
@@ -186,7 +187,9 @@ def test_one_score_for_all_values_is_a_line_in_the_middle():
     flat = Dependence(
         20, ("prediction",), (3.0,), (ColumnDependence("x", "number", ("1", "2"), (1, 2), ((3, 3),)),), {}
     )
-    (chart,) = dependence_section(flat).charts
+    shown = dependence_section(flat)
+    (chart,) = shown.charts
+    assert shown.score == "prediction"
     (line,) = ET.fromstring(str(chart)).iter("polyline")
     assert [point.split(",")[1] for point in line.attrib["points"].split()] == ["77.0", "77.0"]
 
