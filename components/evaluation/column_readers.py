@@ -65,7 +65,7 @@ def most_important(
 def _readers(
     column: RawColumn, config: PreprocessingConfig, names: list[str], formats: tuple[str, ...]
 ) -> ColumnReaders:
-    types = {config.features[name].type for name in names}
+    types: set[str] = {config.features[name].type for name in names}
     sequences = [sequence for name in names if (sequence := config.sequence_of(name)) is not None]
     kind: Literal["number", "date", "value"] = "number" if column.type == "number" else "date" if formats else "value"
     return ColumnReaders(column.name, kind, (*names, *sequences), formats, _left_out(column, types, sequences))

@@ -92,7 +92,8 @@ def measure_dependence(
     asked = _chosen(rows, affordable)
     usual = answer(asked)
     series = _series(usual)
-    count, shown = len(usual["scores"]), []
+    count = len(usual["scores"])
+    shown: list[ColumnDependence] = []
     for name, at in points.items():
         if shown and (len(shown) + 1) * cost * count > seconds:
             left_out[name] = "the model answers too slowly to show more columns"
