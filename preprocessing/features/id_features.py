@@ -9,7 +9,7 @@ from fullpass.preprocessing.dates.date_format import PARTS
 from fullpass.preprocessing.features.base_feature import BaseFeature, WrittenDateFormat
 from fullpass.preprocessing.features.encoders import Encoder
 from fullpass.preprocessing.features.ids import Encoding, Hash, Identity, Vocabulary
-from fullpass.preprocessing.features.lists import OptionalList, refuse_attention, refuse_order, refuse_own_separator
+from fullpass.preprocessing.features.lists import OptionalList, refuse_attention, refuse_order
 from fullpass.preprocessing.spec import Count, Flag, Name
 
 
@@ -55,7 +55,6 @@ tags: {type: category, list: {max_length: 20, weights: scores}}
 
     @model_validator(mode="after")
     def _one_mapping(self) -> "CategoryFeature":
-        refuse_own_separator(self.list)
         given = [n for n in ("vocabulary", "hash", "identity") if getattr(self, n) is not None]
         if len(given) != 1:
             raise ValueError(f"give one of vocabulary, hash, identity. Received: {', '.join(given) or 'none'}.")

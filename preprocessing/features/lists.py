@@ -78,12 +78,6 @@ def refuse_order(options: ListOf | None, what: str) -> None:
         raise ValueError(f"list.{key}: is for a category. Received: {what}.")
 
 
-def refuse_own_separator(options: ListOf | None) -> None:
-    """Raises ValueError for a category whose separator stands under `list`."""
-    if options is not None and options.separator is not None:
-        raise ValueError("list.separator: a category takes `separator` beside `list`, not under it.")
-
-
 def list_options(feature: object) -> ListOf | None:
     """Returns the options of a feature whose values are lists; None of one that takes a single value."""
     options = getattr(feature, "list", None)

@@ -43,6 +43,8 @@ seen:
     within: Name | None = None
     """A column that holds a list of structs or objects, of which `columns` are fields; by default `columns` are lists
     of their own, as in a SequenceExample."""
+    separator: Name | None = None
+    """Splits the text of a cell in each column, where the source has no lists, as in CSV."""
     max_length: Count | None = None
     """Longer sequences are cut to this many elements; by default they stay whole."""
     keep: Keep = "first"
@@ -62,6 +64,8 @@ seen:
     def _fits(self) -> "SequenceSpec":
         if self.encoder is not None and self.pooling is not None:
             raise ValueError("give encoder or pooling, not both.")
+        if self.separator is not None and self.within is not None:
+            raise ValueError("give within or separator, not both: what is in structs or objects needs no splitting.")
         if isinstance(self.encoder, Transformer) and self.max_length is None:
             raise ValueError("encoder: transformer: needs max_length, for it learns a vector per position.")
         for name, column in self.columns.items():
@@ -77,7 +81,7 @@ seen:
 
     def features(self, name: str) -> dict[str, Any]:
         """Returns the columns as features of lists, by SEQUENCE.COLUMN."""
-        options = ListOf.model_construct(max_length=self.max_length, keep=self.keep)
+        options = ListOf.model_construct(max_length=self.max_length, keep=self.keep, separator=self.separator)
         return {
             f"{name}.{key}": column.model_copy(
                 update={"column": self.raw_column(key), "list": options, "compute_at": self.compute_at}

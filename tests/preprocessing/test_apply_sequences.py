@@ -1,10 +1,14 @@
 """What becomes of a sequence: rows of one length per column, with their missing elements in place."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.features.raw_columns import raw_columns
 from fullpass.preprocessing.features.sequences import SequenceSpec
+from fullpass.preprocessing.values.convert import convert
 
 NAN = float("nan")
 
@@ -42,6 +46,20 @@ def test_columns_of_a_sequence_stay_side_by_side(assert_transform):
     )
 
 
+def test_the_text_of_cells_is_split_where_the_source_has_no_lists():
+    declared = {"columns": {"item": "category", "price": "number"}, "separator": "|"}
+    config = PreprocessingConfig.model_validate({
+        "features": {}, "sequences": {"history": declared}, "label": {"name": "y", "task": "binary"},
+    })  # fmt: skip
+    raw = raw_columns(config)
+    cells = {"item": ["a||b", "c", ""], "price": ["1|2|", "x", None]}
+    item, price = (convert(pa.array(cells[name]), raw[name], strip=True, missing=("",)) for name in cells)
+    assert item.flat.to_pylist() == [[b"a", b"", b"b"], [b"c"], None]
+    assert str(price.flat.to_pylist()) == "[[1.0, 2.0, nan], None, None]"
+    assert price.bad.tolist() == [False, True, False] and price.reason == "in a list: not a number"
+    assert {raw[name].group for name in cells} == {"sequences.history"}
+
+
 @pytest.mark.parametrize(
     ("written", "message"),
     [
@@ -49,6 +67,7 @@ def test_columns_of_a_sequence_stay_side_by_side(assert_transform):
         ({"columns": {"a": "number"}, "pooling": "mean", "encoder": "gru"}, "not both"),
         ({"columns": {"a": "number"}, "encoder": "transformer"}, "max_length"),
         ({"columns": {"a": "text"}}, "text"),
+        ({"columns": {"a": "number"}, "within": "b", "separator": "|"}, "within or separator"),
     ],
 )
 def test_what_does_not_go_together_is_refused(written, message):

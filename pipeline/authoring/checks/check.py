@@ -40,6 +40,7 @@ CHECKS: tuple[Check, ...] = (
     data_rules.check_columns_of_files,
     feature_rules.check_output_names,
     feature_rules.check_crosses,
+    feature_rules.check_separators,
     feature_rules.check_vocabulary_files,
     feature_rules.check_shared_embeddings,
     feature_rules.check_shared_vocabularies,

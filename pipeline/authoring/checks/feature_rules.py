@@ -51,6 +51,15 @@ def check_crosses(loaded: Loaded) -> Iterator[Finding]:
                 yield Finding(("crosses", i, "inputs", j), problem)
 
 
+def check_separators(loaded: Loaded) -> Iterator[Finding]:
+    """A category has one place for its separator; a column of a sequence gets that of the sequence under `list`."""
+    for name, feature in loaded.config.features.items():
+        options = list_options(feature)
+        if isinstance(feature, CategoryFeature) and options is not None and options.separator is not None:
+            what = "a category takes `separator` beside `list`, not under it. Move it."
+            yield Finding(("features", name, "list", "separator"), what)
+
+
 def check_vocabulary_files(loaded: Loaded) -> Iterator[Finding]:
     """Vocabulary files exist and hold tokens."""
     for keys, item in _features_and_crosses(loaded):

@@ -145,7 +145,7 @@ def _data_lines(profile: SourceProfile, chosen: ChosenLabel, selection: Selectio
         lines.append(split_line(profile, names))
     share = profile.sample.malformed / max(profile.sample.seen + profile.sample.malformed, 1)
     if share > _BUDGET / 2:
-        why = f"{share:.2%} of rows have another number of cells than the first; the run would stop at 0.10%"
+        why = f"{share:.2%} of rows cannot be read; the run would stop at 0.10%"
         lines.append(YamlLine("bad_rows", {"max_fraction": min(1.0, float(np.ceil(share * 200) / 100))}, why))
     return lines
 
