@@ -100,7 +100,7 @@ def _dots(shown: ColumnDependence, means: Sequence[float], low: float, high: flo
 
 
 def _title(column: str) -> str:
-    return f'<text x="4" y="13" font-weight="600">{escape(column)}</text>'
+    return f'<text x="4" y="13">{escape(column)}</text>'
 
 
 def _shortened(text: str) -> str:
