@@ -246,7 +246,7 @@ def _written(
     cron = f"CronTriggerTimetable({schedule.cron!r}, timezone={schedule.timezone!r})" if schedule.cron else "None"
     return _FILE.format(
         name=loaded.config.name,
-        source=loaded.file.name,
+        source=ascii(loaded.file.name)[1:-1].replace('"', "'"),
         imports=", ".join(names),
         tasks="\n".join(_literal(name, task) for name, task in tasks.items()),
         functions=function,

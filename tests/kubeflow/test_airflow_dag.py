@@ -38,6 +38,15 @@ def compiled(tmp_path):
     return compile_
 
 
+def test_the_name_of_a_file_adds_no_code(tmp_path):
+    file = tmp_path / 'odd"""\nimport os\n\\.yaml'
+    file.write_text(VALID)
+    document, *code = ast.parse(airflow_dag(load(file)).text).body
+    assert not any("os" in [name.name for name in one.names] for one in code if isinstance(one, ast.Import))
+    assert isinstance(document, ast.Expr) and isinstance(document.value, ast.Constant)
+    assert document.end_lineno == 1
+
+
 def tasks_of(dag: AirflowDag) -> dict[str, dict[str, Any]]:
     """Returns the tasks that the file spells out, without Airflow."""
     [tasks] = [
