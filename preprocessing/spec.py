@@ -21,6 +21,8 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from fullpass.preprocessing.attribute_docs import attribute_docs
+
 # YAML has types of its own: "3" is not 3 and `yes` is not 1, so numbers are taken strictly.
 Real = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 Count = Annotated[int, Strict(), Field(ge=1)]
@@ -49,7 +51,17 @@ def discriminator(field: str, *, bare: bool = False) -> Discriminator:
 class Spec(BaseModel):
     """A frozen piece of configuration; unknown keys are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Returns the schema, in which the text below an attribute describes it."""
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        for name, text in attribute_docs(cls).items():
+            if name in properties:
+                properties[name]["description"] = text
+        return schema
 
 
 class TaggedSpec(Spec):
@@ -76,7 +88,7 @@ class TaggedSpec(Spec):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        fields = handler.resolve_ref_schema(handler(core_schema))
+        fields = handler.resolve_ref_schema(super().__get_pydantic_json_schema__(core_schema, handler))
         written = {
             "type": "object",
             "properties": {cls.tag: fields},
