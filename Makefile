@@ -32,11 +32,8 @@ demo: env  ## trains on the Chicago taxi sample, then predicts three raw trips
 SPREAD := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 PYTEST := $(BIN)/pytest $(SPREAD)
 
-# The types are checked beside the tests, by one process; what it says comes last.
-test: lint  ## lint, types and every test; ARGS="-k name" goes to pytest
-	@$(BIN)/mypy >$(VENV)/.types 2>&1 & types=$$!; \
-	  echo "$(PYTEST) $(ARGS)"; $(PYTEST) $(ARGS); tests=$$?; \
-	  wait $$types; types=$$?; cat $(VENV)/.types; exit $$((tests | types))
+test: lint types  ## lint, types and every test; ARGS="-k name" goes to pytest
+	$(PYTEST) $(ARGS)
 
 test-fast: env  ## the tests that take seconds at most, without Beam, trainings and pipelines; ARGS as above
 	$(PYTEST) -m "not integration and not e2e and not long" $(ARGS)
