@@ -19,11 +19,11 @@ from tfx.types import artifact_utils, component_spec, standard_artifacts
 from fullpass.components.artifact_files import read_json
 from fullpass.components.evaluation.beam_evaluation import Evaluate
 from fullpass.components.evaluation.config import EvaluationConfig
+from fullpass.components.evaluation.dependence_file import FILE as DEPENDENCE_FILE
+from fullpass.components.evaluation.dependence_file import to_json as dependence_to_json
 from fullpass.components.evaluation.dependence_rows import dependence_of_export
 from fullpass.components.evaluation.evaluation_verdict import is_blessed, judge
 from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, FILE, Rows, read_measured, text_of, to_json
-from fullpass.components.evaluation.partial_dependence import FILE as DEPENDENCE_FILE
-from fullpass.components.evaluation.partial_dependence import to_json as dependence_to_json
 from fullpass.components.evaluation.score_curves import FILE as CURVES_FILE
 from fullpass.components.evaluation.score_curves import to_json as curves_to_json
 from fullpass.components.evaluation.slice_rows import SliceKey

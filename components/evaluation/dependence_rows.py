@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from fullpass.components.evaluation.column_points import Rows
 from fullpass.components.evaluation.column_readers import column_readers, most_important
-from fullpass.components.evaluation.partial_dependence import MOST_COLUMNS, Answer, Dependence, measure_dependence
+from fullpass.components.evaluation.dependence_file import Dependence
+from fullpass.components.evaluation.partial_dependence import MOST_COLUMNS, Answer, measure_dependence
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.raw_columns import RawColumn, serving_columns
 from fullpass.preprocessing.values.byte_batches import gather

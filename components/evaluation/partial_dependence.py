@@ -4,19 +4,15 @@ A column that acts with others is shown as it acts on average over the rows as t
 row has are asked too. Source: Friedman, Greedy Function Approximation (2001).
 """
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
-from fullpass.components.artifact_files import read_bytes
 from fullpass.components.evaluation.column_points import Points, Rows, points_of
 from fullpass.components.evaluation.column_readers import ColumnReaders
+from fullpass.components.evaluation.dependence_file import ColumnDependence, Dependence
 
-FILE = "partial_dependence.json"
 MOST_COLUMNS = 10
 _ROWS, _FEWEST_ROWS, _TIMED_ROWS = 200, 20, 32
 _MOST_POINTS = 12
@@ -25,44 +21,6 @@ _SECONDS = 20.0
 
 Answer = Callable[[Rows], Mapping[str, np.ndarray]]
 """Raw columns, dense -> what the model's signature `serving_raw` gives."""
-
-
-@dataclass(frozen=True)
-class ColumnDependence:
-    """The partial dependence on one raw column.
-
-    Attributes:
-        column: Its name.
-        kind: `number`, `date`, or `value` of categories and booleans.
-        values: The values that it was given, as text, [points].
-        places: Where numbers, and dates in days since 1970, lie, ascending, [points]; empty for categories.
-        scores: The mean score of each series at each point, [series][points].
-    """
-
-    column: str
-    kind: str
-    values: tuple[str, ...]
-    places: tuple[float, ...]
-    scores: tuple[tuple[float, ...], ...]
-
-
-@dataclass(frozen=True)
-class Dependence:
-    """The partial dependence of a model's scores on its most important raw columns.
-
-    Attributes:
-        rows: How many eval rows the means are of.
-        series: What the scores are: the positive class, some classes, or `prediction`.
-        means: The mean score of each series over the rows as they are, [series].
-        columns: The most important first.
-        left_out: Important columns without a curve -> why.
-    """
-
-    rows: int
-    series: tuple[str, ...]
-    means: tuple[float, ...]
-    columns: tuple[ColumnDependence, ...]
-    left_out: Mapping[str, str]
 
 
 def measure_dependence(
@@ -101,30 +59,6 @@ def measure_dependence(
             shown.append(_dependence(answer, asked, name, at, series))
     means = tuple(_means(usual, series).tolist())
     return Dependence(count, tuple(series), means, tuple(shown), left_out)
-
-
-def to_json(dependence: Dependence) -> str:
-    """Returns the content of FILE."""
-    return json.dumps(asdict(dependence), indent=1)
-
-
-def read_dependence(folder: str) -> Dependence | None:
-    """Returns what an evaluation holds; None for one of an earlier release, or of a model without importances."""
-    content = read_bytes(f"{folder}/{FILE}")
-    if content is None:
-        return None
-    found: dict[str, Any] = json.loads(content)
-    columns = tuple(
-        ColumnDependence(
-            column=one["column"],
-            kind=one["kind"],
-            values=tuple(one["values"]),
-            places=tuple(one["places"]),
-            scores=tuple(map(tuple, one["scores"])),
-        )
-        for one in found["columns"]
-    )
-    return Dependence(found["rows"], tuple(found["series"]), tuple(found["means"]), columns, found["left_out"])
 
 
 def _seconds_per_row(answer: Answer, rows: Rows) -> float:

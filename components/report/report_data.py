@@ -13,8 +13,8 @@ from tfx.types import artifact_utils
 from fullpass.components.artifact_files import read_json
 from fullpass.components.data_gate.gate_verdict import read_verdict as read_verdict_of_data
 from fullpass.components.evaluation.config import EvaluationConfig
+from fullpass.components.evaluation.dependence_file import read_dependence
 from fullpass.components.evaluation.evaluation_verdict import Verdict, read_verdict
-from fullpass.components.evaluation.partial_dependence import read_dependence
 from fullpass.components.evaluation.score_curves import read_curves
 from fullpass.components.ingest.writing.manifest import QUARANTINE, read_manifest
 from fullpass.components.push.model_lineage import RecordedArtifact

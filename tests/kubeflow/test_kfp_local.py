@@ -75,7 +75,7 @@ def test_kfp_runs_the_taxi_package_to_its_end(engine, taxi_package, tmp_path):
         "fullpass.kubeflow.runtime.lookup",
     }
     by_inputs = {frozenset(inputs): inputs for _, inputs, _ in engine.ran}
-    evaluator = by_inputs[frozenset({"examples", "model", "baseline_model"})]
+    evaluator = by_inputs[frozenset({"examples", "model", "model_run", "baseline_model"})]
     assert evaluator["baseline_model"] == "/an/earlier/model", "through the look-up, the sub-DAG and the importer"
     assert evaluator["model"].endswith("/trainer/model") and evaluator["examples"].endswith("/ingest/examples")
     [pusher] = [inputs for _, inputs, parameters in engine.ran if "keep" in parameters]

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from fullpass.components.evaluation.column_readers import ColumnReaders, column_readers, most_important
-from fullpass.components.evaluation.partial_dependence import measure_dependence, read_dependence, to_json
+from fullpass.components.evaluation.dependence_file import read_dependence, to_json
+from fullpass.components.evaluation.partial_dependence import measure_dependence
 from fullpass.preprocessing.config import PreprocessingConfig
 
 X = ColumnReaders("x", "number", ("x",))

@@ -26,7 +26,7 @@ def test_a_broken_picture_is_a_bad_row_and_pictures_are_left_out():
         return {"prediction": tf.stack([tf.reduce_mean(tf.cast(tf.io.decode_png(data), tf.float32)) for data in image])}
 
     model = Exported(
-        directory=Path("m"), classes=(), columns={"image": RawColumn("image", "string", image=True)},
+        directory=Path("m"), classes=(), levels=(), columns={"image": RawColumn("image", "string", image=True)},
         keys={"image": "image"}, source={"format": "parquet"}, answer=answer,
     )  # fmt: skip
     table = pa.table({"image": pa.array([encoded(7), b"\x89PNG\xff", encoded(9)], pa.binary()), "id": [1, 2, 3]})

@@ -16,8 +16,8 @@ from fullpass.components.data_gate.distribution import Distribution
 from fullpass.components.data_gate.divergence import divergence
 from fullpass.components.data_gate.gate_verdict import Compared, Finding
 from fullpass.components.data_gate.gate_verdict import Verdict as DataVerdict
+from fullpass.components.evaluation.dependence_file import ColumnDependence, Dependence
 from fullpass.components.evaluation.evaluation_verdict import Measured, Slice, Verdict
-from fullpass.components.evaluation.partial_dependence import ColumnDependence, Dependence
 from fullpass.components.evaluation.score_curves import Curve, Curves
 from fullpass.components.ingest.writing.manifest import QUARANTINE
 from fullpass.components.mlmd_values import ADDRESS

@@ -114,7 +114,7 @@ def test_a_run_whose_metadata_are_gone_is_told_as_failed_only_if_there_was_a_ver
         run_id="r", pipeline_name="daily", metadata_path=tmp_path / "metadata.sqlite", nodes=nodes, seconds=1.0
     )
     (tmp_path / "logs" / "r").mkdir(parents=True)
-    ended = run._EndedRun(None, result, tmp_path / "logs" / "r")
+    ended = run._EndedRun(None, result, tmp_path / "logs" / "r", inputs="")
     finished = run._tell(loaded, tmp_path, ended, console(), partial=False)
     assert (finished.exit_code, finished.summary.unread) == (code, unread)
     assert "not all that it made can be read" in capsys.readouterr().err
