@@ -38,8 +38,8 @@ class Slice:
     Attributes:
         name: such as `hour 7, company Flash Cab`.
         examples: number of rows, by weight.
-        values: metric -> value.
-        baseline: metric -> value of the last blessed model, if one was compared.
+        values: metric -> value; without those that are undefined on these rows.
+        baseline: the same of the last blessed model, if one was compared.
         newest: whether the rows are those of the newest span alone.
         judged: the metrics that have bounds on this slice; none if it has too few rows.
     """
@@ -168,7 +168,9 @@ def _slices(measured: Iterable[Rows], config: EvaluationConfig) -> tuple[Slice, 
 
 
 def _slice(rows: Rows, config: EvaluationConfig) -> Slice:
-    values, baseline = ({n: of[n] for n in _names(config) if n in of} for of in (rows.values, rows.baseline))
+    values, baseline = (
+        {n: of[n] for n in _names(config) if not math.isnan(of.get(n, math.nan))} for of in (rows.values, rows.baseline)
+    )
     judged = tuple(
         measure(name, rows, bounds)
         for name, bounds in slice_bounds(config, newest=rows.newest).items()

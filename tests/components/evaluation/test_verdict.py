@@ -103,6 +103,12 @@ def test_small_slices_and_those_of_one_class_are_shown_and_not_judged():
     )
 
 
+def test_a_slice_has_no_value_of_a_metric_that_is_undefined_on_it():
+    verdict = judge([measured(0.9), measured(math.nan, of="b", baseline=0.8)], config(min=0.5), blessed=False)
+    [one] = verdict.slices
+    assert (one.name, dict(one.values), dict(one.baseline)) == ("zone b", {}, {"auc": 0.8})
+
+
 def test_a_metric_that_became_undefined_does_not_hold():
     verdict = judge([measured(0.9), measured(math.nan, of="b", baseline=0.9)], config(slices=ON_SLICES), blessed=False)
     assert not verdict.slices_hold and "zone b" in verdict.reasons[0] and "not a number" in verdict.reasons[0]
