@@ -77,7 +77,7 @@ bench-ingest: env  ## stock TFX ExampleGens against Ingest: CSV, Parquet, memory
 bench-records: env  ## records with and without gzip: writing, reading, size; ARGS="--repeat 1"
 	$(PYTHON) -m benchmarks.bench_records $(ARGS)
 
-bench-init: env  ## init, then run, on six sets of data: is a constant guess beaten? ARGS="DATA[::LABEL] ... --only"
+bench-init: env  ## init, then run, on thirteen sets of data: is a constant guess beaten? ARGS="DATA[::LABEL] ... --only"
 	$(PYTHON) -m benchmarks.bench_init $(ARGS)
 
 bench-models: env  ## init and run, untouched, against scikit-learn on ten sets; ARGS="SET ... --seeds 3"
