@@ -186,6 +186,13 @@ def test_gc_where_nothing_was_run_is_refused(fullpass, pushed):
     assert code == 1 and "nothing has been run there" in err
 
 
+def test_gc_without_the_metadata_of_its_runs_names_them_and_removes_nothing(fullpass, pushed):
+    logs = pushed.parent / "runs" / "taxi" / "logs"
+    logs.mkdir(parents=True)
+    code, _, err = fullpass("gc", pushed)
+    assert code == 1 and f"{logs.with_name('metadata.sqlite')}: missing" in "".join(err.splitlines()) and logs.is_dir()
+
+
 EXPORT = """
 import json, sys, tensorflow as tf
 from pathlib import Path

@@ -33,7 +33,13 @@ def gc(
 
     loaded = load(file)
     folder = pipeline_root(loaded, root)
-    if not RootLayout(folder).metadata.is_file():
+    layout = RootLayout(folder)
+    if not layout.metadata.is_file() and layout.logs.is_dir():
+        raise UserError(
+            f"{layout.metadata}: missing, though {folder} holds runs. It tells what they need, so nothing is removed. "
+            "Restore it from a backup, or remove the folder and run anew."
+        )
+    if not layout.metadata.is_file():
         raise UserError(f"{folder}: nothing has been run there. --root names another folder.")
     target = Path(loaded.resolve(loaded.config.push.to))
     freed = collect(folder, target, Policy(keep_runs, keep_days), _next_run(loaded, folder), dry_run=dry_run)
