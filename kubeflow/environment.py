@@ -7,22 +7,14 @@ from pathlib import Path
 
 from fullpass.components.ingest.sources.storage import is_address
 from fullpass.kubeflow.config import EXAMPLES, NAMES, EnvironmentConfig
-from fullpass.pipeline.authoring.json_schema import Schema
 from fullpass.pipeline.authoring.loading.load import FileForm, load_as
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Keys, Problem, format_path
 from fullpass.pipeline.authoring.loading.yaml_tree import Tree
 from fullpass.preprocessing.errors import did_you_mean
 
-
-@cache
-def json_schema() -> Schema:
-    """Returns the JSON Schema of an environment file."""
-    return EnvironmentConfig.model_json_schema()
-
-
 ENVIRONMENT = FileForm(
     model=EnvironmentConfig,
-    schema=json_schema,
+    schema=cache(EnvironmentConfig.model_json_schema),
     examples=EXAMPLES,
     needed=("image", "kubeflow", "registry"),
     names=NAMES,

@@ -94,9 +94,11 @@ class PipelineConfig(Spec):
     @classmethod
     def _reads_something(cls, value: Any) -> Any:
         """Leaves no file without anything to learn from: a section `features` that is not there counts as empty."""
-        if not isinstance(value, dict) or value.get("sequences"):
-            return {k: v for k, v in value.items() if k != "features" or v} if isinstance(value, dict) else value
-        return {"features": {}, **value}
+        if not isinstance(value, dict):
+            return value
+        if not value.get("sequences"):
+            return {"features": {}, **value}
+        return {key: section for key, section in value.items() if key != "features" or section}
 
     @model_validator(mode="before")
     @classmethod

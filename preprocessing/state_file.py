@@ -7,7 +7,6 @@ this key, as earlier releases wrote them, is read by its schema alone; so who ed
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any, TypeVar, cast
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
 from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.whole_files import write_whole
 
 CHECKSUM = "checksum"
 T = TypeVar("T")
@@ -98,9 +98,7 @@ def read_as(shape: type[T], path: Path, what_to_do: str) -> T:
 
 def write(path: Path, fields: Mapping[str, Any], *, indent: int | None = None) -> None:
     """Writes a local state file under another name first, and then renames it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    temporary.write_bytes(encode(fields, indent=indent))
-    os.replace(temporary, path)
+    write_whole(path, encode(fields, indent=indent))
 
 
 def checksum_of(fields: Mapping[str, Any]) -> str:

@@ -18,7 +18,6 @@ from fullpass.components.ingest.spans.span_pattern import Unit
 from fullpass.components.ingest.spans.spans import Window, span_unit
 from fullpass.kubeflow.airflow.config import EXAMPLES, NAMES, AirflowConfig, TaskConfig
 from fullpass.kubeflow.config import seconds
-from fullpass.pipeline.authoring.json_schema import Schema
 from fullpass.pipeline.authoring.loading.load import FileForm, Loaded, load_as
 from fullpass.pipeline.authoring.loading.problems import ConfigError, Problem, format_path
 from fullpass.pipeline.build import RunPaths, build_nodes
@@ -87,15 +86,9 @@ def span_of(time):
 '''
 
 
-@cache
-def json_schema() -> Schema:
-    """Returns the JSON Schema of a settings file."""
-    return AirflowConfig.model_json_schema()
-
-
 SETTINGS = FileForm(
     model=AirflowConfig,
-    schema=json_schema,
+    schema=cache(AirflowConfig.model_json_schema),
     examples=EXAMPLES,
     needed=(),
     names=NAMES,

@@ -9,6 +9,7 @@ import typer
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.load_checked import load_checked
 from fullpass.pipeline.printing import say
+from fullpass.preprocessing.whole_files import write_whole
 
 if TYPE_CHECKING:
     from fullpass.kubeflow.compile.compile import Compiled
@@ -63,9 +64,7 @@ def _compile_for_airflow(loaded: Loaded, env: Path | None, output: Path) -> None
         from fullpass.kubeflow.airflow.airflow_dag import airflow_dag
 
         dag = airflow_dag(loaded, env)
-    pending = output.with_name(f".{output.name}.part")
-    pending.write_text(dag.text, encoding="utf-8")
-    pending.replace(output)
+    write_whole(output, dag.text)
     say(f"{output}: {len(dag.order)} tasks for Airflow 3, one after the other: a root belongs to one run at a time")
 
 

@@ -1,6 +1,5 @@
 """A package: the pipeline specification and its Kubernetes part, two YAML documents in one file."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import yaml
 
 from fullpass.kubeflow.compile.parts import Json
 from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.whole_files import write_whole
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,4 @@ def from_yaml(text: str) -> Package:
 
 def write(package: Package, target: Path) -> None:
     """Writes a package; a reader finds the old file or the new one, whole."""
-    temporary = target.with_name(f".{target.name}.part")
-    temporary.write_text(to_yaml(package), encoding="utf-8")
-    os.replace(temporary, target)
+    write_whole(target, to_yaml(package))

@@ -26,6 +26,7 @@ from fullpass.kubeflow.runtime.executor_input import add_arguments, from_argumen
 from fullpass.kubeflow.runtime.worker_entrypoint import output_address
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.secrets.redact import redact_streams
+from fullpass.preprocessing.whole_files import write_whole
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -87,9 +88,7 @@ def run(
     with tf.io.gfile.GFile(output_address(task), "r") as file:
         output = file.read()
     task.output_file.parent.mkdir(parents=True, exist_ok=True)
-    pending = task.output_file.with_name(f".{task.output_file.name}.part")
-    pending.write_text(output)
-    os.replace(pending, task.output_file)
+    write_whole(task.output_file, output)
 
 
 def job_name(pipeline: str, node: str) -> str:

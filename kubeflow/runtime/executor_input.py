@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from fullpass.kubeflow.compile.packed import unpack
 from fullpass.kubeflow.compile.parts import Json
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.secrets.redact import redact_tree
+from fullpass.preprocessing.whole_files import write_whole
 
 ABSENT = "FULLPASS_ABSENT"
 """File that marks the folder of an absent artifact; the backend has no empty inputs."""
@@ -134,10 +134,8 @@ def write_output(file: Path, artifacts: Mapping[str, tuple[ArtifactCopy, Json]],
         "parameterValues": dict(parameters),
     }
     file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}.part")
     # The backend keeps both for all to read.
-    temporary.write_text(json.dumps(_redacted(answer), sort_keys=True), encoding="utf-8")
-    os.replace(temporary, file)
+    write_whole(file, json.dumps(_redacted(answer), sort_keys=True))
 
 
 def _redacted(answer: Json) -> Json:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fullpass.preprocessing.whole_files import write_whole
 from fullpass.trainer.diagnosis.candidates import BATCH_SIZE
 from fullpass.trainer.diagnosis.diagnosis import Diagnosis
 from fullpass.trainer.diagnosis.stages import (
@@ -131,9 +132,7 @@ def write_page(diagnosis: Diagnosis, path: Path) -> None:
         f"<h1>Where the time of a training step goes</h1>{chart}<pre>{text}</pre></html>\n"
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text(page, encoding="utf-8")
-    temporary.replace(path)
+    write_whole(path, page)
 
 
 def _header_lines(d: Diagnosis) -> Iterator[str]:

@@ -4,7 +4,6 @@ python -m fullpass.pipeline.reference.reference docs
 """
 
 import json
-import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -24,6 +23,7 @@ from fullpass.preprocessing.features.feature import FEATURE_TYPES
 from fullpass.preprocessing.features.sequences import SequenceSpec
 from fullpass.preprocessing.features.transforms import NumberTransform, VectorTransform
 from fullpass.preprocessing.spec import union_members
+from fullpass.preprocessing.whole_files import write_whole
 
 _ELSEWHERE = {
     "features": "transforms.md",
@@ -87,9 +87,7 @@ def expressions_page() -> str:
 def write(folder: Path) -> None:
     """Writes the pages into `folder`, each whole or not at all."""
     for name, text in pages().items():
-        pending = folder / f".{name}.part"
-        pending.write_text(text, encoding="utf-8")
-        os.replace(pending, folder / name)
+        write_whole(folder / name, text)
 
 
 def _exit_codes() -> str:

@@ -19,6 +19,7 @@ from fullpass.pipeline.scheduling.config import ScheduleConfig
 from fullpass.pipeline.scheduling.cron import Cron
 from fullpass.pipeline.scheduling.local_scheduler import schedule_of
 from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.whole_files import write_whole
 
 Form = Literal["cron", "systemd", "kubernetes"]
 _WEEKDAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
@@ -81,9 +82,7 @@ def write(files: Mapping[str, str], folder: Path) -> list[Path]:
     """Writes files into a folder, each whole or not at all; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
-        pending = folder / f".{name}.part"
-        pending.write_text(text, encoding="utf-8")
-        pending.replace(folder / name)
+        write_whole(folder / name, text)
     return [folder / name for name in files]
 
 
