@@ -11,6 +11,7 @@ from fullpass.components.evaluation.column_points import Rows
 from fullpass.components.evaluation.column_readers import column_readers, most_important
 from fullpass.components.evaluation.dependence_file import Dependence
 from fullpass.components.evaluation.partial_dependence import MOST_COLUMNS, Answer, measure_dependence
+from fullpass.components.evaluation.score_rows import load_export
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.raw_columns import RawColumn, serving_columns
 from fullpass.preprocessing.values.byte_batches import gather
@@ -58,7 +59,7 @@ def sample_records(files: Sequence[str], rows: int) -> list[bytes]:
 
 
 def _answer(export: str, columns: Mapping[str, RawColumn]) -> Answer:
-    loaded = tf.saved_model.load(export)
+    loaded = load_export(export)
     keys = column_keys(tuple(columns))
 
     def answer(rows: Rows) -> Mapping[str, np.ndarray]:

@@ -1,6 +1,8 @@
 """Reads records in batches and asks exported models about them, each batch once."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -22,6 +24,12 @@ def record_batches(file: str) -> Iterator[tf.Tensor]:
     yield from records.batch(int(np.clip(_BATCH_BYTES // max(largest, 1), 1, _BATCH_ROWS))).prefetch(1)
 
 
+@lru_cache(maxsize=2)
+def load_export(folder: str) -> Any:
+    """Returns the SavedModel in a folder, which is loaded once by a process: the new model, and the one before."""
+    return tf.saved_model.load(folder)
+
+
 class Scorer:
     """Scores raw rows by exported models.
 
@@ -33,7 +41,7 @@ class Scorer:
     """
 
     def __init__(self, exports: Sequence[str], columns: Mapping[str, str]):
-        self._models = [tf.saved_model.load(export) for export in exports]
+        self._models = [load_export(export) for export in exports]
         dtypes = {"number": tf.float32, "string": tf.string}
         self._columns = {name: tf.io.VarLenFeature(dtypes[kind]) for name, kind in columns.items()}
         self._graph = tf.function(

@@ -3,13 +3,16 @@ others are computed later.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 import tensorflow_transform as tft
+from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.shared import Shared
+from apache_beam.utils.windowed_value import WindowedValue
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
@@ -26,6 +29,8 @@ from fullpass.preprocessing.features.raw_schema import raw_schema
 class ApplyGraph(beam.DoFn):
     """(serialized raw examples, folder of the transform graph) -> (id of the first row, serialized examples).
 
+    A batch is encoded in a thread of its own while the graph computes the next one: both are C++ without Python's lock.
+
     Args:
         config: features and label.
         schema: serialized, of the raw examples.
@@ -37,10 +42,19 @@ class ApplyGraph(beam.DoFn):
         self._shared = Shared()
         self._transformer: BatchTransformer | None = None
 
+    def setup(self) -> None:
+        """See base class."""
+        self._encoding = ThreadPoolExecutor(1)
+
     def teardown(self) -> None:
         """See base class. `Shared` keeps what is acquired last as long as the process lives, so that is nothing."""
+        self._encoding.shutdown()
         self._transformer = None
         self._shared.acquire(frozenset, tag="released")
+
+    def start_bundle(self) -> None:
+        """See base class."""
+        self._pending: tuple[int, Future[list[bytes]]] | None = None
 
     def process(self, records: list[bytes], graph: str) -> Iterator[tuple[int, list[bytes]]]:
         """See base class."""
@@ -49,7 +63,15 @@ class ApplyGraph(beam.DoFn):
         raw = self._parse(records)
         transformed = self._transformer.transform(raw)
         first_row = transformed.column(transformed.schema.get_field_index(ROW_ID)).flatten()[0].as_py()
-        yield first_row, self._encoder.encode(_with_columns(transformed, {name: raw[name] for name in self._raw}))
+        columns = _with_columns(transformed, {name: raw[name] for name in self._raw})
+        before, self._pending = self._pending, (first_row, self._encoding.submit(self._encoder.encode, columns))
+        if before is not None:
+            yield before[0], before[1].result()
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        """See base class."""
+        if self._pending is not None:
+            yield GlobalWindows.windowed_value((self._pending[0], self._pending[1].result()))
 
     def _start(self, output: tft.TFTransformOutput) -> BatchTransformer:
         later = {name for stage in ("input", "model") for name in transformed_at(self._config, stage)}

@@ -15,7 +15,7 @@ from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 from fullpass.preprocessing.progress import report
 from fullpass.trainer.input.record_batches import record_batches
 
-_BATCH_ROWS = 2048
+_BATCH_ROWS = 8192
 _DTYPES = {schema_pb2.FLOAT: tf.float32, schema_pb2.INT: tf.int64, schema_pb2.BYTES: tf.string}
 
 

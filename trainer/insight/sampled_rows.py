@@ -12,7 +12,7 @@ from fullpass.trainer.input.placement import InModel
 from fullpass.trainer.models.model_inputs import apply_model, input_name
 from fullpass.trainer.models.weight_semantics import Network
 
-_BATCH = 1024
+_BATCH, _IMAGES = 8192, 1024
 _PIXELS, _FEWEST_ROWS = 16 << 20, 100
 _MOST_BYTES = 64 << 20
 
@@ -47,15 +47,21 @@ class SampledRows:
         """
         features = {**self.features, **(changed or {})}
         read = {tensor.name: features[tensor.name] for tensor in network.model.inputs}
-        starts = range(0, len(self), _BATCH)
-        batches = ({n: tf.constant(v[at : at + _BATCH]) for n, v in read.items()} for at in starts)
+        size = _IMAGES if _pixels(network) else _BATCH
+        starts = range(0, len(self), size)
+        batches = ({n: tf.constant(v[at : at + size]) for n, v in read.items()} for at in starts)
         return np.concatenate([apply_model(network.model, batch, training=False).numpy() for batch in batches])
 
 
 def rows_of(network: Network, most: int) -> int:
     """Returns how many rows to take: at most `most`, and 16 MB of pixels, but 100."""
-    pixels = sum(item.width for item in network.inputs.values() if item.output.kind == "image")
+    pixels = _pixels(network)
     return min(most, max(_FEWEST_ROWS, _PIXELS // pixels)) if pixels else most
+
+
+def _pixels(network: Network) -> int:
+    """Returns the pixels of a row."""
+    return sum(item.width for item in network.inputs.values() if item.output.kind == "image")
 
 
 def sample_rows(split: Split, in_model: InModel | None, rows: int) -> SampledRows:
