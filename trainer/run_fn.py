@@ -27,11 +27,11 @@ from fullpass.trainer.fit.worker_channel import Workers
 from fullpass.trainer.input.input_fn import decoder, list_files
 from fullpass.trainer.insight.insight import EVAL_ROWS, measure_insight
 from fullpass.trainer.insight.sampled_rows import rows_of, sample_rows
+from fullpass.trainer.json_files import write_json
 from fullpass.trainer.models.weight_semantics import Network
 from fullpass.trainer.train import RunOptions, Trained, shuffle_rows, train, training_record
 from fullpass.trainer.training_data import TrainingData, load_data
 from fullpass.trainer.training_inputs import TrainingInputs, parse_fn_args
-from fullpass.trainer.whole_files import write_json
 
 if TYPE_CHECKING:
     from tfx.components.trainer.fn_args_utils import FnArgs

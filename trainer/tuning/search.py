@@ -20,12 +20,12 @@ from fullpass.trainer.config import CheckpointConfig, TrainerConfig
 from fullpass.trainer.fit.checkpoints import folder_for, prune, remove
 from fullpass.trainer.fit.strategy import choose_strategy
 from fullpass.trainer.fit.worker_channel import Workers
+from fullpass.trainer.json_files import write_json
 from fullpass.trainer.train import RunOptions, train
 from fullpass.trainer.training_data import TrainingData, load_data, sized
 from fullpass.trainer.training_inputs import TrainingInputs, parse_fn_args
 from fullpass.trainer.tuning.config import Choices, Range, TuningConfig
 from fullpass.trainer.tuning.search_space import LARGER_IS_BETTER, OBJECTIVES, decode, encode, with_values
-from fullpass.trainer.whole_files import write_json
 
 if TYPE_CHECKING:
     from tfx.components.trainer.fn_args_utils import FnArgs

@@ -1,4 +1,4 @@
-"""Writes files whole: a reader finds all of a file, or none."""
+"""Writes JSON files whole: a reader finds all of a file, or none."""
 
 import json
 import os
