@@ -27,8 +27,9 @@ demo: env  ## trains on the Chicago taxi sample, then predicts three raw trips
 	$(BIN)/fullpass run examples/taxi/pipeline.yaml
 	$(BIN)/fullpass predict examples/taxi/serving examples/taxi/three_trips.jsonl
 
-# As many processes as cores, four at most: a test of TensorFlow takes a gigabyte. Tests of one file share its
-# fixtures; those of the runner come first, in a process in which TensorFlow has not computed yet, then the longest.
+# One process more than cores, as tests wait for others, four at most: a test of TensorFlow takes a gigabyte. Tests of
+# one file share its fixtures; those of the runner come first, in a process in which TensorFlow has not computed yet,
+# then the longest.
 SPREAD := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 PYTEST := $(BIN)/pytest $(SPREAD)
 

@@ -125,6 +125,7 @@ def test_a_slow_function_of_a_feature(tmp_path: Path, monkeypatch):
     assert {"input.compute_at", "input.cache"} & set(found.best.candidate.changes)
 
 
+@pytest.mark.long
 def test_one_large_file_of_gzip(prepared, tmp_path: Path):
     # Letters compress to six bits and must be decoded one by one; longer than gzip looks back, nothing in them repeats.
     letters = np.random.default_rng(1).choice(list(string.ascii_letters.encode()), 40_000).astype("uint8").tobytes()

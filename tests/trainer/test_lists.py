@@ -58,7 +58,7 @@ def test_attention_begins_as_the_mean_and_leaves_padding_out():
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("kind", ["mlp", "linear"])
+@pytest.mark.parametrize("kind", ["mlp", pytest.param("linear", marks=pytest.mark.long)])
 def test_an_export_answers_examples_and_json_alike(tmp_path, kind):
     import tensorflow as tf
 
