@@ -139,11 +139,19 @@ check-report: env  ## the report in headless Chromium: loads nothing, fits a pho
 check-s3: env .tools/s3fs $(filter .tools/bin/versitygw,$(VERSITYGW))  ## registry and source on a real S3 server; needs Go, or VERSITYGW=PROGRAM
 	PYTHONPATH="$(CURDIR)/.tools/s3fs" VERSITYGW="$(abspath $(VERSITYGW))" $(BIN)/pytest tests/live/s3.py $(ARGS)
 
-check-image: env  ## builds the image, runs a node and the demo in it as user 65532 on a read-only root; needs docker, podman or buildah; BASE=, IMAGE=, ENGINE=, BUILD_ARGS=
-	BASE="$(BASE)" IMAGE="$(IMAGE)" ENGINE="$(ENGINE)" BUILD_ARGS="$(BUILD_ARGS)" $(BIN)/pytest -s tests/live/image.py $(ARGS)
+check-image: env  ## builds the image, runs a node and the demo in it as user 65532 on a read-only root; needs docker, podman or buildah; BASE=, IMAGE=, SMALL_IMAGE=, ENGINE=, BUILD_ARGS=
+	BASE="$(BASE)" IMAGE="$(IMAGE)" SMALL_IMAGE="$(SMALL_IMAGE)" ENGINE="$(ENGINE)" BUILD_ARGS="$(BUILD_ARGS)" $(BIN)/pytest -s tests/live/image.py $(ARGS)
 
-check-kfp: env $(filter .tools/bin/versitygw,$(VERSITYGW))  ## packages by the driver and launcher of a release: KFP_BIN=FOLDER; needs root, and Go or VERSITYGW=PROGRAM
-	KFP_BIN="$(abspath $(KFP_BIN))" VERSITYGW="$(abspath $(VERSITYGW))" PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pytest -s tests/live/kfp.py $(ARGS)
+check-kfp: env .tools/small/installed $(filter .tools/bin/versitygw,$(VERSITYGW))  ## packages by the driver and launcher of a release: KFP_BIN=FOLDER; needs root, and Go or VERSITYGW=PROGRAM
+	KFP_BIN="$(abspath $(KFP_BIN))" SMALL="$(CURDIR)/.tools/small" VERSITYGW="$(abspath $(VERSITYGW))" PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pytest -s tests/live/kfp.py $(ARGS)
+
+# What the small image holds, in an environment of its own.
+.tools/small/installed: requirements.txt kubeflow/image_requirements.py | $(UV)
+	@rm -rf $(@D)
+	$(UV) venv --quiet --python 3.11 $(@D)
+	$(PYTHON) kubeflow/image_requirements.py small < requirements.txt > $(@D)/requirements.txt
+	$(UV) pip install --quiet --python $(@D)/bin/python --no-deps --require-hashes -r $(@D)/requirements.txt
+	@touch $@
 
 # The driver of s3:// beside the environment, not in it; the lock's versions hold.
 .tools/s3fs: requirements.txt | $(UV)

@@ -217,6 +217,8 @@ class EnvironmentConfig(Spec):
 
     image: Name
     """Container image with this project and, under `folder`, everything that lies beside the pipeline YAML."""
+    small_image: Name | None = None
+    """The same of the variant without TensorFlow, for nodes that need none."""
     kubeflow: Release
     """Release of Kubeflow Pipelines that the package is for; what it does not support is refused."""
     folder: MountPath = "/pipeline"
@@ -284,11 +286,17 @@ class EnvironmentConfig(Spec):
             )
         return self
 
-    def node(self, name: str) -> NodeConfig:
-        """Returns the settings of a node: the defaults, overridden by its entry under `nodes`."""
+    def node(self, name: str, *, small: bool = False) -> NodeConfig:
+        """Returns the settings of a node: the defaults, overridden by its entry under `nodes`.
+
+        Args:
+            name: of the node.
+            small: of a container that needs no TensorFlow.
+        """
         own, defaults = self.nodes.get(name, NodeConfig()), self.defaults
+        small_image = self.small_image if small else None
         return NodeConfig(
-            image=own.image or defaults.image or self.image,
+            image=own.image or small_image or defaults.image or self.image,
             cpu=Cpu(request=own.cpu.request or defaults.cpu.request, limit=own.cpu.limit or defaults.cpu.limit),
             memory=Memory(
                 request=own.memory.request or defaults.memory.request, limit=own.memory.limit or defaults.memory.limit

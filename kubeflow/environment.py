@@ -95,7 +95,11 @@ def _volumes(environment: Environment, push_to: str, registry_nodes: Sequence[st
 
 def _image_tags(environment: Environment) -> Iterator[Problem]:
     config = environment.config
-    images = {("image",): config.image, ("defaults", "image"): config.defaults.image}
+    images = {
+        ("image",): config.image,
+        ("small_image",): config.small_image,
+        ("defaults", "image"): config.defaults.image,
+    }
     images |= {("nodes", name, "image"): node.image for name, node in config.nodes.items()}
     for keys, image in images.items():
         tag = (image or ":x").rpartition("/")[2].partition(":")[2]

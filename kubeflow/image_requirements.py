@@ -1,13 +1,15 @@
-"""Filters the lock for the image: `python kubeflow/image_requirements.py [EXTRA ...] < requirements.txt`.
+"""Filters the lock for the image: `python kubeflow/image_requirements.py VARIANT [EXTRA ...] < requirements.txt`.
 
-The lock also holds packages for development and benchmarks. This keeps the runtime dependencies of pyproject.toml,
-those of the named extras, and the dependencies of both, which the lock states in its "via" comments. It uses the
-standard library only, because it runs before anything is installed.
+The lock also holds packages for development and benchmarks. For the variants cpu and gpu this keeps the runtime
+dependencies of pyproject.toml, those of the named extras, and the dependencies of both, which the lock states in its
+"via" comments; for small, what containers without TensorFlow import. It uses the standard library only, because it runs
+before anything is installed.
 """
 
 import re
 import sys
 import tomllib
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 _ENTRY = re.compile(r"(?m)^(?=[A-Za-z0-9])")
@@ -26,15 +28,54 @@ LEFT_OUT = frozenset(
     ).split()
 )
 """Packages that no container imports: required by others' metadata. With what only they need, 261 MB."""
+VARIANTS = ("cpu", "gpu", "small")
+SMALL = frozenset(
+    (
+        "cronsim fsspec google-crc32c jinja2 numpy psutil pyarrow pydantic pyyaml rich ruamel-yaml tfx typer "
+        # Builds the project.
+        "setuptools "
+        # Of TFX, for the classes of components and artifacts.
+        "absl-py attrs google-api-python-client grpcio ml-metadata ml-pipelines-sdk packaging protobuf six "
+        "tensorflow-metadata"
+    ).split()
+)
+"""Packages that look-ups, Schema, DataGate, Pusher and Report import; no extra, as none of them reads a source."""
+_ALONE = frozenset({"tfx", "ml-pipelines-sdk"})
+"""Packages of SMALL whose own dependencies are TensorFlow and Beam; what is needed of them is in SMALL."""
 
 
-def lock_entries(lock: str, direct: set[str], left_out: frozenset[str] = LEFT_OUT) -> str:
+def variant_entries(variant: str, lock: str, project: dict, extras: list[str]) -> str:
+    """Returns the entries of a lock for a variant of the image.
+
+    Args:
+        variant: one of VARIANTS.
+        lock: The text of requirements.txt.
+        project: pyproject.toml.
+        extras: Names of extras, which `small` does without.
+
+    Raises:
+        ValueError: There is no such variant or extra.
+    """
+    if variant not in VARIANTS:
+        raise ValueError(f"no such variant: {variant!r}. Accepted: {', '.join(VARIANTS)}.")
+    if variant == "small":
+        return lock_entries(lock, SMALL, alone=_ALONE)
+    return lock_entries(lock, direct_dependencies(project, extras))
+
+
+def lock_entries(
+    lock: str,
+    direct: AbstractSet[str],
+    left_out: frozenset[str] = LEFT_OUT,
+    alone: frozenset[str] = frozenset(),
+) -> str:
     """Returns the entries of a lock for direct dependencies and for their dependencies.
 
     Args:
         lock: The text of requirements.txt, with hashes and "via" comments.
         direct: The names of the direct dependencies.
         left_out: The names of packages that are left out, with what only they need.
+        alone: The names of packages that are kept without what only they need.
 
     Raises:
         ValueError: The lock lacks a direct dependency.
@@ -45,10 +86,10 @@ def lock_entries(lock: str, direct: set[str], left_out: frozenset[str] = LEFT_OU
     if missing:
         raise ValueError(f"requirements.txt lacks {', '.join(missing)}. Run `make lock`.")
     kept: set[str] = set()
-    new = set(direct)
+    new: AbstractSet[str] = direct
     while new:
         kept |= new
-        new = {name for name, text in entries if name not in kept | left_out and _dependents(text) & kept}
+        new = {name for name, text in entries if name not in kept | left_out and _dependents(text) & kept - alone}
     return "".join(text for name, text in entries if name in kept)
 
 
@@ -80,5 +121,5 @@ def _canonical(text: str) -> str:
 if __name__ == "__main__":
     pyproject = Path(__file__).resolve().parents[1] / "pyproject.toml"
     with pyproject.open("rb") as file:
-        names = direct_dependencies(tomllib.load(file), sys.argv[1:])
-    sys.stdout.write(lock_entries(sys.stdin.read(), names))
+        project = tomllib.load(file)
+    sys.stdout.write(variant_entries(sys.argv[1], sys.stdin.read(), project, sys.argv[2:]))

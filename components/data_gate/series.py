@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fullpass.components.data_gate.distribution import Distribution, Kind, NumberSketch, TokenSketch
+from fullpass.components.data_gate.column_sketches import NumberSketch, TokenSketch
+from fullpass.components.data_gate.distribution import Distribution, Kind
 from fullpass.components.ingest.splitting.assign_split import instant
 from fullpass.components.ingest.splitting.derived_batches import derived_column
 from fullpass.preprocessing.config import PreprocessingConfig

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
+from tensorflow_metadata.proto.v0 import statistics_pb2
 from tfx import types
 from tfx.dsl.io import fileio
 from tfx.types import artifact_utils
@@ -212,10 +213,9 @@ def _data(examples: Sequence[types.Artifact], statistics: types.Artifact, compar
 
 
 def _columns(statistics: types.Artifact) -> tuple[ShownColumn, ...]:
-    import tensorflow_data_validation as tfdv
-
     folder = artifact_utils.get_split_uri([statistics], "train")
-    columns = read_columns(tfdv.load_stats_binary(f"{folder}/FeatureStats.pb"))
+    with fileio.open(f"{folder}/FeatureStats.pb", "rb") as file:
+        columns = read_columns(statistics_pb2.DatasetFeatureStatisticsList.FromString(file.read()))
     return tuple(ShownColumn(c, histogram(c.bars, label=f"distribution of {c.name}")) for c in columns)
 
 

@@ -14,6 +14,7 @@ from tfx.types import standard_artifacts
 from fullpass.components.artifacts import Report
 from fullpass.components.data_gate.component import SpanComparison
 from fullpass.components.ingest.component import Ingest, SpansOfWindow
+from fullpass.components.ingest.config import SpanColumn
 from fullpass.components.ingest.spans.spans import LATEST, span_unit
 from fullpass.components.push.last_blessed import LastBlessedModel
 from fullpass.components.transform.component import Transform
@@ -28,6 +29,7 @@ from fullpass.kubeflow.compile.redacted_inputs import redacted_environment, reda
 from fullpass.kubeflow.config import EnvironmentConfig, NodeConfig, Volume
 from fullpass.kubeflow.environment import Environment, require
 from fullpass.kubeflow.runtime import pod_provenance
+from fullpass.kubeflow.runtime.executor_imports import IN_SMALL_IMAGE
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Problem
 from fullpass.pipeline.build import build_nodes
@@ -113,7 +115,7 @@ class _PackageBuilder:
             return
         task = node_task(node, self.sources, self.environment)
         ingest = self._with_request(node, task) if isinstance(node, Ingest) else None
-        settings = self.environment.node(node.id)
+        settings = self.environment.node(node.id, small=self._is_small(node))
         beam = beam_config(settings.beam, self.loaded.config.beam, self.environment.pipeline_root)
         args = executor_args(node, beam, self.environment, self.sources, window=self.window, ingest=ingest)
         command: Sequence[str] = ENTRYPOINT
@@ -129,6 +131,10 @@ class _PackageBuilder:
             self.window = Output(task.name, "examples")
         self._record_blessings(node, task)
         self._record_window(node)
+
+    def _is_small(self, node: base_node.BaseNode) -> bool:
+        """Whether TensorFlow need not be installed; where artifacts are opened at gs://, TFX does so by TensorFlow."""
+        return self.environment.artifacts == "copied" and node.executor_spec.class_path in IN_SMALL_IMAGE
 
     def _job_args(self, node: base_node.BaseNode, settings: NodeConfig, count: int, args: list[str]) -> list[str]:
         """Returns the arguments of a container that runs the node as a Job."""
@@ -211,7 +217,8 @@ class _PackageBuilder:
             by_path=self._has_path,
             window={lookup_tasks.SPANS: spans, lookup_tasks.ENTRIES: records["entries"], **planned} if records else {},
         )
-        self._add_lookup("inputs", found, node.id)
+        # To see which spans rows belong to, the look-up reads them, as Ingest does.
+        self._add_lookup("inputs", found, node.id, small=not isinstance(data.span, SpanColumn))
         self.remarks.append(f"{node.id}: its files and their fingerprint are found by {found.name} when a run begins.")
         self.request = Output(found.name, lookup_tasks.REQUEST)
         task.parameters |= {"request": self.request}
@@ -293,8 +300,10 @@ class _PackageBuilder:
                 )
         return (pushed,)
 
-    def _add_lookup(self, kind: str, task: Task, node: str, volumes: tuple[Volume, ...] = ()) -> None:
-        settings = waiting(self.environment.node(node), self.environment.defaults, LOOKUP_MEMORY)
+    def _add_lookup(
+        self, kind: str, task: Task, node: str, volumes: tuple[Volume, ...] = (), *, small: bool = True
+    ) -> None:
+        settings = waiting(self.environment.node(node, small=small), self.environment.defaults, LOOKUP_MEMORY)
         settings = settings.model_copy(update={"volumes": settings.volumes + volumes})
         self._add_container(task, lookup_tasks.COMMAND, lookup_tasks.lookup_args(kind, task), settings)
 

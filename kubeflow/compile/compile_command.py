@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,26 @@ from fullpass.preprocessing.whole_files import write_whole
 if TYPE_CHECKING:
     from fullpass.kubeflow.compile.compile import Compiled
     from fullpass.kubeflow.environment import Environment
+
+
+_ENGINES = ("kubeflow", "airflow")
+
+
+def _engine(text: str) -> str:
+    """Returns the name of who runs a package.
+
+    Raises:
+        typer.BadParameter: Nothing is compiled for it.
+    """
+    if text == "vertex":
+        raise typer.BadParameter(
+            "Vertex AI Pipelines is not supported. Its packages have no part for Kubernetes, and with it no volumes "
+            "and no secrets, on which registry, served models and credentials stand here. Compile for Kubeflow "
+            "Pipelines on a cluster of GKE (docs/kubeflow-cluster.md), or --for airflow."
+        )
+    if text not in _ENGINES:
+        raise typer.BadParameter(f"{text!r} is not one of {', '.join(_ENGINES)}.")
+    return text
 
 
 def compile_(
@@ -30,7 +50,10 @@ def compile_(
         typer.Option("--output", "-o", help="The file to write.", show_default="package.yaml, NAME_dag.py"),
     ] = None,
     engine: Annotated[
-        Literal["kubeflow", "airflow"], typer.Option("--for", help="Who runs it: Kubeflow Pipelines, or Airflow 3.")
+        str,
+        typer.Option(
+            "--for", metavar="|".join(_ENGINES), parser=_engine, help="Who runs it: Kubeflow Pipelines, or Airflow 3."
+        ),
     ] = "kubeflow",
 ) -> None:
     """Compile the pipeline to a package for Kubeflow Pipelines, checked against the rules of its release, or to a DAG

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from fullpass.preprocessing.errors import UserError
+
 WITHOUT_TENSORFLOW = frozenset(
     {
         "fullpass.components.data_gate.gate_component.DataGate_Executor",
@@ -19,6 +21,8 @@ WITHOUT_TENSORFLOW = frozenset(
 )
 """Executors that need neither TensorFlow nor Beam: they read and write small files, or, as ServingCheck, load the model
 in a process of its own."""
+IN_SMALL_IMAGE = WITHOUT_TENSORFLOW - {"fullpass.components.serving_check.component.ServingCheck_Executor"}
+"""Executors for which TensorFlow and Beam need not be installed."""
 
 
 @contextmanager
@@ -34,10 +38,22 @@ def libraries_for(executor: str, *, direct: bool) -> Iterator[None]:
             yield
         return
     with hidden("sklearn", "IPython"):  # of Keras, for wrappers that no pipeline uses, and for notebooks
-        import tensorflow  # noqa: F401
+        _import_tensorflow()
     with hidden("tqdm.notebook"):  # of BigQuery's client, which Beam brings
         import apache_beam  # noqa: F401
     yield
+
+
+def _import_tensorflow() -> None:
+    try:
+        import tensorflow  # noqa: F401
+    except ModuleNotFoundError as error:
+        if error.name != "tensorflow":
+            raise
+        raise UserError(
+            "this node needs TensorFlow, and its image has none, as the variant small. Give `image`, or "
+            "`nodes.NAME.image`, an image of the variants cpu or gpu."
+        ) from error
 
 
 @contextmanager

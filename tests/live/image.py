@@ -2,8 +2,8 @@
 
 BASE=IMAGE is the Python image that it is built from, instead of those of the Dockerfile. ENGINE=PROGRAM is docker,
 podman or buildah, by default the first that answers. BUILD_ARGS are further options of its build, such as a volume
-with the certificates of a proxy. IMAGE=NAME is an image that is there already, and nothing is built. With buildah it
-needs root: `unshare` makes the root of the file system read-only.
+with the certificates of a proxy. IMAGE=NAME and SMALL_IMAGE=NAME are images that are there already, and are not built.
+With buildah it needs root: `unshare` makes the root of the file system read-only.
 """
 
 import os
@@ -14,17 +14,20 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from fullpass.kubeflow.compile.package import Package, to_yaml
-from fullpass.kubeflow.image_requirements import direct_dependencies, lock_entries
+from fullpass.kubeflow.image_requirements import variant_entries
+from fullpass.kubeflow.runtime.executor_imports import IN_SMALL_IMAGE
 from tests import REPOSITORY
 from tests.kubeflow.conftest import compile_taxi, taxi_package  # noqa: F401
 from tests.kubeflow.test_image import NODES, WITHOUT
+from tests.kubeflow.test_imports import PROGRAM
 
-NAME = "localhost/fullpass:check"
+NAME, SMALL_NAME = "localhost/fullpass:check", "localhost/fullpass:check-small"
 USER, GROUP = "65532", "0"
 DOCKERFILE = REPOSITORY / "kubeflow" / "Dockerfile"
 BUILD_SECONDS, RUN_SECONDS = 3600, 1800
@@ -60,23 +63,36 @@ def engine() -> str:
     pytest.exit(f"None of {asked} answers to `info`. Install one (buildah needs no daemon), or start it.", returncode=2)
 
 
-@pytest.fixture(scope="session")
-def image(engine: str) -> str:
-    """The image, built unless it is given."""
-    if os.environ.get("IMAGE"):
-        return os.environ["IMAGE"]
+def built(engine: str, given: str, name: str, *arguments: str) -> str:
+    """Returns the name of an image, which is built unless a variable gives one that is there."""
+    if os.environ.get(given):
+        return os.environ[given]
     base = os.environ.get("BASE", "")
     bases = [f"--build-arg={name}={base}" for name in ("BUILD_IMAGE", "PYTHON_IMAGE")] if base else []
     verb = ["bud", "--layers", "--format", "docker", "--isolation", "chroot"] if engine == "buildah" else ["build"]
-    given = [*bases, *shlex.split(os.environ.get("BUILD_ARGS", ""))]
-    built = subprocess.run([engine, *verb, "-f", str(DOCKERFILE), "-t", NAME, *given, str(REPOSITORY)], check=False)
-    assert built.returncode == 0
-    return NAME
+    more = [*bases, *arguments, *shlex.split(os.environ.get("BUILD_ARGS", ""))]
+    done = subprocess.run([engine, *verb, "-f", str(DOCKERFILE), "-t", name, *more, str(REPOSITORY)], check=False)
+    assert done.returncode == 0
+    return name
 
 
 @pytest.fixture(scope="session")
-def in_pod(engine: str, image: str) -> Iterator[Run]:
+def in_pod(engine: str) -> Iterator[Run]:
     """Returns `in_pod(folder, command...)`: runs a command with `folder` at /work, as a pod does."""
+    with pods(engine, built(engine, "IMAGE", NAME)) as run_in_pod:
+        yield run_in_pod
+
+
+@pytest.fixture(scope="session")
+def in_small_pod(engine: str) -> Iterator[Run]:
+    """The same for the variant without TensorFlow."""
+    with pods(engine, built(engine, "SMALL_IMAGE", SMALL_NAME, "--build-arg=VARIANT=small")) as run_in_pod:
+        yield run_in_pod
+
+
+@contextmanager
+def pods(engine: str, image: str) -> Iterator[Run]:
+    """Runs commands in an image while the block runs."""
     if engine != "buildah":
         limits = ["--read-only", "--tmpfs=/tmp", f"--user={USER}:{GROUP}", "--cap-drop=ALL", "--network=none"]
         yield lambda folder, *command: run(
@@ -120,13 +136,14 @@ def work(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_lock_resolves_as_the_dockerfile_asks(tmp_path):
+@pytest.mark.parametrize("variant", ["cpu", "small"])
+def test_the_lock_resolves_as_the_dockerfile_asks(tmp_path, variant):
     """By the options of the Dockerfile, in the words of pip; it needs a package index, and says so if none answers."""
     text = re.sub(r"\\\n\s*", " ", DOCKERFILE.read_text())
     [command] = re.findall(r"/opt/fullpass/bin/pip (install [^&\n]*-r image-requirements\.txt)", text)
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
     lock = (REPOSITORY / "requirements.txt").read_text()
-    (tmp_path / "image-requirements.txt").write_text(lock_entries(lock, direct_dependencies(project, ["sources"])))
+    (tmp_path / "image-requirements.txt").write_text(variant_entries(variant, lock, project, ["sources"]))
     pip = [sys.executable, "-m", "pip", *shlex.split(command), "--dry-run", "--ignore-installed", "--quiet"]
     done = subprocess.run(pip, cwd=tmp_path, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False)
     if "Could not fetch" in done.stderr or "Failed to establish a new connection" in done.stderr:
@@ -175,7 +192,23 @@ def test_the_demo_runs_from_data_to_a_pushed_model(in_pod, work):
 
 
 def test_its_size_is_printed(in_pod, work):
+    print_sizes(in_pod, work)
+
+
+def print_sizes(in_pod: Run, work: Path) -> None:
     packages = "/opt/fullpass/lib/python3.11/site-packages"
     told = in_pod(work, "sh", "-c", f"du -sxm /opt/fullpass /usr; du -sm {packages}/* | sort -rn | head -12")
     assert told.returncode == 0, told.stderr
     print("\nMB\n" + told.stdout.replace(f"{packages}/", ""))
+
+
+def test_the_small_image_has_no_tensorflow_and_runs_what_needs_none(in_small_pod, work, taxi_package):  # noqa: F811
+    absent = in_small_pod(work, "python", "-c", "import tensorflow")
+    assert "No module named 'tensorflow'" in absent.stderr
+    for executor in sorted(IN_SMALL_IMAGE):
+        imported = in_small_pod(work, "python", "-c", PROGRAM, executor, "false")
+        assert imported.returncode == 0, imported.stderr[-3000:]
+    container = taxi_package.executors["exec-find-ingest-inputs"]["container"]
+    asked = in_small_pod(work, *container["command"], "--help")
+    assert asked.returncode == 0 and "--executor-input" in asked.stdout, asked.stderr
+    print_sizes(in_small_pod, work)

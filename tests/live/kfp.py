@@ -1,13 +1,15 @@
 """`make check-kfp`: packages run by the driver and the launcher of a real release of Kubeflow Pipelines.
 
-KFP_BIN=FOLDER holds both, built for this machine. VERSITYGW=PROGRAM is an S3 server. It needs root: each pod has a file
-system of its own, the user of the image, and no capabilities.
+KFP_BIN=FOLDER holds both, built for this machine. VERSITYGW=PROGRAM is an S3 server. SMALL=FOLDER is an environment
+with the requirements of the small image alone, in which the nodes without TensorFlow run. It needs root: each pod has a
+file system of its own, the user of the image, and no capabilities.
 """
 
 import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -28,6 +30,7 @@ BUILD = (
 DAY_BY_DAY = SPAN_BY_SPAN.replace("{SPAN}", "{YYYY}-{MM}-{DD}") + 'schedule: {cron: "0 3 * * *", lag: 1}\n'
 ENVIRONMENT = """\
 image: registry.example/taxi:1.4.2
+small_image: registry.example/taxi-small:1.4.2
 kubeflow: "2.17"
 registry: /models/registry
 push_to: /models/taxi
@@ -46,6 +49,7 @@ def cluster(tmp_path_factory) -> Iterator[Cluster]:
     if os.geteuid() or subprocess.run(["unshare", "--mount", "true"], check=False).returncode:
         pytest.exit("This check needs root, and the right to make mount namespaces.", returncode=2)
     program = needed("VERSITYGW", "Give the program of versitygw (github.com/versity/versitygw), an S3 server.")
+    small = needed("SMALL", "Give an environment with the requirements of the small image (Makefile, .tools/small).")
     folder = tmp_path_factory.mktemp("kfp")
     pipeline, volume = folder / "pipeline", folder / "volume"
     (pipeline / "trips").mkdir(parents=True)
@@ -58,7 +62,8 @@ def cluster(tmp_path_factory) -> Iterator[Cluster]:
     (pipeline / "pipeline.yaml").write_text(DAY_BY_DAY)
     (folder / "env.yaml").write_text(ENVIRONMENT)
     with services(folder / "services", program) as found:
-        made = Cluster(binaries, found, folder / "runs", pipeline, volume)
+        pythons = {"registry.example/taxi-small:1.4.2": small / "bin"}
+        made = Cluster(binaries, found, folder / "runs", pipeline, volume, pythons)
         made.folder.mkdir()
         for day in (1, 2):
             arrive(made, day)
@@ -102,6 +107,22 @@ def test_every_task_of_the_first_run_is_done(runs):
     first, _, _ = runs
     assert {task.state for task in first.values()} == {"COMPLETE", "IMPORTED"}
     assert first.keys() >= {"ingest", "transform", "trainer", "evaluator", "pusher", "report", *LOOK_UPS}
+
+
+def test_nodes_without_tensorflow_ran_where_none_is_installed(runs, cluster):
+    of_small = {task for task, image in cluster.images.items() if "small" in image}
+    assert of_small == LOOK_UPS | {"no-last-blessed-model", "schema", "data-gate", "pusher", "report"}
+    program = "import importlib.util as i; print([bool(i.find_spec(n)) for n in ('tensorflow', 'apache_beam', 'tfx')])"
+    [python] = (folder / "python" for folder in cluster.pythons.values())
+    told = subprocess.run([str(python), "-c", program], capture_output=True, text=True, check=True)
+    assert told.stdout == "[False, False, True]\n"
+    sizes = [size_of(Path(folder).parent) for folder in (python.parent, sys.prefix + "/bin")]
+    print(f"\nMB of the environment of nodes without TensorFlow, and of all: {sizes[0]}, {sizes[1]}")
+
+
+def size_of(folder: Path) -> int:
+    """Returns the megabytes of a folder (10^6 bytes)."""
+    return sum(file.lstat().st_size for file in folder.rglob("*") if file.is_file()) // 10**6
 
 
 def test_an_unchanged_run_repeats_look_ups_alone(runs):

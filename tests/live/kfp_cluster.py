@@ -61,13 +61,19 @@ class Task:
 
 @dataclass
 class Cluster:
-    """One installation. pipeline, volume: folders that pods see at /pipeline and /models. killed: told of each pod."""
+    """One installation.
+
+    pipeline, volume: folders that pods see at /pipeline and /models. pythons: the folder of an image's programs, where
+    it is not this environment's. images: of each task. started: told of each pod.
+    """
 
     binaries: Path
     services: Services
     folder: Path
     pipeline: Path
     volume: Path
+    pythons: Mapping[str, Path] = field(default_factory=dict)
+    images: dict[str, str] = field(default_factory=dict)
     pods: int = 0
     started: Callable[[str, int, subprocess.Popen], None] = lambda task, attempt, process: None
 
@@ -143,7 +149,10 @@ class _Run:
 
     def _container(self, name: str, pod: dict[str, Any], retries: dict[str, Any]) -> None:
         [container] = pod["containers"]
+        self.cluster.images[name] = image = container["image"]
+        programs = self.cluster.pythons.get(image, Path(sys.executable).parent)
         env = {entry["name"]: entry["value"] for entry in container.get("env", ()) if "value" in entry}
+        env |= {"PATH": f"{programs}:/usr/bin:/bin"}
         command = [*container["command"], *container.get("args", ())]
         most = 1 + int(retries.get("maxRetryCount", 0))
         for attempt in range(1, most + 1):

@@ -30,8 +30,11 @@ class TaskFailed(Exception):
 
 @dataclass(frozen=True)
 class Pod:
-    """One attempt at a task. folder: its private file system. fresh: whether its Python is a new interpreter. started:
-    called with the process once it runs."""
+    """One attempt at a task.
+
+    folder: its private file system. fresh: whether its Python is a new interpreter. first: a folder of modules that its
+    image has before all others, "" for none. started: called with the process once it runs.
+    """
 
     task: str
     folder: Path
@@ -39,6 +42,7 @@ class Pod:
     secrets: Mapping[str, str]
     timeout: float
     fresh: bool
+    first: str
     started: Callable[[Process], None]
 
     def local(self, uri: str) -> Path:
@@ -112,7 +116,7 @@ def _run(pod: Pod, message: dict[str, Any]) -> None:
         "PATH": _PATH,
         "HOME": str(pod.folder),
         "TMPDIR": str(temporary),
-        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+        "PYTHONPATH": os.pathsep.join(filter(None, [pod.first, os.environ.get("PYTHONPATH", "")])),
         "FULLPASS_TERMINATION_LOG": str(end),
         "CUDA_VISIBLE_DEVICES": "-1",
         **{entry["name"]: entry["value"] for entry in pod.container.get("env", [])},

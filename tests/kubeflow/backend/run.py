@@ -69,6 +69,7 @@ class Backend:
         self.started: Callable[[str, int, Process], None] = lambda task, attempt, process: None
         # Whether the Python of a task starts as in a cluster; a fork of a process that has imported TFX costs less.
         self.starts_fresh: Callable[[str], bool] = lambda task: False
+        self.modules: dict[str, Path] = {}  # image -> a folder of modules that it has before all others
         self._cache: dict[str, int] = {}
         version = tuple(map(int, release.split(".")))
         self._presets, self._newest = version >= (2, 15), version >= (2, 17)
@@ -219,6 +220,7 @@ class _Run:
             secrets |= {entry["envVar"]: values[entry["secretKey"]] for entry in secret["keyToEnv"]}
         return Pod(
             name, folder, container, secrets, self.timeout, self.backend.starts_fresh(name),
+            str(self.backend.modules.get(container["image"], "")),
             lambda process: self.backend.started(name, attempt, process),
         )  # fmt: skip
 

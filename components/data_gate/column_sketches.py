@@ -1,0 +1,82 @@
+"""Sketches of the columns of one file, which become distributions: those that TFDV and TF Transform use."""
+
+import hashlib
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from tfx_bsl import sketches
+
+from fullpass.components.data_gate.distribution import ATOMS, Distribution, category_distribution, number_distribution
+
+_SKETCHED = 4096
+"""Number of tokens per file that are counted exactly."""
+_LONGEST_TOKEN = 256
+"""Bytes of a token; of a longer one its beginning and a digest are counted, so that no sketch holds documents."""
+_BEGINNING = 64
+_SKETCH_ERROR = 5e-4
+_MOST_ROWS = 1 << 32
+
+
+class NumberSketch:
+    """A quantile sketch of the numbers of one file, filled batch by batch."""
+
+    def __init__(self) -> None:
+        self._sketch = sketches.QuantilesSketch(_SKETCH_ERROR, _MOST_ROWS, 1)
+        self._present = self._missing = 0
+
+    def add(self, values: np.ndarray, missing: int) -> None:
+        """Adds float [n]; values that are not finite count as missing."""
+        finite = values[np.isfinite(values)].astype(np.float64)
+        self._present += len(finite)
+        self._missing += missing + len(values) - len(finite)
+        if len(finite):
+            self._sketch.AddValues(pa.array(finite))
+
+    def distribution(self) -> Distribution:
+        """Returns the distribution of the numbers added."""
+        if not self._present:
+            return Distribution("number", missing=float(self._missing))
+        found = self._sketch.GetQuantilesAndCumulativeWeights(ATOMS)
+        values, below = (np.asarray(part.flatten(), dtype=np.float64) for part in found)
+        return number_distribution(values, below, missing=float(self._missing))
+
+
+def _short(tokens: pa.Array) -> pa.Array:
+    """Returns tokens with a shorter one in place of each that is long: equal for equal tokens."""
+    sizes = pc.binary_length(tokens)
+    if pc.max(sizes).as_py() <= _LONGEST_TOKEN:
+        return tokens
+    long = pc.greater(sizes, _LONGEST_TOKEN)
+    shortened = [_beginning_and_digest(token.as_buffer()) for token in tokens.filter(long)]
+    return pc.replace_with_mask(tokens, long, pa.array(shortened, pa.binary()))
+
+
+def _beginning_and_digest(token: pa.Buffer) -> bytes:
+    view = memoryview(token)
+    beginning = bytes(view[:_BEGINNING]).decode("utf-8", "ignore").encode()
+    return beginning + f" ... {hashlib.sha256(view).hexdigest()[:16]} ({len(view):,} bytes)".encode()
+
+
+class TokenSketch:
+    """A heavy-hitter sketch of the tokens of one file, filled batch by batch."""
+
+    def __init__(self) -> None:
+        self._sketch = sketches.MisraGriesSketch(_SKETCHED)
+        self._present = self._missing = 0
+
+    def add(self, tokens: pa.Array, missing: int) -> None:
+        """Adds tokens, string or binary [n] without nulls."""
+        self._present += len(tokens)
+        self._missing += missing
+        if len(tokens):
+            self._sketch.AddValues(_short(tokens.cast(pa.binary())))
+
+    def distribution(self) -> Distribution:
+        """Returns the distribution of the tokens added, without those that an inexact count may rank too high."""
+        found = self._sketch.Estimate().flatten() if self._present else [pa.array([]), pa.array([])]
+        tokens, counts = found[0].to_pylist(), np.asarray(found[1], dtype=np.float64)
+        counted = {token.decode("utf-8", "replace"): count for token, count in zip(tokens, counts, strict=True)}
+        complete = len(tokens) < _SKETCHED
+        least = 0.0 if complete else 4 * self._present / _SKETCHED  # a count is too large by at most a quarter of that
+        return category_distribution(counted, self._present, float(self._missing), complete=complete, least=least)
