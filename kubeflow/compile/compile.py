@@ -162,6 +162,8 @@ class _PackageBuilder:
             pipeline["root"]["inputDefinitions"] = {"parameters": self._run_parameters()}
         if self.loaded.config.notify:
             pipeline = self._with_notify(pipeline)
+        if self.loaded.config.mlflow is not None:
+            self.remarks.append("mlflow: runs of packages are not recorded in MLflow; `fullpass run` records its own.")
         if self.environment.pipeline_root:
             pipeline["defaultPipelineRoot"] = self.environment.pipeline_root
         return Package(pipeline, {"platforms": {"kubernetes": {"deploymentSpec": {"executors": self.kubernetes}}}})

@@ -30,7 +30,7 @@ CREATE TABLE IF NOT EXISTS occasion (
 CREATE TABLE IF NOT EXISTS request (number INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT, span INTEGER);
 CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value TEXT);
 """
-_NO_DATA = ("schedule", "notify", "gates", "beam", "push", "root")
+_NO_DATA = ("schedule", "notify", "mlflow", "gates", "beam", "push", "root")
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,8 @@ def run(
             stop = until_notified.enter_context(stop_signals())
             from fullpass.pipeline.running.execution.unchanged_run import remember
             from fullpass.pipeline.running.run_outcome import payload_of, record
+            from fullpass.pipeline.running.tracking.track import track
+            from fullpass.pipeline.running.tracking.tracked_run import tracked_run
 
             finished = _tell(loaded, root, ended, console, partial=bool(from_node or to_node))
             outcome = record(loaded, root, finished)
@@ -112,6 +114,9 @@ def run(
         payload = payload_of(loaded, root, outcome, finished)
         if payload is not None:
             notify(loaded.config.notify, payload, folder=loaded.folder, say=say, wait=stop.wait)
+            if loaded.config.mlflow is not None:
+                with outlived("The run could not be recorded in MLflow"):
+                    track(tracked_run(loaded, root, outcome, finished), loaded.config.mlflow.timeout, say=say)
     return finished.exit_code
 
 

@@ -29,8 +29,9 @@ class Summary:
     """The facts of a run; None where the run ended before.
 
     rows: per split. overlaps: rows that stand in two splits, of each pair. pushed: the version that the model is.
-    newly_pushed: False if this model was pushed before. data: what the data gate found. unread: whether not even the
-    metadata could be read, so that nothing is known of what the run made.
+    newly_pushed: False if this model was pushed before. model_run: the folder of what the Trainer wrote of training.
+    data: what the data gate found. unread: whether not even the metadata could be read, so that nothing is known of
+    what the run made.
     """
 
     rows: dict[str, int] | None = None
@@ -48,6 +49,7 @@ class Summary:
     parity_rows: int | None = None
     latency_ms: float | None = None
     report: str | None = None
+    model_run: str | None = None
     training: TrainingFacts | None = None
     trials: Trials | None = None
     data: DataVerdict | None = None
@@ -135,6 +137,7 @@ def summarize(result: RunResult, outputs: Outputs, config: PipelineConfig) -> Su
         parity_rows=int(parity.properties["rows"]) if parity else None,
         latency_ms=float(serving.properties["latency_ms"]) if serving else None,
         report=next(iter(pages), None),
+        model_run=model_run.uri if model_run else None,
         training=read_training(model_run.uri) if model_run else None,
         trials=read_trials(tuner.uri, config) if tuner else None,
         data=read_comparison(spans.uri) if spans else None,

@@ -98,6 +98,9 @@ def taxi(tmp_path_factory):
     folder = tmp_path_factory.mktemp("taxi")
     for name in ("pipeline.yaml", "three_trips.jsonl"):
         shutil.copy(REPOSITORY / "examples" / "taxi" / name, folder / name)
-    done = run_command("fullpass", "run", folder / "pipeline.yaml", fresh=True)
+    with (folder / "pipeline.yaml").open("a") as file:
+        file.write("mlflow: {experiment: trips}\n")
+    store = {"MLFLOW_TRACKING_URI": (folder / "mlruns").as_uri(), "MLFLOW_ALLOW_FILE_STORE": "true"}
+    done = run_command("fullpass", "run", folder / "pipeline.yaml", env=store, fresh=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return Ran(folder, done)

@@ -52,6 +52,21 @@ def test_the_report_says_what_the_summary_says(taxi):
     assert page.count("<svg") > 10
 
 
+def test_mlflow_has_what_the_summary_says(taxi):
+    summary = taxi.summary()
+    [run] = (taxi.folder / "mlruns").glob("*/*/metrics")
+    values = {name: (run / name).read_text().splitlines() for name in ("eval/auc", "rows/train", "validation/log_loss")}
+    assert float(values["eval/auc"][0].split()[1]) == summary["metrics"]["auc"]
+    assert float(values["rows/train"][0].split()[1]) == summary["rows"]["train"]
+    assert [line.split()[2] for line in values["validation/log_loss"]] == [
+        str(epoch) for epoch in range(1, summary["training"]["epochs"] + 1)
+    ]
+    tags = {file.name: file.read_text() for file in (run.parent / "tags").iterdir()}
+    assert (tags["mlflow.runName"], tags["fullpass.outcome"]) == (summary["run_id"], "success")
+    assert (tags["fullpass.pushed_to"], tags["fullpass.gate.auc"][:5]) == (summary["pushed_to"], "held:")
+    assert {"report.html", "model_card.md", "pipeline.yaml"} <= {f.name for f in (run.parent / "artifacts").iterdir()}
+
+
 def test_splits_follow_the_ratios_and_equal_rows_stay_together(taxi):
     rows = taxi.summary()["rows"]
     assert 0.77 < rows["train"] / ROWS < 0.83

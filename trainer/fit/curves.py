@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+VALIDATION = "validation"
+"""Folder of the eval split's curves."""
 _EVALUATION = "val_"
 
 
@@ -12,7 +14,7 @@ class Curves:
 
     def __init__(self, folder: str):
         self._train = tf.summary.create_file_writer(f"{folder}/train")
-        self._evaluation = tf.summary.create_file_writer(f"{folder}/validation")
+        self._evaluation = tf.summary.create_file_writer(f"{folder}/{VALIDATION}")
 
     def write(self, epoch: int, metrics: Mapping[str, float]) -> None:
         """Writes the metrics of an epoch, counted from 1; those whose names begin with `val_` are of the eval split."""

@@ -8,6 +8,11 @@ from pydantic import Field, model_validator
 from fullpass.preprocessing.spec import Count, Name, NonNegative, Real, Spec
 from fullpass.trainer.config import Positive
 
+CURVES_FOLDER = "tensorboard"
+"""Folder of the trials' curves, in the state of a search and in the Tuner's artifact `tuner_results`."""
+CURVES_ENTRY = "trial_curves"
+"""Entry of a Tuner's `custom_config`: the folder that gets the curves of all trials at the end of the search."""
+
 
 class Range(Spec):
     """Numbers from `min` to `max`, both included; whole ones if both are written so."""

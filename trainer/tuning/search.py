@@ -18,14 +18,16 @@ from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.progress import report
 from fullpass.trainer.config import CheckpointConfig, TrainerConfig
 from fullpass.trainer.fit.checkpoints import folder_for, prune, remove
+from fullpass.trainer.fit.fit import OnEpoch
 from fullpass.trainer.fit.strategy import choose_strategy
 from fullpass.trainer.fit.worker_channel import Workers
 from fullpass.trainer.json_files import write_json
 from fullpass.trainer.train import RunOptions, train
 from fullpass.trainer.training_data import TrainingData, load_data, sized
 from fullpass.trainer.training_inputs import TrainingInputs, parse_fn_args
-from fullpass.trainer.tuning.config import Choices, Range, TuningConfig
+from fullpass.trainer.tuning.config import CURVES_ENTRY, CURVES_FOLDER, Choices, Range, TuningConfig
 from fullpass.trainer.tuning.search_space import LARGER_IS_BETTER, OBJECTIVES, decode, encode, with_values
+from fullpass.trainer.tuning.trial_curves import copy_curves, trial_curves, write_search
 
 if TYPE_CHECKING:
     from tfx.components.trainer.fn_args_utils import FnArgs
@@ -91,7 +93,12 @@ class TrialRunner:
         """The maximal epochs of a trial."""
         return self.tuning.epochs or self.inputs.spec.config.training.most_epochs
 
-    def run(self, values: Mapping[str, Any], epochs: int, note: str) -> float:
+    @property
+    def curves(self) -> str:
+        """The folder of the curves of all trials, those of runs before an interruption too."""
+        return f"{self.work}/{CURVES_FOLDER}"
+
+    def run(self, values: Mapping[str, Any], epochs: int, note: str, on_epoch: OnEpoch) -> float:
         """Returns the best objective of a training.
 
         With hyperband a training of the same values goes on where it ended with fewer epochs: the learning rate falls
@@ -101,6 +108,7 @@ class TrialRunner:
             values: The hyperparameters by path.
             epochs: The epochs to run.
             note: The prefix of progress messages.
+            on_epoch: Is given the number of an epoch and its metrics.
         """
         sections, preprocessing = with_values(
             values, self.inputs.custom["trainer"], self.inputs.custom["preprocessing"]
@@ -118,6 +126,7 @@ class TrialRunner:
         again = self.tuning.algorithm == "hyperband"
         options = RunOptions(
             report=lambda done, total, unit, words: report(done, total, unit, f"{note}, {words}"),
+            on_epoch=on_epoch,
             checkpoints=folder,
             until=epochs,
             keep_checkpoint=again,
@@ -138,6 +147,8 @@ class Search(base_tuner.BaseTuner):
         self._trials = trials
         super().__init__(_oracle(trials), directory=trials.work, project_name="search", overwrite=False)
         self._began = _began(f"{trials.work}/{_CLOCK}")
+        if not tf.io.gfile.exists(trials.curves):
+            write_search(trials.curves, trials.tuning, trials.objective)
 
     def save(self) -> None:
         """Saves the search atomically."""
@@ -152,6 +163,9 @@ class Search(base_tuner.BaseTuner):
         """
         self.oracle.create_trial = self._within_limits(self.oracle.create_trial)
         super().search(*args, **kwargs)
+        target = self._trials.inputs.custom.get(CURVES_ENTRY)
+        if target:
+            copy_curves(self._trials.curves, target)
         prune(self._trials.work)
         if tf.io.gfile.exists(f"{self._trials.work}/trials"):
             tf.io.gfile.rmtree(f"{self._trials.work}/trials")
@@ -167,7 +181,9 @@ class Search(base_tuner.BaseTuner):
         values = {path: decode(spec, given[path]) for path, spec in self._trials.tuning.search.items()}
         epochs = int(given.get("tuner/epochs", self._trials.epochs))
         note = f"trial {len(self.oracle.trials)} of {self._trials.tuning.max_trials}"
-        objective = self._trials.run(values, epochs, note)
+        shown = {path: given[path] for path in values}
+        with trial_curves(self._trials.curves, trial.trial_id, shown) as curves:
+            objective = self._trials.run(values, epochs, note, curves.write)
         return {self._trials.objective: objective}
 
     def _within_limits(self, create: Any) -> Any:
@@ -241,7 +257,8 @@ def _folder(inputs: TrainingInputs, tuning: TuningConfig) -> str:
     """Returns the folder of the search: a key of data and configuration without max_trials and max_seconds."""
     work = inputs.custom.get("work") or tempfile.mkdtemp()
     apart = tuning.model_dump(mode="json", exclude={"max_trials", "max_seconds"})
-    return folder_for(work, inputs.files(), {**inputs.custom, "tuning": apart}, inputs.transform_output)
+    custom = {name: value for name, value in inputs.custom.items() if name != CURVES_ENTRY}
+    return folder_for(work, inputs.files(), {**custom, "tuning": apart}, inputs.transform_output)
 
 
 def _began(path: str) -> float:

@@ -72,12 +72,13 @@ CHECKS: tuple[Check, ...] = (
     run_rules.check_beam,
     schedule_rules.check_schedule,
     schedule_rules.check_notify,
+    run_rules.check_mlflow,
 )
 
 
 _OF_THIS_MACHINE: tuple[Check, ...] = (source_rules.check_source, source_rules.check_credentials)
 # Says what this machine has, where only this machine tells receivers.
-_OF_RUNS_HERE: tuple[Check, ...] = (schedule_rules.check_notify,)
+_OF_RUNS_HERE: tuple[Check, ...] = (schedule_rules.check_notify, run_rules.check_mlflow)
 
 
 def check(loaded: Loaded, *, runs_here: bool = True) -> tuple[Problem, ...]:

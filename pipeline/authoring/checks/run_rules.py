@@ -5,10 +5,11 @@ from pathlib import Path
 
 from fullpass.components.ingest.sources.source_config import ModuleSource
 from fullpass.components.ingest.sources.storage import is_address
-from fullpass.pipeline.authoring.checks.findings import Finding
+from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.find_function import function_problem
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys
+from fullpass.pipeline.running.tracking.needs import missing_for_mlflow
 from fullpass.preprocessing.errors import did_you_mean
 from fullpass.preprocessing.features.feature import CustomFeature, ImageFeature
 from fullpass.preprocessing.features.image_feature import UserEncoder
@@ -78,6 +79,13 @@ def check_beam(loaded: Loaded) -> Iterator[Finding]:
             yield Finding(keys, f"is set by {_OWN_OPTIONS[name]}. Remove it here.")
         elif "-" in name or " " in name:
             yield Finding(keys, f"Beam's options are written with underscores: {name.replace('-', '_')}.")
+
+
+def check_mlflow(loaded: Loaded) -> Iterator[Finding]:
+    """This machine can reach an MLflow server, as far as it is known before."""
+    missing = missing_for_mlflow() if loaded.config.mlflow is not None else None
+    if missing is not None:
+        yield warning(("mlflow",), missing)
 
 
 def _functions(loaded: Loaded) -> Iterator[tuple[Keys, str, tuple[str, ...]]]:

@@ -82,6 +82,7 @@ EXAMPLES: Mapping[str, str] = {
     "notify": "[{on: [failure, gate_stop], url_env: ALERT_URL}]",
     "notify[*]": "{on: [success], command: [python, tell.py]}",
     "notify[*].command": "[python, tell.py]",
+    "mlflow": "{experiment: taxi}",
     "beam": "{runner: direct, workers: 4}",
     "beam.options": "{temp_location: gs://bucket/tmp}",
 }

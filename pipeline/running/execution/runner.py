@@ -38,7 +38,7 @@ from fullpass.preprocessing.cores import usable_cores
 from fullpass.preprocessing.errors import UserError
 
 _TICK_SECONDS = 0.25
-_GPU_NODE_TYPES = frozenset({"tfx.components.trainer.component.Trainer", "tfx.components.tuner.component.Tuner"})
+_GPU_NODE_TYPES = frozenset({"tfx.components.trainer.component.Trainer", "fullpass.components.tuning.component.Tuner"})
 _DONE = frozenset({Status.OK, Status.CACHED, Status.SKIPPED})
 
 

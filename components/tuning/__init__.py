@@ -1,0 +1,1 @@
+"""TFX's Tuner, which keeps the curves of its trials."""

@@ -1,0 +1,33 @@
+"""TFX's Tuner, whose artifact `tuner_results` also has the curves of the trials for TensorBoard."""
+
+from typing import Any
+
+from tfx import types
+from tfx.components import Tuner as TfxTuner
+from tfx.components.tuner import executor
+from tfx.dsl.components.base import executor_spec
+from tfx.types import artifact_utils
+from tfx.utils import json_utils
+
+from fullpass.trainer.tuning.config import CURVES_ENTRY, CURVES_FOLDER
+
+
+class TunerExecutor(executor.Executor):
+    """Tells the search where its artifact lies: TFX itself hands no outputs to a `tuner_fn`."""
+
+    def Do(
+        self,
+        input_dict: dict[str, list[types.Artifact]],
+        output_dict: dict[str, list[types.Artifact]],
+        exec_properties: dict[str, Any],
+    ) -> None:
+        """See base class."""
+        results = artifact_utils.get_single_uri(output_dict["tuner_results"])
+        custom = {**json_utils.loads(exec_properties["custom_config"]), CURVES_ENTRY: f"{results}/{CURVES_FOLDER}"}
+        super().Do(input_dict, output_dict, {**exec_properties, "custom_config": json_utils.dumps(custom)})
+
+
+class Tuner(TfxTuner):
+    """The Tuner of TFX, by our executor."""
+
+    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(TunerExecutor)

@@ -1,0 +1,1 @@
+"""Records runs at an MLflow tracking server."""

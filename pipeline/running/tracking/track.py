@@ -1,0 +1,82 @@
+"""Records a run at a tracking server, within a stated time. What goes wrong is said, and never fails the run."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from urllib.parse import urlsplit
+
+from fullpass.pipeline.running.tracking.needs import ADDRESS_VARIABLE, missing_for_mlflow
+from fullpass.pipeline.running.tracking.tracked_run import TrackedRun
+from fullpass.preprocessing.bounded_command import run_bounded
+from fullpass.preprocessing.secrets.redact import redact
+
+_SECRETS = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_PASSWORD", ADDRESS_VARIABLE)
+# MLflow reports its use to its makers unless told not to, and asks a server that does not answer for minutes.
+_REQUIRED = {"MLFLOW_DISABLE_TELEMETRY": "true", "GIT_PYTHON_REFRESH": "quiet"}
+_DEFAULTS = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "20", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2"}
+_MOST_CHARACTERS = 400
+
+
+def track(
+    run: TrackedRun, seconds: float, *, say: Callable[[str], None], environment: Mapping[str, str] = os.environ
+) -> bool:
+    """Records a run; returns whether all of it was.
+
+    Args:
+        run: The run.
+        seconds: After which the recording is given up.
+        say: Prints a line that names the server, without login and token, and what went wrong if something did.
+        environment: Holds the address of the server, and tokens.
+    """
+    missing = missing_for_mlflow(environment)
+    if missing is not None:
+        say(f"mlflow: the run was not recorded: {missing}")
+        return False
+    server = server_words(environment[ADDRESS_VARIABLE].strip())
+    answer = _answer(run, seconds, environment)
+    if answer["error"] is None:
+        say(f'mlflow: recorded at {server}, in the experiment "{run.experiment}".')
+        return True
+    why = _without_secrets(str(answer["error"]), environment, server)
+    what = "only a part of the run" if answer["recorded"] else "the run"
+    say(f"mlflow: {what} could {'' if answer['recorded'] else 'not '}be recorded at {server}: {why}")
+    return False
+
+
+def server_words(address: str) -> str:
+    """Returns a server as people may read it: no login, path or query.
+
+    Example:
+        >>> server_words("https://me:hunter2@mlflow.example:5000/team?key=s3cr3t")
+        'https://mlflow.example:5000'
+    """
+    try:
+        parts = urlsplit(address)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return ADDRESS_VARIABLE
+    return f"{parts.scheme}://{parts.hostname}{port}" if parts.hostname else redact(address)
+
+
+def _answer(run: TrackedRun, seconds: float, environment: Mapping[str, str]) -> dict[str, str | None]:
+    command = [sys.executable, "-m", "fullpass.pipeline.running.tracking.record_in_mlflow"]
+    given = {**_DEFAULTS, **environment, **_REQUIRED}
+    try:
+        done = run_bounded(command, seconds=seconds, stdin=run.to_json(), environment=given)
+        return json.loads(done.stdout.decode().splitlines()[-1])
+    except subprocess.TimeoutExpired:
+        return {"recorded": None, "error": f"it took longer than {seconds:g} s and was given up (mlflow.timeout)."}
+    except (IndexError, ValueError):
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        return {"recorded": None, "error": said[-1] if said else f"exit code {done.returncode}"}
+
+
+def _without_secrets(text: str, environment: Mapping[str, str], server: str) -> str:
+    for name in _SECRETS:
+        secret = environment.get(name, "").strip()
+        if secret:
+            text = text.replace(secret, server if name == ADDRESS_VARIABLE else "***")
+    text = " ".join(redact(text).split())
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."
