@@ -142,8 +142,8 @@ check-s3: env .tools/s3fs $(filter .tools/bin/versitygw,$(VERSITYGW))  ## regist
 check-image: env  ## builds the image, runs a node and the demo in it as user 65532 on a read-only root; needs docker, podman or buildah; BASE=, IMAGE=, SMALL_IMAGE=, ENGINE=, BUILD_ARGS=
 	BASE="$(BASE)" IMAGE="$(IMAGE)" SMALL_IMAGE="$(SMALL_IMAGE)" ENGINE="$(ENGINE)" BUILD_ARGS="$(BUILD_ARGS)" $(BIN)/pytest -s tests/live/image.py $(ARGS)
 
-check-kfp: env .tools/small/installed $(filter .tools/bin/versitygw,$(VERSITYGW))  ## packages by the driver and launcher of a release: KFP_BIN=FOLDER; needs root, and Go or VERSITYGW=PROGRAM
-	KFP_BIN="$(abspath $(KFP_BIN))" SMALL="$(CURDIR)/.tools/small" VERSITYGW="$(abspath $(VERSITYGW))" PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pytest -s tests/live/kfp.py $(ARGS)
+check-kfp: env .tools/small/installed $(filter .tools/bin/versitygw,$(VERSITYGW))  ## packages by the driver and launcher of a release: KFP_BIN=FOLDER, KFP_RELEASE=2.17; needs root, and Go or VERSITYGW=PROGRAM
+	KFP_BIN="$(abspath $(KFP_BIN))" KFP_RELEASE="$(KFP_RELEASE)" SMALL="$(CURDIR)/.tools/small" VERSITYGW="$(abspath $(VERSITYGW))" PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pytest -s tests/live/kfp.py $(ARGS)
 
 # What the small image holds, in an environment of its own.
 .tools/small/installed: requirements.txt kubeflow/image_requirements.py | $(UV)

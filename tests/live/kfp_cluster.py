@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fullpass.kubeflow.compile.package import Package
+from fullpass.kubeflow.config import SCHEDULE_TIME_SINCE, is_before
 from tests import REPOSITORY
 from tests.live.kfp_services import Services
 
@@ -63,10 +64,12 @@ class Task:
 class Cluster:
     """One installation.
 
-    pipeline, volume: folders that pods see at /pipeline and /models. pythons: the folder of an image's programs, where
-    it is not this environment's. images: of each task. started: told of each pod.
+    release, binaries: of the driver and the launcher. pipeline, volume: folders that pods see at /pipeline and /models.
+    pythons: the folder of an image's programs, where it is not this environment's. images: of each task. started: told
+    of each pod.
     """
 
+    release: str
     binaries: Path
     services: Services
     folder: Path
@@ -139,11 +142,12 @@ class _Run:
         command = [
             str(self.cluster.binaries / "driver"), "--type", kind, *self._common(), "--run_name", f"run-{self.id}",
             "--run_display_name", "check", "--component", json.dumps(component), *written,
-            "--pipeline_job_create_time_utc", "2013-01-05T09:30:00Z",
             "--http_proxy", "", "--https_proxy", "", "--no_proxy", "",
             "--ml_pipeline_server_address", "127.0.0.1", "--ml_pipeline_server_port", str(services.cache),
             *self._metadata(), *more,
         ]  # fmt: skip
+        if not is_before(self.cluster.release, SCHEDULE_TIME_SINCE):
+            command += ["--pipeline_job_create_time_utc", "2013-01-05T09:30:00Z"]
         self._pod(f"{name}-driver", command, {}, out, 1)
         return {path: (out / path).read_text() if (out / path).exists() else "" for path in paths}
 
