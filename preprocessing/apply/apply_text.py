@@ -1,13 +1,19 @@
 """Transforms text: cleans it, splits it into tokens, joins these to n-grams, and looks them up in a vocabulary."""
 
+from functools import partial
+
 import tensorflow as tf
 import tensorflow_transform as tft
 
 from fullpass.preprocessing.apply.apply_category import present_tokens
 from fullpass.preprocessing.apply.column_tensors import Columns
+from fullpass.preprocessing.apply.counted_vocabulary import Learn
+from fullpass.preprocessing.apply.learn_subwords import CONTINUES, LONGEST_PIECE, MOST_WORDS, learn_pieces
 from fullpass.preprocessing.apply.list_tensors import keep, take, used_lengths
-from fullpass.preprocessing.apply.vocabulary import encode, make_table, with_domain
+from fullpass.preprocessing.apply.split_subwords import split_long_words, split_words
+from fullpass.preprocessing.apply.vocabulary import encode, given_tokens, make_table, with_domain
 from fullpass.preprocessing.features.feature import TextFeature, transformed_name
+from fullpass.preprocessing.features.ids import Vocabulary
 from fullpass.preprocessing.features.outputs import vocabulary_name, weight_name
 
 _PUNCTUATION = r"[^\pL\pM\pN\s]"
@@ -18,7 +24,11 @@ _SEPARATOR = "\x1f"
 def text(name: str, feature: TextFeature, columns: Columns) -> dict[str, tf.Tensor | tf.SparseTensor]:
     """Transforms text into ids: a sparse row per example, or int64 [batch, max_length]; see `TextFeature`."""
     tokens = _tokens(name, feature, columns)
-    table = make_table(tokens.values, feature.vocabulary, vocabulary_name(name), columns)
+    learn = _learn_pieces(feature.vocabulary) if feature.tokenize == "subwords" else None
+    table = make_table(tokens.values, feature.vocabulary, vocabulary_name(name), columns, learn)
+    if feature.tokenize == "subwords":
+        words = tf.RaggedTensor.from_sparse(tokens)
+        tokens = split_words(words, table, _longest_piece(feature.vocabulary)).to_sparse()
     present = tf.ones_like(tokens.values, tf.bool)
     ids, size = encode(tokens.values, present, table, oov_buckets=feature.vocabulary.oov_buckets)
     rows = tf.SparseTensor(tokens.indices, ids, tokens.dense_shape)
@@ -32,6 +42,16 @@ def text(name: str, feature: TextFeature, columns: Columns) -> dict[str, tf.Tens
         return {key: _with_domain(rows, size)}
     padded = tf.RaggedTensor.from_sparse(rows).to_tensor(0, shape=[None, feature.max_length])
     return {key: with_domain(padded, size)}
+
+
+def _learn_pieces(vocabulary: Vocabulary) -> Learn:
+    size, min_count = vocabulary.top_k or 1, vocabulary.min_count
+    return Learn(partial(learn_pieces, size=size, min_count=min_count), MOST_WORDS)
+
+
+def _longest_piece(vocabulary: Vocabulary) -> int:
+    given = given_tokens(vocabulary)
+    return LONGEST_PIECE if given is None else max(len(piece.removeprefix(CONTINUES)) for piece in given)
 
 
 def _tokens(name: str, feature: TextFeature, columns: Columns) -> tf.SparseTensor:
@@ -48,7 +68,8 @@ def _tokens(name: str, feature: TextFeature, columns: Columns) -> tf.SparseTenso
 def tokenize(texts: tf.Tensor, feature: TextFeature) -> tf.SparseTensor:
     """Splits text into tokens and joins those to n-grams: string [batch] to string [batch, (tokens)].
 
-    An n-gram stands where its first token does, the shorter before the longer. An empty text has none.
+    An n-gram stands where its first token does, the shorter before the longer. An empty text has none. Words are not
+    split into subwords yet.
     """
     if feature.lowercase:
         texts = tf.strings.lower(texts, encoding="utf-8")
@@ -64,8 +85,10 @@ def _split(texts: tf.Tensor, feature: TextFeature) -> tf.RaggedTensor:
         return present_tokens(tf.strings.split(separated, _SEPARATOR))
     if feature.tokenize == "characters":
         return tf.strings.unicode_split(texts, "UTF-8")
-    if feature.tokenize == "words":
+    if feature.tokenize in ("words", "subwords"):
         texts = tf.strings.regex_replace(texts, _WITHOUT_BLANKS, r" \1 ")
+    if feature.tokenize == "subwords":
+        texts = split_long_words(texts)
     return tf.strings.split(texts)
 
 

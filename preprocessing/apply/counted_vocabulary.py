@@ -1,4 +1,4 @@
-"""The analyzer behind `vocabulary: {coverage: ..., stable_ids: ...}`, neither of which TF Transform has."""
+"""The analyzer behind `vocabulary: {coverage: ..., stable_ids: ...}` and subwords, none of which TF Transform has."""
 
 import heapq
 import json
@@ -16,40 +16,52 @@ from fullpass.preprocessing.apply.stable_ids import NO_TOKEN
 
 Arrange = Callable[[list[bytes]], Iterable[bytes]]
 """Tokens, the most frequent first -> tokens in id order."""
+LearnFrom = Callable[[list[tuple[int, bytes]]], list[bytes]]
+"""(count, token), the most frequent first -> what the vocabulary holds, in their stead."""
 
 
-class _Limits(NamedTuple):
-    coverage: float | None
-    top_k: int | None
-    min_count: int
+class Learn(NamedTuple):
+    """How a vocabulary is learned from counts of tokens. most: so many tokens, the most frequent, are learned from."""
+
+    learn: LearnFrom
+    most: int
+
+
+class Limits(NamedTuple):
+    """Which tokens are chosen.
+
+    coverage: the fewest that make up this share of all, in [0, 1]; None is all. top_k: largest number of them; None is
+    any. min_count: rarer ones are left out, though they count as tokens not covered.
+    """
+
+    coverage: float | None = None
+    top_k: int | None = None
+    min_count: int = 1
+
+
+def _tokens_of(pairs: list[tuple[int, bytes]]) -> list[bytes]:
+    return [token for _, token in pairs]
 
 
 def counted_vocabulary(
-    tokens: tf.Tensor,
-    *,
-    coverage: float | None,
-    top_k: int | None,
-    min_count: int,
-    name: str,
-    arrange: Arrange | None = None,
+    tokens: tf.Tensor, limits: Limits, name: str, *, learn: LearnFrom = _tokens_of, arrange: Arrange | None = None
 ) -> tf.Tensor:
     """Returns the path of a vocabulary file.
 
     `tft.apply_vocabulary` and `vocabulary_by_name` read it as a file of tft.vocabulary. The counts of a span can be
-    cached; `arrange` is no part of the cache's key.
+    cached; what becomes of them is no part of the cache's key.
 
     Args:
         tokens: string [n].
-        coverage: The file holds the fewest tokens that make up this share of all, in [0, 1]; None is all.
-        top_k: Largest number of tokens; None is any.
-        min_count: Tokens rarer than this are left out, though they count as tokens not covered.
+        limits: which tokens are chosen.
         name: File name.
-        arrange: Orders the chosen tokens as lines of the file; by default they are sorted by falling frequency.
+        learn: Makes other tokens of the chosen ones; by default they stay.
+        arrange: Orders these as lines of the file; by default they are sorted by falling frequency.
     """
     analyzer = tft.experimental.CacheablePTransformAnalyzer(
         make_accumulators_ptransform=CountTokens(),
         merge_accumulators_ptransform=MergeCounts(),
-        extract_output_ptransform=WriteVocabulary(_Limits(coverage, top_k, min_count), name, arrange),
+        extract_output_ptransform=WriteVocabulary(limits, name, learn, arrange),
         cache_coder=_CountCoder(),
     )
     (path,) = tft.experimental.ptransform_analyzer(
@@ -89,19 +101,20 @@ class MergeCounts(_Named, beam.PTransform):
 class WriteVocabulary(PTransformAnalyzer):
     """(token, count) -> the path of the vocabulary file."""
 
-    def __init__(self, limits: _Limits, name: str, arrange: Arrange | None):
+    def __init__(self, limits: Limits, name: str, learn: LearnFrom, arrange: Arrange | None):
         super().__init__()
         self._limits = limits
         self._name = name
+        self._learn = learn
         self._arrange = arrange or list
 
     def expand(self, counts: beam.PCollection) -> beam.PCollection:
         path = f"{self.base_temp_dir}/{self._name}"
-        arrange = self._arrange
+        learn, arrange = self._learn, self._arrange
         return (
             counts
             | beam.CombineGlobally(_MostFrequent(self._limits))
-            | beam.Map(lambda tokens: np.array(_write(list(arrange(tokens)), path)))
+            | beam.Map(lambda pairs: np.array(_write(list(arrange(learn(pairs))), path)))
         )
 
     def write(self, counts: Iterable[tuple[bytes, int]], folder: str) -> np.ndarray:
@@ -110,13 +123,14 @@ class WriteVocabulary(PTransformAnalyzer):
         accumulator = chosen.create_accumulator()
         for pair in counts:
             accumulator = chosen.add_input(accumulator, pair)
-        return np.array(_write(list(self._arrange(chosen.extract_output(accumulator))), f"{folder}/{self._name}"))
+        tokens = self._arrange(self._learn(chosen.extract_output(accumulator)))
+        return np.array(_write(list(tokens), f"{folder}/{self._name}"))
 
 
 class _MostFrequent(beam.CombineFn):
     """Chooses the most frequent tokens from (token, count) pairs. Accumulator: (total, [(count, token)])."""
 
-    def __init__(self, limits: _Limits):
+    def __init__(self, limits: Limits):
         self._limits = limits
 
     def create_accumulator(self) -> tuple[int, list[tuple[int, bytes]]]:
@@ -139,19 +153,19 @@ class _MostFrequent(beam.CombineFn):
         # Trimmed only at twice the size, so that the cost per token stays constant.
         return heapq.nlargest(top_k, kept) if top_k is not None and len(kept) > 2 * top_k else kept
 
-    def extract_output(self, accumulator) -> list[bytes]:
+    def extract_output(self, accumulator) -> list[tuple[int, bytes]]:
         total, kept = accumulator
         best = sorted(kept, reverse=True)[: self._limits.top_k]
         if self._limits.coverage is None:
-            return [token for _, token in best]
+            return best
         wanted = self._limits.coverage * total
-        chosen: list[bytes] = []
+        chosen: list[tuple[int, bytes]] = []
         covered = 0
         for count, token in best:
             if covered >= wanted:
                 break
             covered += count
-            chosen.append(token)
+            chosen.append((count, token))
         return chosen
 
 

@@ -13,7 +13,7 @@ import tensorflow_transform as tft
 from tensorflow_transform import schema_inference, tf_utils
 
 from fullpass.preprocessing.apply.column_tensors import Columns
-from fullpass.preprocessing.apply.counted_vocabulary import Arrange, counted_vocabulary
+from fullpass.preprocessing.apply.counted_vocabulary import Arrange, Learn, Limits, counted_vocabulary
 from fullpass.preprocessing.apply.stable_ids import NOTHING, Continued, continue_vocabulary
 from fullpass.preprocessing.apply.vocabulary_file import read_vocabulary_file
 from fullpass.preprocessing.features.ids import StableIds, Vocabulary
@@ -23,7 +23,9 @@ Table = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 scalar, which is a tensor because a learned vocabulary has no size before analysis."""
 
 
-def make_table(tokens: tf.Tensor, vocabulary: Vocabulary, name: str, columns: Columns) -> Table:
+def make_table(
+    tokens: tf.Tensor, vocabulary: Vocabulary, name: str, columns: Columns, learn: Learn | None = None
+) -> Table:
     """Returns the table of a vocabulary, learned from `tokens` unless it is given.
 
     Args:
@@ -31,12 +33,18 @@ def make_table(tokens: tf.Tensor, vocabulary: Vocabulary, name: str, columns: Co
         vocabulary: the declaration.
         name: of the file of a learned vocabulary; unique, from `outputs.vocabulary_name`.
         columns: know whether its ids are stable, and the model that they follow.
+        learn: learns what the vocabulary holds from the counts of `tokens`, if not these themselves.
     """
-    if vocabulary.tokens is not None:
-        return given_table(vocabulary.tokens)
-    if vocabulary.file is not None:
-        return given_table(read_vocabulary_file(vocabulary.file))
-    return learned_table(tokens, vocabulary, name, columns.config.stable_ids_of(vocabulary), columns.continued)
+    given = given_tokens(vocabulary)
+    if given is not None:
+        return given_table(given)
+    stable = columns.config.stable_ids_of(vocabulary)
+    return learned_table(tokens, vocabulary, name, stable, columns.continued, learn)
+
+
+def given_tokens(vocabulary: Vocabulary) -> tuple[str, ...] | None:
+    """Returns the tokens that the configuration gives, in id order; None if they are learned."""
+    return vocabulary.tokens if vocabulary.file is None else read_vocabulary_file(vocabulary.file)
 
 
 def learned_table(
@@ -45,6 +53,7 @@ def learned_table(
     name: str,
     stable: StableIds | None = None,
     continued: Continued = NOTHING,
+    learn: Learn | None = None,
 ) -> Table:
     """Returns the table of the tokens of train; an analyzer. Without any tokens it has one slot, which no token finds.
 
@@ -54,14 +63,14 @@ def learned_table(
         name: of the file.
         stable: how long slots are kept; None numbers tokens by frequency.
         continued: the model that stable ids follow.
+        learn: as above.
     """
-    if stable is None:
-        path = _learn(tokens, vocabulary, name)
-    else:
+    arrange = None
+    if stable is not None:
         arrange = partial(
             continue_vocabulary, name=name, keep=stable, oov_buckets=vocabulary.oov_buckets, continued=continued
         )
-        path = _counted(tokens, vocabulary, name, arrange)
+    path = _path(tokens, vocabulary, name, arrange, learn)
 
     def find(queries: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         slots = tft.apply_vocabulary(queries, path)
@@ -70,23 +79,16 @@ def learned_table(
     return find
 
 
-def _learn(tokens: tf.Tensor, vocabulary: Vocabulary, name: str) -> tf.Tensor:
-    if vocabulary.coverage is not None:
-        return _counted(tokens, vocabulary, name)
-    top_k, min_count = vocabulary.top_k, vocabulary.min_count
+def _path(
+    tokens: tf.Tensor, vocabulary: Vocabulary, name: str, arrange: Arrange | None, learn: Learn | None
+) -> tf.Tensor:
+    top_k, min_count, coverage = vocabulary.top_k, vocabulary.min_count, vocabulary.coverage
+    if learn is not None:
+        return counted_vocabulary(tokens, Limits(top_k=learn.most), name, learn=learn.learn, arrange=arrange)
+    if arrange is not None or coverage is not None:
+        return counted_vocabulary(tokens, Limits(coverage, top_k, min_count), name, arrange=arrange)
     return tft.vocabulary(
         tokens, top_k=top_k, frequency_threshold=min_count if min_count > 1 else None, vocab_filename=name
-    )
-
-
-def _counted(tokens: tf.Tensor, vocabulary: Vocabulary, name: str, arrange: Arrange | None = None) -> tf.Tensor:
-    return counted_vocabulary(
-        tokens,
-        coverage=vocabulary.coverage,
-        top_k=vocabulary.top_k,
-        min_count=vocabulary.min_count,
-        name=name,
-        arrange=arrange,
     )
 
 

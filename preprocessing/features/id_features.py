@@ -135,13 +135,21 @@ class TextFeature(BaseFeature):
     with 0 (missing) and cut where `max_length` is given; `bag_of_words` the distinct ids of the row; `tf_idf` the
     distinct ids with a float32 weight each, tf(row) * idf(train), which takes a second pass over the data. Missing
     text is a row of no tokens. Distinct ids are in rising order.
-    Source: tft.ngrams, tft.bag_of_words, tft.tfidf.
+
+    `tokenize: subwords` learns `top_k` pieces of words (8,000) by byte-pair encoding from the 100,000 most frequent
+    words of train: first the characters that make up 99.95 % of all, then, one after the other, the two neighbouring
+    pieces that stand together most often become one, of up to 16 characters, while that is `min_count` times. Ids are
+    in this order. A piece inside a word is written with `##` before it. A text is split by the longest piece from the
+    beginning of each word, then the longest from there, and so on; a character that is no piece gets an OOV id. Words
+    above 64 characters are cut. `vocabulary.tokens` and `file` may give the pieces, as BERT's `vocab.txt` does.
+    Source: tft.ngrams, tft.bag_of_words, tft.tfidf; for subwords, Sennrich et al. (2016) and WordPiece.
     """
 
     example: ClassVar[str] = """\
 message: text                      # bag of words, lowercased, the 20,000 most frequent
 review: {type: text, ngrams: [1, 2], output: tf_idf, vocabulary: {top_k: 5000, min_count: 5}}
 title: {type: text, tokenize: characters, output: ids, max_length: 80, encoding: {embedding: 16}, encoder: gru}
+query: {type: text, tokenize: subwords, vocabulary: {top_k: 8000, min_count: 2}}
 """
 
     type: Literal["text"]
@@ -149,10 +157,11 @@ title: {type: text, tokenize: characters, output: ids, max_length: 80, encoding:
     """Text is lowercased (UTF-8) first."""
     strip_punctuation: Flag = True
     """Every character that is no letter, mark, number or blank becomes a blank."""
-    tokenize: Literal["whitespace", "words", "characters"] = "whitespace"
+    tokenize: Literal["whitespace", "words", "characters", "subwords"] = "whitespace"
     """whitespace: runs of characters that are not blank. words: these too, but of scripts that are written without
     blanks (Chinese, Japanese, Thai, Lao, Khmer, Burmese) every letter on its own, with its marks; add ngrams: [1, 2].
-    characters: every character on its own, blanks too."""
+    characters: every character on its own, blanks too. subwords: the pieces of words, as words has them, that train
+    teaches: characters, and runs of them that occur often, so that a new word is not unknown but spelled (see below)."""
     pattern: Name | None = None
     """An RE2 regular expression of what separates tokens, instead of `tokenize`."""
     ngrams: tuple[Count, Count] = (1, 1)
@@ -169,8 +178,17 @@ title: {type: text, tokenize: characters, output: ids, max_length: 80, encoding:
     encoding: Encoding = "auto"
     """How the model takes the ids: auto, one_hot or an embedding."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _default_pieces(cls, value: Any) -> Any:
+        if isinstance(value, Mapping) and value.get("tokenize") == "subwords" and "vocabulary" not in value:
+            return {**value, "vocabulary": {"top_k": 8_000, "min_count": 2}}
+        return value
+
     @model_validator(mode="after")
     def _fits(self) -> "TextFeature":
+        if self.tokenize == "subwords":
+            self._fits_subwords()
         if self.ngrams[0] > self.ngrams[1]:
             raise ValueError(f"ngrams: [shortest, longest]. Received: {list(self.ngrams)}.")
         if self.max_length is not None and self.output != "ids":
@@ -181,3 +199,12 @@ title: {type: text, tokenize: characters, output: ids, max_length: 80, encoding:
         if self.list is not None and self.list.weights is not None:
             raise ValueError("list.weights: weights are for elements, and the tokens of a text are none. Remove it.")
         return self
+
+    def _fits_subwords(self) -> None:
+        for key, usual in (("pattern", None), ("ngrams", (1, 1))):
+            if getattr(self, key) != usual:
+                raise ValueError(f"{key}: does not go with `tokenize: subwords`. Remove it, or write `tokenize: words`.")
+        if self.vocabulary.coverage is not None:
+            raise ValueError("vocabulary.coverage: does not go with `tokenize: subwords`. Write `top_k: 8000`.")
+        if self.vocabulary.is_learned and self.vocabulary.top_k is None:
+            raise ValueError("vocabulary: `tokenize: subwords` needs to know how many pieces. Write `top_k: 8000`.")

@@ -129,6 +129,7 @@ def table():
         "picked_up_at": [(day + datetime.timedelta(hours=h)).isoformat() for h in hours[1]],
         "message": [" ".join(random.choice(words, n)) for n in random.integers(1, 9, ROWS)],
         "review": [" ".join(random.choice(words, n)) for n in random.integers(1, 9, ROWS)],
+        "query": [" ".join(random.choice(words, n)) for n in random.integers(1, 4, ROWS)],
         "title": [" ".join(random.choice(words, n)) for n in random.integers(1, 4, ROWS)],
         "kind": random.choice(["x", "y", "z"], ROWS, p=[0.2, 0.5, 0.3]),
     }

@@ -47,6 +47,39 @@ def test_outputs_of_text(assert_transform):
     assert {analysed.size(f"{name}_xf") for name in ("ids", "padded", "bag", "weighted")} == {6}
 
 
+PIECES = ["##u", "##g", "p", "##n", "h", "##s", "b", "##ug", "##un", "hug", "pun", "hugs", "pug", "bun"]
+"""Of the words of HUGS, worked out in test_learn_subwords.py. The id of the first is 2: 0 is missing, 1 unknown."""
+HUGS = ["hug pug pun", *["Hugs, hug"] * 5, *["hug! PUG pun"] * 4, *["pun bun"] * 4, None, "", *["pun"] * 3]
+
+
+@pytest.mark.integration
+def test_subwords(assert_transform):
+    subwords = {"type": "text", "column": "t", "tokenize": "subwords", "vocabulary": {"top_k": 50}}
+    given = {**subwords, "vocabulary": {"tokens": ["hug", "##s", "日"]}}
+    # pug ##s, b ##ug ##s; m ##ug, of which m is unknown; Chinese letters stand alone; # is no letter.
+    texts = ["Pugs? bugs", "mug", "日本", None, "##"]
+    analysed = assert_transform(
+        {
+            "ids": {**subwords, "output": "ids"},
+            "padded": {**subwords, "output": "ids", "max_length": 3},
+            "bag": subwords,
+            "stable": {**subwords, "vocabulary": {"top_k": 50, "stable_ids": True}},
+            "given": {**given, "output": "ids"},
+        },
+        analyze={"t": HUGS},
+        apply={"t": texts},
+        expected={
+            "ids_xf": [[14, 7, 8, 9, 7], [1, 9], [1, 1], [], []],
+            "padded_xf": [[14, 7, 8], [1, 9, 0], [1, 1, 0], [0, 0, 0], [0, 0, 0]],
+            "bag_xf": [[7, 8, 9, 14], [1, 9], [1], [], []],
+            "stable_xf": [[7, 8, 9, 14], [1, 9], [1], [], []],
+            "given_xf": [[1, 1, 1, 3, 1, 1, 1, 3], [1, 1, 1], [4, 1], [], []],
+        },
+    )
+    assert analysed.vocabulary(vocabulary_name("bag")) == analysed.vocabulary(vocabulary_name("stable")) == PIECES
+    assert {analysed.size(f"{name}_xf") for name in ("ids", "padded", "bag", "stable")} == {len(PIECES) + 2}
+
+
 @pytest.mark.parametrize(
     ("fields", "texts", "tokens"),
     [

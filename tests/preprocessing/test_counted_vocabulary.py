@@ -5,13 +5,13 @@ import pytest
 
 def chosen(counts, parts=1, **limits):
     """Combines counts in as many parts, as workers do."""
-    from fullpass.preprocessing.apply.counted_vocabulary import _Limits, _MostFrequent
+    from fullpass.preprocessing.apply.counted_vocabulary import Limits, _MostFrequent
 
-    combiner = _MostFrequent(_Limits(**{"coverage": 1.0, "top_k": None, "min_count": 1} | limits))
+    combiner = _MostFrequent(Limits(**{"coverage": 1.0, "top_k": None, "min_count": 1} | limits))
     accumulators = [combiner.create_accumulator() for _ in range(parts)]
     for index, (token, count) in enumerate(counts.items()):
         accumulators[index % parts] = combiner.add_input(accumulators[index % parts], (token.encode(), count))
-    return [token.decode() for token in combiner.extract_output(combiner.merge_accumulators(accumulators))]
+    return [token.decode() for _, token in combiner.extract_output(combiner.merge_accumulators(accumulators))]
 
 
 @pytest.mark.parametrize("parts", [1, 3])
