@@ -8,7 +8,7 @@ continuation are WordPiece's; the share of characters kept is that of SentencePi
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 CONTINUES = "##"
 """Begins a piece that does not begin a word."""

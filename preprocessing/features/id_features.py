@@ -161,7 +161,7 @@ query: {type: text, tokenize: subwords, vocabulary: {top_k: 8000, min_count: 2}}
     """whitespace: runs of characters that are not blank. words: these too, but of scripts that are written without
     blanks (Chinese, Japanese, Thai, Lao, Khmer, Burmese) every letter on its own, with its marks; add ngrams: [1, 2].
     characters: every character on its own, blanks too. subwords: the pieces of words, as words has them, that train
-    teaches: characters, and runs of them that occur often, so that a new word is not unknown but spelled (see below)."""
+    teaches: characters, and runs of them that occur often, so that a new word is not unknown but spelled."""
     pattern: Name | None = None
     """An RE2 regular expression of what separates tokens, instead of `tokenize`."""
     ngrams: tuple[Count, Count] = (1, 1)
@@ -203,7 +203,7 @@ query: {type: text, tokenize: subwords, vocabulary: {top_k: 8000, min_count: 2}}
     def _fits_subwords(self) -> None:
         for key, usual in (("pattern", None), ("ngrams", (1, 1))):
             if getattr(self, key) != usual:
-                raise ValueError(f"{key}: does not go with `tokenize: subwords`. Remove it, or write `tokenize: words`.")
+                raise ValueError(f"{key}: does not go with `tokenize: subwords`. Remove it, or write `words`.")
         if self.vocabulary.coverage is not None:
             raise ValueError("vocabulary.coverage: does not go with `tokenize: subwords`. Write `top_k: 8000`.")
         if self.vocabulary.is_learned and self.vocabulary.top_k is None:

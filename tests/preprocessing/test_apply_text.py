@@ -109,3 +109,25 @@ def test_tokens(fields, texts, tokens):
     rows = tokenize(tf.constant(texts), TextFeature(type="text", **fields))
     ragged = tf.RaggedTensor.from_sparse(rows).to_list()
     assert [[token.decode() for token in row] for row in ragged] == tokens
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"ngrams": [1, 2]}, "ngrams: does not go with `tokenize: subwords`"),
+        ({"pattern": ","}, "pattern: does not go"),
+        ({"vocabulary": {"coverage": 0.9}}, "Write `top_k: 8000`"),
+        ({"vocabulary": {"min_count": 2}}, "needs to know how many pieces"),
+    ],
+)
+def test_what_does_not_go_with_subwords(fields, told):
+    from fullpass.preprocessing.features.feature import TextFeature
+
+    with pytest.raises(ValueError, match=told):
+        TextFeature.model_validate({"type": "text", "tokenize": "subwords", **fields})
+
+
+def test_subwords_learn_8000_pieces_by_default():
+    from fullpass.preprocessing.features.feature import TextFeature
+
+    assert TextFeature.model_validate({"type": "text", "tokenize": "subwords"}).vocabulary.top_k == 8000
