@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from fullpass.components.data_gate.config import GatesConfig
 from fullpass.components.evaluation.config import EvaluationConfig
-from fullpass.components.evaluation.metrics import DEFAULT_METRICS
+from fullpass.components.evaluation.metrics import DEFAULT_METRICS, OF_QUANTILES
 from fullpass.components.ingest.config import DataConfig, IngestConfig, StratifiedSplit
 from fullpass.pipeline.running.notify.config import Hook
 from fullpass.pipeline.running.tracking.config import MlflowConfig
@@ -17,7 +17,7 @@ from fullpass.preprocessing.features.feature import Feature, Features
 from fullpass.preprocessing.features.ids import StableIds
 from fullpass.preprocessing.features.label import Label
 from fullpass.preprocessing.features.raw_columns import derived_behind
-from fullpass.preprocessing.features.sequences import SequenceSpec, with_columns_of
+from fullpass.preprocessing.features.sequences import SequenceSpec, keys_of, with_columns_of
 from fullpass.preprocessing.spec import Count, Flag, Name, Spec
 from fullpass.trainer.config import InputConfig, ModelConfig, TrainerConfig, TrainingConfig, WideDeep
 from fullpass.trainer.tuning.config import TuningConfig
@@ -113,6 +113,8 @@ class PipelineConfig(Spec):
         if not isinstance(label, dict) or not isinstance(evaluation, dict) or evaluation.get("metrics"):
             return value
         usual = next((names for task, names in DEFAULT_METRICS.items() if task == label.get("task")), ())
+        if label.get("task") == "regression" and _loss_kind(value.get("training")) == "quantile":
+            usual = (*usual, *OF_QUANTILES)
         return {**value, "evaluation": {**evaluation, "metrics": list(usual)}}
 
     @property
@@ -122,11 +124,7 @@ class PipelineConfig(Spec):
 
     def keys_of(self, feature: str) -> tuple[str, ...]:
         """Returns the path of one of `all_features` in the YAML."""
-        for name, sequence in self.sequences.items():
-            column = feature.removeprefix(f"{name}.")
-            if feature not in self.features and column != feature and column in sequence.columns:
-                return ("sequences", name, "columns", column)
-        return ("features", feature)
+        return ("features", feature) if feature in self.features else keys_of(self.sequences, feature)
 
     @property
     def preprocessing_config(self) -> PreprocessingConfig:
@@ -166,3 +164,9 @@ class PipelineConfig(Spec):
     def trainer_config(self) -> TrainerConfig:
         """The part the Trainer receives."""
         return TrainerConfig(model=self.model, training=self.training, input=self.input)
+
+
+def _loss_kind(training: Any) -> Any:
+    """Returns the kind of `training.loss` as it is written, before anything is checked."""
+    loss = training.get("loss") if isinstance(training, dict) else None
+    return loss.get("kind") if isinstance(loss, dict) else loss

@@ -10,7 +10,7 @@ from fullpass.preprocessing.features.cross import Cross
 from fullpass.preprocessing.features.feature import Features
 from fullpass.preprocessing.features.ids import StableIds, Vocabulary, stable_ids_of
 from fullpass.preprocessing.features.label import Label
-from fullpass.preprocessing.features.sequences import SequenceSpec, with_columns_of
+from fullpass.preprocessing.features.sequences import SequenceSpec, keys_of, sequence_of, with_columns_of
 from fullpass.preprocessing.spec import Flag, Name, Spec
 
 ColumnType = Literal["number", "string"]
@@ -57,15 +57,11 @@ class PreprocessingConfig(Spec):
 
     def sequence_of(self, feature: str) -> str | None:
         """Returns the sequence that a feature is a column of; None for any other feature."""
-        owners = (name for name, s in self.sequences.items() if feature in (f"{name}.{column}" for column in s.columns))
-        return next(owners, None)
+        return sequence_of(self.sequences, feature)
 
     def path_of(self, feature: str) -> str:
         """Returns where a feature stands in the YAML."""
-        sequence = self.sequence_of(feature)
-        if sequence is None:
-            return f"features.{feature}"
-        return f"sequences.{sequence}.columns.{feature.removeprefix(f'{sequence}.')}"
+        return ".".join(keys_of(self.sequences, feature))
 
     @property
     def has_stable_ids(self) -> bool:

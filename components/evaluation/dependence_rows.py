@@ -15,9 +15,10 @@ from fullpass.components.evaluation.score_rows import load_export
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.raw_columns import RawColumn, serving_columns
 from fullpass.preprocessing.values.byte_batches import gather
-from fullpass.trainer.export.signatures import SERVING_RAW, column_keys
+from fullpass.trainer.export.signature_names import SERVING_RAW
+from fullpass.trainer.export.signatures import column_keys
 from fullpass.trainer.input.input_fn import open_records
-from fullpass.trainer.input.raw_tensors import DTYPES, to_dense
+from fullpass.trainer.input.raw_tensors import DTYPES, to_dense, to_request
 
 _MOST_FILES = 32
 _ROWS, _BYTES = 2000, 64 << 20
@@ -63,7 +64,7 @@ def _answer(export: str, columns: Mapping[str, RawColumn]) -> Answer:
     keys = column_keys(tuple(columns))
 
     def answer(rows: Rows) -> Mapping[str, np.ndarray]:
-        given = {keys[name]: tf.constant(rows[name], DTYPES[column.type]) for name, column in columns.items()}
+        given = to_request(rows, columns, keys)
         return {name: value.numpy() for name, value in loaded.signatures[SERVING_RAW](**given).items()}
 
     return answer

@@ -50,6 +50,31 @@ def _squared_log(rows: Scored) -> np.ndarray:
         return (np.log1p(rows.scores) - np.log1p(rows.labels)) ** 2
 
 
+def _pinball(rows: Scored) -> np.ndarray:
+    """The mean over the levels of what a quantile minimises; NaN where a model gives no quantiles."""
+    if rows.quantiles is None or rows.levels is None:
+        return np.full(len(rows.labels), np.nan)
+    errors = rows.labels[:, None] - rows.quantiles
+    return np.maximum(rows.levels * errors, (rows.levels - 1) * errors).mean(axis=1)
+
+
+def _outer(rows: Scored) -> tuple[np.ndarray, np.ndarray]:
+    """The lowest and the highest quantile of each row; NaN where a model has fewer than two."""
+    if rows.quantiles is None or rows.quantiles.shape[1] < 2:
+        return (np.full(len(rows.labels), np.nan),) * 2
+    return rows.quantiles[:, 0], rows.quantiles[:, -1]
+
+
+def _covered(rows: Scored) -> np.ndarray:
+    low, high = _outer(rows)
+    return np.where(np.isnan(low), np.nan, (low <= rows.labels) & (rows.labels <= high))
+
+
+def _width(rows: Scored) -> np.ndarray:
+    low, high = _outer(rows)
+    return high - low
+
+
 TERMS: Mapping[str, Callable[[Scored], np.ndarray]] = {
     "rows": lambda rows: np.ones(len(rows.labels)),
     "pairs": lambda rows: _classes_summed(np.ones_like(rows.labels)),
@@ -70,6 +95,9 @@ TERMS: Mapping[str, Callable[[Scored], np.ndarray]] = {
     "deviance": _deviance,
     "squared_log_error": _squared_log,
     "product": lambda rows: rows.scores * rows.labels,
+    "pinball": _pinball,
+    "covered": _covered,
+    "width": _width,
 }
 """What each row adds before it is weighted: float64 [rows]."""
 
@@ -128,6 +156,9 @@ FORMULAS: Mapping[str, Formula] = {
     "r2": Formula(("rows", "score", "label", "squared_score", "squared_label", "product"), _correlation),
     "poisson_deviance": _ratio("deviance", "rows"),
     "rmsle": _root("squared_log_error", "rows"),
+    "pinball": _ratio("pinball", "rows"),
+    "interval_coverage": _ratio("covered", "rows"),
+    "interval_width": _ratio("width", "rows"),
     "explained": Formula(("rows", "label", "squared_label", "squared_error"), _explained),
 }
 """Metrics that are functions of sums; the areas under curves need histograms (`score_buckets.py`)."""

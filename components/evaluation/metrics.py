@@ -40,7 +40,13 @@ METRICS: Mapping[str, Metric] = {
     "explained": Metric(("regression",), True, None),
     "poisson_deviance": Metric(("regression",), False, None),
     "rmsle": Metric(("regression",), False, None),
+    "pinball": Metric(("regression",), False, None),
+    "interval_coverage": Metric(("regression",), None, None),
+    "interval_width": Metric(("regression",), False, None),
 }
+
+OF_QUANTILES = ("pinball", "interval_coverage", "interval_width")
+"""Metrics of what `training.loss: {kind: quantile}` predicts; the default of such a pipeline has them too."""
 
 DEFAULT_METRICS: Mapping[Task, tuple[str, ...]] = {
     "binary": ("auc", "auc_pr", "accuracy", "log_loss"),

@@ -1,6 +1,7 @@
 """Reads records in batches and asks exported models about them, each batch once."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -9,7 +10,7 @@ import tensorflow as tf
 
 from fullpass.components.evaluation.scored_rows import Codes, Scored, ScoredRows
 from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
-from fullpass.trainer.export.signatures import LABELS, SERVING_DEFAULT, TRANSFORM_FEATURES
+from fullpass.trainer.export.signature_names import LABELS, SERVING_DEFAULT, TRANSFORM_FEATURES
 from fullpass.trainer.input.input_fn import open_records
 
 _BATCH_ROWS = 8192
@@ -68,9 +69,10 @@ class Scorer:
         for model in self._models:
             # Exports of earlier releases have no function for labels alone.
             transformed = getattr(model, LABELS, model.signatures[TRANSFORM_FEATURES])(examples)
-            scores = model.signatures[SERVING_DEFAULT](examples)["scores"]
+            said = model.signatures[SERVING_DEFAULT](examples)
+            quantiles = [said[name] for name in ("quantiles", "levels") if name in said]
             rows = rows or {name: transformed[name] for name in (ROW_ID, SPAN)}
-            models.append((transformed[LABEL], transformed[EXAMPLE_WEIGHT], scores))
+            models.append((transformed[LABEL], transformed[EXAMPLE_WEIGHT], said["scores"], *quantiles))
         parsed = tf.io.parse_example(examples, self._columns) if self._columns else {}
         columns = {}
         for name, column in parsed.items():
@@ -85,7 +87,17 @@ def _codes(column: tuple[np.ndarray, np.ndarray, np.ndarray], rows: int) -> Code
     return Codes(codes, tuple(column[2].tolist()))
 
 
-def _scored(labels: np.ndarray, weights: np.ndarray, scores: np.ndarray) -> Scored:
-    """Returns the arrays of one model; a last axis of length 1 is dropped."""
+def _scored(labels: np.ndarray, weights: np.ndarray, scores: np.ndarray, *quantiles: np.ndarray) -> Scored:
+    """Returns the arrays of one model; a last axis of length 1 is dropped.
+
+    Args:
+        labels, weights, scores: of the rows.
+        quantiles: where the model gives some, these and their levels, both [rows, levels].
+    """
     labels, weights, scores = (x[:, 0] if x.ndim == 2 and x.shape[1] == 1 else x for x in (labels, weights, scores))
-    return Scored(labels.astype(np.float64), weights.reshape(-1).astype(np.float64), scores.astype(np.float64))
+    rows = Scored(labels.astype(np.float64), weights.reshape(-1).astype(np.float64), scores.astype(np.float64))
+    if not quantiles or not len(labels):
+        return rows
+    found, levels = quantiles
+    # A level is a short decimal number, which float32 does not hold.
+    return replace(rows, quantiles=found.astype(np.float64), levels=np.round(levels[0].astype(np.float64), 6))

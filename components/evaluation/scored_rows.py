@@ -17,11 +17,20 @@ class Scored:
         labels: float64 [rows] or, of several labels per row, [rows, classes]; int64 [rows] of class ids.
         weights: float64 [rows].
         scores: float64 [rows], or [rows, classes].
+        quantiles: float64 [rows, levels], rising; None where the model gives none.
+        levels: of which share of the labels each quantile is the upper bound, float64 [levels].
     """
 
     labels: np.ndarray
     weights: np.ndarray
     scores: np.ndarray
+    quantiles: np.ndarray | None = None
+    levels: np.ndarray | None = None
+
+    def chosen(self, rows: np.ndarray) -> "Scored":
+        """Returns some of the rows, those where a bool [rows] is true."""
+        quantiles = None if self.quantiles is None else self.quantiles[rows]
+        return Scored(self.labels[rows], self.weights[rows], self.scores[rows], quantiles, self.levels)
 
 
 @dataclass(frozen=True)

@@ -188,7 +188,7 @@ class _Added:
         self._weights = scored.weights
         counted = scored.weights > 0
         self._terms = np.zeros((len(terms), len(counted)))
-        some = Scored(scored.labels[counted], scored.weights[counted], scored.scores[counted])
+        some = scored.chosen(counted)
         for row, term in zip(self._terms, terms, strict=True):
             row[counted] = TERMS[term](some) * some.weights
         if areas:

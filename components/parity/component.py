@@ -35,7 +35,7 @@ from fullpass.preprocessing.features.outputs import LABEL, ROW_ID, SPAN
 from fullpass.preprocessing.features.raw_columns import serving_columns
 from fullpass.preprocessing.progress import report as progress
 from fullpass.trainer.export.eval_scores import SCORES_FILE, read_scores
-from fullpass.trainer.export.signatures import SERVING_DEFAULT, SERVING_RAW, TRANSFORM_FEATURES
+from fullpass.trainer.export.signature_names import SERVING_DEFAULT, SERVING_RAW, TRANSFORM_FEATURES
 from fullpass.trainer.input.cache.blocks import Block
 from fullpass.trainer.input.input_fn import decoder, read_blocks
 from fullpass.trainer.input.placement import InModel, placement_of

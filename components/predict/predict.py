@@ -22,7 +22,8 @@ from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import RawColumn
 from fullpass.preprocessing.values.raw_text import RawText
 from fullpass.trainer.export.export_files import DESCRIPTION, verify_export
-from fullpass.trainer.input.raw_tensors import DTYPES, no_rows
+from fullpass.trainer.export.signature_names import SERVING_RAW
+from fullpass.trainer.input.raw_tensors import to_request
 
 PREDICTION = "prediction"
 PROBABILITY = "probability_"
@@ -31,7 +32,6 @@ BASE = "base"
 EFFECT = "effect_"
 BAD_ROW = "bad_row"
 """Column of the output that says why a row has no prediction; null where it has one."""
-_SIGNATURE = "serving_raw"
 _AS_TRAINED: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -91,7 +91,7 @@ def load_export(path: Path) -> Exported:
     loaded = tf.saved_model.load(str(directory))
     return Exported(
         directory=directory,
-        answer=lambda **columns: loaded.signatures[_SIGNATURE](**columns),
+        answer=lambda **columns: loaded.signatures[SERVING_RAW](**columns),
         columns={c["name"]: RawColumn(**{key: c[key] for key in c if key != "key"}) for c in said["columns"]},
         keys={c["name"]: c["key"] for c in said["columns"]},
         classes=tuple(said["classes"]),
@@ -310,10 +310,7 @@ def _answers(model: Exported, batch: InputBatch, *, explained: bool) -> dict[str
 
 def _asked(model: Exported, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns what the model answers; columns that are not there are missing in every row."""
-    given = {
-        model.keys[name]: tf.constant(inputs.get(name, no_rows(column)), DTYPES[column.type])
-        for name, column in model.columns.items()
-    }
+    given = to_request(inputs, model.columns, model.keys)
     return {name: tensor.numpy() for name, tensor in model.answer(**given).items()}
 
 

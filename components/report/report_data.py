@@ -143,8 +143,8 @@ def training(record: Mapping[str, Any]) -> Training:
         facts.append(("classes", "; ".join(f"{name}: {rows:,}" for name, rows in record["classes"].items())))
     if record.get("calibration"):
         facts.append(("calibration", _calibration(record["calibration"])))
-    if coverage := _coverage(record["history"], record["best_epoch"]):
-        facts.append(("quantiles", coverage))
+    if quantiles := _quantiles(record["history"], record["best_epoch"]):
+        facts.append(("quantiles", quantiles))
     losses = {name: record["history"][name] for name in ("loss", "val_loss") if record["history"].get(name)}
     return Training(
         facts=tuple(facts),
@@ -154,11 +154,14 @@ def training(record: Mapping[str, Any]) -> Training:
     )
 
 
-def _coverage(history: Mapping[str, Sequence[float]], epoch: int) -> str:
-    """Returns what share of the labels lies below each quantile, in words; "" without quantiles."""
+def _quantiles(history: Mapping[str, Sequence[float]], epoch: int) -> str:
+    """Returns what share of the labels lies below each quantile, and its pinball loss, in words; "" without any."""
     name = "val_coverage_"
-    shares = {key.removeprefix(name): values[epoch - 1] for key, values in history.items() if key.startswith(name)}
-    return ", ".join(f"{share:.1%} of the eval split's labels are below that of {lv}" for lv, share in shares.items())
+    levels = [key.removeprefix(name) for key in history if key.startswith(name)]
+    shares = {level: history[f"{name}{level}"][epoch - 1] for level in levels}
+    losses = {level: history.get(f"val_pinball_{level}", [])[epoch - 1 : epoch] for level in levels}
+    told = [f"{level}: {shares[level]:.1%}" + "".join(f", loss {v:.4g}" for v in losses[level]) for level in levels]
+    return f"share of the eval split's labels below, and pinball loss: {'; '.join(told)}" if told else ""
 
 
 def _calibration(record: Mapping[str, Any]) -> str:

@@ -95,6 +95,20 @@ seen:
         return f"{self.within}.{column}" if self.within is not None else column
 
 
+def sequence_of(sequences: Mapping[str, SequenceSpec], feature: str) -> str | None:
+    """Returns the sequence that a feature is a column of; None for any other feature."""
+    owners = (name for name, spec in sequences.items() if feature in (f"{name}.{column}" for column in spec.columns))
+    return next(owners, None)
+
+
+def keys_of(sequences: Mapping[str, SequenceSpec], feature: str) -> tuple[str, ...]:
+    """Returns the keys in the YAML that lead to a feature, or to the column of a sequence."""
+    sequence = sequence_of(sequences, feature)
+    if sequence is None:
+        return ("features", feature)
+    return ("sequences", sequence, "columns", feature.removeprefix(f"{sequence}."))
+
+
 def with_columns_of(sequences: Mapping[str, SequenceSpec], features: Mapping[str, Any]) -> dict[str, Any]:
     """Returns features, and behind them the columns of sequences."""
     columns = {key: column for name, sequence in sequences.items() for key, column in sequence.features(name).items()}

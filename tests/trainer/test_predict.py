@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
+from fullpass.components.evaluation.score_rows import Scorer
+from fullpass.components.evaluation.slice_states import SliceAccumulator
 from fullpass.components.predict.predict import find_export, load_export, predict_file, predict_tables
 from fullpass.preprocessing.errors import UserError
 from fullpass.trainer.run_fn import run_fn
@@ -171,6 +173,22 @@ def test_quantiles_are_columns_of_their_own(planted, rows, tmp_path):
     quantiles = loaded.signatures["serving_default"](examples=tf.constant(records))["quantiles"].numpy()
     prices = np.array([tf.train.Example.FromString(r).features.feature["price"].float_list.value[0] for r in records])
     assert list(shares.values()) == pytest.approx((prices[:, None] <= quantiles).mean(axis=0), abs=0.01)
+    errors, levels = prices[:, None] - quantiles, np.array([0.1, 0.5, 0.9])
+    losses = np.where(errors > 0, levels * errors, (levels - 1) * errors).mean(axis=0)
+    best = [record["history"][f"val_pinball_{level}"][record["best_epoch"] - 1] for level in (0.1, 0.5, 0.9)]
+    assert best == pytest.approx(losses, rel=0.01)
+    measured = evaluated(str(tmp_path / "Format-Serving"), records, ("pinball", "interval_coverage", "interval_width"))
+    assert measured["pinball"] == pytest.approx(losses.mean(), rel=1e-5)
+    inside = (quantiles[:, 0] <= prices) & (prices <= quantiles[:, 2])
+    assert measured["interval_coverage"] == pytest.approx(inside.mean(), rel=1e-6)
+    assert measured["interval_width"] == pytest.approx((quantiles[:, 2] - quantiles[:, 0]).mean(), rel=1e-5)
+
+
+def evaluated(export, records, metrics):
+    """Metrics on serialized examples, as the Evaluator measures them."""
+    one = SliceAccumulator(metrics, (), None, 1)
+    state = one.add(one.start(), Scorer([export], {})(tf.constant(records)))
+    return {name: values[0] for name, values in one.measure(state).values[0].items()}
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])

@@ -37,6 +37,7 @@ from fullpass.preprocessing.features.label import Label
 from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
 from fullpass.preprocessing.features.raw_columns import ROW_BITS, SPAN_FILE_BITS, RawColumn, serving_columns
 from fullpass.trainer.export.eval_scores import scores_of
+from fullpass.trainer.export.signature_names import SERVING_DEFAULT, SERVING_RAW, TRANSFORM_FEATURES
 from fullpass.trainer.input.input_fn import as_pixels, with_dense_label, without_gaps
 from fullpass.trainer.input.raw_tensors import DTYPES, dense_shape, no_rows, to_sparse
 from fullpass.trainer.loss_config import levels_of
@@ -44,11 +45,6 @@ from fullpass.trainer.models.model_inputs import apply_model, feature_names, inp
 from fullpass.trainer.models.tasks import probabilities_of
 from fullpass.trainer.models.weight_semantics import Network
 from fullpass.trainer.training_spec import TrainingSpec
-
-SERVING_DEFAULT = "serving_default"
-SERVING_RAW = "serving_raw"
-TRANSFORM_FEATURES = "transform_features"
-LABELS = "labels"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from fullpass.preprocessing.features.label import Task
-from fullpass.trainer.models.losses import Loss, loss_of
+from fullpass.trainer.models.losses import Loss, loss_of, pinball
 
 MONITOR: Mapping[Task, str] = {
     "binary": "log_loss",
@@ -30,12 +30,19 @@ def shapes_of(task: Task, quantiles: int = 0) -> dict[str, tuple[int, ...]]:
     """Returns the statistics of a task: name -> shape."""
     if task == "regression":
         numbers: dict[str, tuple[int, ...]] = dict.fromkeys(("weight", "loss", "square", "absolute"), ())
-        return numbers | ({"below": (quantiles,)} if quantiles else {})
+        return numbers | (dict.fromkeys(("below", "pinball"), (quantiles,)) if quantiles else {})
     scalars: dict[str, tuple[int, ...]] = dict.fromkeys(("weight", "loss", "log_loss", "right"), ())
     return scalars | ({"positive": (_BINS,), "negative": (_BINS,)} if task == "binary" else {})
 
 
-def sums_of(task: Task, loss: Loss, label: tf.Tensor, logits: tf.Tensor, weight: tf.Tensor) -> Sums:
+def sums_of(
+    task: Task,
+    loss: Loss,
+    label: tf.Tensor,
+    logits: tf.Tensor,
+    weight: tf.Tensor,
+    levels: Sequence[float] = (),
+) -> Sums:
     """Returns the statistics of a batch, by the names of `shapes_of`.
 
     Args:
@@ -44,14 +51,16 @@ def sums_of(task: Task, loss: Loss, label: tf.Tensor, logits: tf.Tensor, weight:
         label: The output of the transform graph; for multilabel a matrix.
         logits: The output of the model, float32 [batch, columns]; of a regression the prediction, then quantiles.
         weight: The weights of the rows, float32 [batch].
+        levels: Of the quantiles.
     """
     sums = {"weight": tf.reduce_sum(weight), "loss": tf.reduce_sum(weight * loss(label, logits))}
     if task == "regression":
         error = label - logits[:, 0]
         sums |= {"square": tf.reduce_sum(weight * error**2), "absolute": tf.reduce_sum(weight * tf.abs(error))}
-        if logits.shape[1] > 1:
-            below = tf.cast(label[:, None] <= logits[:, 1:], tf.float32)
-            sums["below"] = tf.reduce_sum(weight[:, None] * below, axis=0)
+        if levels:
+            errors = label[:, None] - logits[:, 1:]
+            sums["below"] = tf.reduce_sum(weight[:, None] * tf.cast(errors <= 0, tf.float32), axis=0)
+            sums["pinball"] = tf.reduce_sum(weight[:, None] * pinball(errors, levels), axis=0)
         return sums
     sums["log_loss"] = tf.reduce_sum(weight * loss_of(task)(label, logits))
     sums["right"] = tf.reduce_sum(weight * _share_right(task, label, logits))
@@ -64,7 +73,8 @@ def sums_of(task: Task, loss: Loss, label: tf.Tensor, logits: tf.Tensor, weight:
 def metrics_of(task: Task, sums: Mapping[str, np.ndarray], levels: Sequence[float] = ()) -> dict[str, float]:
     """Returns the metrics: loss; log_loss, accuracy and, if binary, auc; or rmse and mae.
 
-    Per level of quantiles `coverage_<level>` too, the share of the labels that are no larger than its quantile.
+    Per level of quantiles `coverage_<level>` too, the share of the labels that are no larger than its quantile, and
+    `pinball_<level>`, what the quantile minimises, in the label's unit.
     """
     weight = float(sums["weight"])
     found = {"loss": float(sums["loss"]) / weight}
@@ -73,6 +83,7 @@ def metrics_of(task: Task, sums: Mapping[str, np.ndarray], levels: Sequence[floa
             "rmse": float(np.sqrt(sums["square"] / weight)),
             "mae": float(sums["absolute"]) / weight,
             **{f"coverage_{level:g}": float(sums["below"][i]) / weight for i, level in enumerate(levels)},
+            **{f"pinball_{level:g}": float(sums["pinball"][i]) / weight for i, level in enumerate(levels)},
         }
     found |= {"log_loss": float(sums["log_loss"]) / weight, "accuracy": float(sums["right"]) / weight}
     if task == "binary":

@@ -116,7 +116,7 @@ class Steps:
 
         def measure(features: dict[str, tf.Tensor], label: tf.Tensor, weight: tf.Tensor) -> Sums:
             logits = apply_model(self.model, features, training=False)
-            return sums_of(self.task, self.loss, label, logits, weight)
+            return sums_of(self.task, self.loss, label, logits, weight, self.levels)
 
         return self._loop(measure, shapes_of(self.task, len(self.levels)))
 

@@ -4,6 +4,8 @@ number: float32 [rows], NaN for missing. string: string [rows], "" for missing. 
 of NaN for missing. A list of numbers or strings: [rows, elements of the longest], missing elements behind the shorter.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 import tensorflow as tf
 
@@ -35,6 +37,22 @@ def to_sparse(value: tf.Tensor, rows: tf.Tensor) -> tf.SparseTensor:
     indices = where if value.shape.rank == 2 else tf.pad(where, [[0, 0], [0, 1]])
     width = tf.shape(value, tf.int64)[1] if value.shape.rank == 2 else tf.constant(1, tf.int64)
     return tf.SparseTensor(indices, tf.gather_nd(value, where), tf.stack([rows, width]))
+
+
+def to_request(
+    values: Mapping[str, np.ndarray], columns: Mapping[str, RawColumn], keys: Mapping[str, str]
+) -> dict[str, tf.Tensor]:
+    """Returns the inputs of an export's `serving_raw`.
+
+    Args:
+        values: Dense columns by name; those that are not there are missing in every row.
+        columns: All raw columns that the export reads.
+        keys: Raw column -> name of its input.
+    """
+    return {
+        keys[name]: tf.constant(values[name] if name in values else no_rows(column), DTYPES[column.type])
+        for name, column in columns.items()
+    }
 
 
 def missing_value(column: RawColumn) -> tf.Tensor:

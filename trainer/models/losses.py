@@ -1,6 +1,6 @@
 """Losses: of the label and the model's output to what an update makes smaller."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 
@@ -42,7 +42,7 @@ def _regression_loss(loss: LossConfig, unit: float) -> Loss:
         "huber": lambda y, z: _huber((y - z[:, 0]) / unit, loss.delta if isinstance(loss, Huber) else 1.0),
         "poisson": lambda y, z: _deviance(y, z[:, 0]),
         "log_normal": lambda y, z: tf.square(_logarithm(y) - _logarithm(z[:, 0])),
-        "quantile": lambda y, z: _pinball((y[:, None] - z[:, 1:]) / unit, levels_of(loss)),
+        "quantile": lambda y, z: tf.reduce_mean(pinball((y[:, None] - z[:, 1:]) / unit, levels_of(loss)), axis=1),
     }
     return losses["squared" if loss.kind == "auto" else loss.kind]
 
@@ -61,10 +61,10 @@ def _logarithm(value: tf.Tensor) -> tf.Tensor:
     return tf.math.log(tf.maximum(value, _LEAST_LABEL))
 
 
-def _pinball(error: tf.Tensor, levels: tuple[float, ...]) -> tf.Tensor:
-    """Returns the mean over the levels of what their quantiles minimise, of errors [batch, levels]."""
+def pinball(error: tf.Tensor, levels: Sequence[float]) -> tf.Tensor:
+    """Returns what the quantile of each level minimises, of errors label - quantile, float32 [batch, levels]."""
     shares = tf.constant(levels, tf.float32)
-    return tf.reduce_mean(tf.maximum(shares * error, (shares - 1.0) * error), axis=1)
+    return tf.maximum(shares * error, (shares - 1.0) * error)
 
 
 def _smooth(labels: tf.Tensor, smoothing: float, classes: int) -> tf.Tensor:

@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 
 from fullpass.components.evaluation.config import Bounds, SlicedBounds
-from fullpass.components.evaluation.metrics import METRICS
+from fullpass.components.evaluation.metrics import METRICS, OF_QUANTILES
 from fullpass.pipeline.authoring.checks.findings import Finding
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys
 from fullpass.preprocessing.errors import UserError, did_you_mean
 from fullpass.preprocessing.features.label import Task
 from fullpass.preprocessing.features.raw_columns import raw_columns
+from fullpass.trainer.loss_config import levels_of
 
 
 def check_metrics(loaded: Loaded) -> Iterator[Finding]:
@@ -19,7 +20,7 @@ def check_metrics(loaded: Loaded) -> Iterator[Finding]:
         (("evaluation", "metrics", i), name) for i, name in enumerate(evaluation.metrics)
     ] + [(("evaluation", "thresholds", name), name) for name in evaluation.thresholds]
     for keys, name in named:
-        message = _metric_problem(name, loaded.config.label.task)
+        message = _metric_problem(name, loaded.config.label.task) or _quantile_problem(name, loaded)
         if message is not None:
             yield Finding(keys, message)
 
@@ -91,6 +92,13 @@ def _metric_problem(name: str, task: Task) -> str | None:
     if task not in METRICS[name].tasks:
         return f"{name} is for {' and '.join(METRICS[name].tasks)}, the label's task is {task}. Accepted: {fitting}."
     return None
+
+
+def _quantile_problem(name: str, loaded: Loaded) -> str | None:
+    levels = levels_of(loaded.config.training.loss)
+    if name not in OF_QUANTILES or len(levels) > 1 or (levels and name == "pinball"):
+        return None
+    return f"{name} is of quantiles. Set training.loss: {{kind: quantile, levels: [0.1, 0.5, 0.9]}}, or remove it."
 
 
 def _columns_of_several(loaded: Loaded) -> set[str]:

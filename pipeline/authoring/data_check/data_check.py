@@ -9,16 +9,15 @@ from fullpass.components.ingest.spans.spans import find_window
 from fullpass.components.ingest.splitting.assign_split import split_columns
 from fullpass.pipeline.authoring.checks.findings import Finding
 from fullpass.pipeline.authoring.data_check import column_findings, label_findings, row_findings
-from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, sampled_data
+from fullpass.pipeline.authoring.data_check.sampled_data import SampledData, first_reader, sampled_data
 from fullpass.pipeline.authoring.derived_columns import known_raw_columns
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.pipeline.authoring.loading.problems import Keys, Problem, in_file_order
+from fullpass.pipeline.authoring.loading.problems import Problem, in_file_order
 from fullpass.pipeline.authoring.profile.column_profile import shown
 from fullpass.pipeline.authoring.profile.detect_source import column_names
 from fullpass.pipeline.authoring.profile.sample import Sample, read_sample
 from fullpass.pipeline.printing import console
 from fullpass.preprocessing.errors import did_you_mean
-from fullpass.preprocessing.features.raw_columns import feature_columns
 
 ROWS = 20_000
 """Rows of the sample, if the user asks for no other number."""
@@ -128,27 +127,14 @@ def _absent(loaded: Loaded, files: Sequence[SourceFile], needed: Sequence[str]) 
         where = f"{path} has no column {name!r}" if len(files) > 1 else f"no column {name!r} in the data"
         yield (
             name,
-            Finding(_reader(loaded, name), f"{where}.{did_you_mean(name, columns)} Columns: {_listed(columns)}."),
+            Finding(
+                first_reader(loaded.config, name), f"{where}.{did_you_mean(name, columns)} Columns: {_listed(columns)}."
+            ),
         )
 
 
 def _listed(columns: Sequence[str]) -> str:
     return ", ".join(columns[:30]) + (f" and {len(columns) - 30} more" if len(columns) > 30 else "")
-
-
-def _reader(loaded: Loaded, column: str) -> Keys:
-    """Returns the path of the key that reads a column first: a feature, else the label, else the split or `derive`."""
-    config = loaded.config
-    for name, feature in config.all_features.items():
-        if column in feature_columns(name, feature):
-            return config.keys_of(name)
-    if column == config.label.name:
-        return ("label", "name")
-    if column == config.label.weight:
-        return ("label", "weight")
-    if column in split_columns(config.data.split):
-        return ("data", "split", "column")
-    return next((("data", "derive", name) for name, text in config.data.derive.items() if column in text), ("data",))
 
 
 def table(report: DataReport, *, width: int = 120) -> str:

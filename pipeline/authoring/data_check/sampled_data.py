@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from fullpass.components.ingest.config import Source
+from fullpass.components.ingest.splitting.assign_split import split_columns
 from fullpass.pipeline.authoring.derived_columns import derived_types, known_raw_columns, parsed
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys
@@ -15,6 +16,7 @@ from fullpass.pipeline.authoring.profile.derived_arrays import array_of, values_
 from fullpass.pipeline.authoring.profile.evaluate_expression import evaluate
 from fullpass.pipeline.authoring.profile.sample import Sample
 from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_values
+from fullpass.pipeline.config import PipelineConfig
 from fullpass.preprocessing.features.feature import Feature
 from fullpass.preprocessing.features.raw_columns import RawColumn, feature_columns
 
@@ -50,14 +52,24 @@ class SampledData:
                     yield self.loaded.config.keys_of(name), feature, column, self.values[column]
 
     def reader(self, column: str) -> Keys:
-        """Returns the path of the key that reads a raw column: a feature, the label, or the data section."""
-        for name, feature in self.loaded.config.all_features.items():
-            if column in feature_columns(name, feature):
-                return self.loaded.config.keys_of(name)
-        label = self.loaded.config.label
-        return (
-            ("label", "name") if column == label.name else ("label", "weight") if column == label.weight else ("data",)
-        )
+        """Returns the path of the key that reads a raw column first."""
+        return first_reader(self.loaded.config, column)
+
+
+def first_reader(config: PipelineConfig, column: str) -> Keys:
+    """Returns the path of the key that reads a raw column first: a feature, else the label, the split or `derive`."""
+    for name, feature in config.all_features.items():
+        if column in feature_columns(name, feature):
+            return config.keys_of(name)
+    if column == config.label.name:
+        return ("label", "name")
+    if column == config.label.weight:
+        return ("label", "weight")
+    if column in split_columns(config.data.split):
+        return ("data", "split", "column")
+    expressions, _ = parsed(config.data.derive)
+    derived = (name for name, expression in expressions.items() if column in expression.columns)
+    return next((("data", "derive", name) for name in derived), ("data",))
 
 
 def sampled_data(loaded: Loaded, sample: Sample) -> SampledData:

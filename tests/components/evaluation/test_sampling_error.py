@@ -67,3 +67,14 @@ def test_metrics_of_counts_and_of_amounts_are_worked_out_by_hand():
     logs = np.log([5 / 3, 2])
     assert FORMULAS["rmsle"].value(sums) == pytest.approx([np.sqrt((logs**2).mean())])
     assert np.isnan(TERMS["deviance"](Scored(np.array([1.0]), np.ones(1), np.array([0.0])))).all()
+
+
+def test_metrics_of_quantiles_are_worked_out_by_hand():
+    levels = np.array([0.1, 0.5, 0.9])
+    rows = Scored(np.array([3.0, 10.0]), np.ones(2), np.zeros(2), np.array([[1.0, 2.0, 4.0], [1.0, 2.0, 4.0]]), levels)
+    # Errors 2, 1, -1 and 9, 8, 6, of which a tenth, a half and nine tenths above, and the rest below, count.
+    np.testing.assert_allclose(TERMS["pinball"](rows), [(0.2 + 0.5 + 0.1) / 3, (0.9 + 4.0 + 5.4) / 3])
+    assert TERMS["covered"](rows).tolist() == [1, 0]
+    assert TERMS["width"](rows).tolist() == [3, 3]
+    none = Scored(rows.labels, rows.weights, rows.scores)
+    assert all(np.isnan(TERMS[term](none)).all() for term in ("pinball", "covered", "width"))
