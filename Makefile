@@ -16,7 +16,7 @@ unexport UV_PYTHON UV_SYSTEM_PYTHON UV_BREAK_SYSTEM_PACKAGES UV_PROJECT_ENVIRONM
 unexport PYTHONDONTWRITEBYTECODE UV_CONSTRAINT UV_OVERRIDE UV_BUILD_CONSTRAINT UV_EXCLUDE_NEWER UV_RESOLUTION UV_PRERELEASE
 unexport UV_NO_VERIFY_HASHES UV_NO_BINARY UV_NO_BUILD UV_VENV_SEED UV_WORKING_DIRECTORY UV_PROJECT
 
-.PHONY: help env demo test test-fast test-long coverage fuzz lint types docs bench bench-run bench-taxi bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-kubeflow gate-events check-flink check-s3 check-serving check-image check-kfp check-airflow check-report pictures lock clean FORCE
+.PHONY: help env demo test test-fast test-long coverage fuzz lint types docs bench bench-run bench-taxi bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-kubeflow gate-events check-flink check-s3 check-serving check-image check-kfp check-airflow check-mlflow check-report pictures lock clean FORCE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -170,6 +170,15 @@ check-airflow: env .tools/airflow/installed  ## a DAG file is read and run by a 
 	@rm -rf $(@D)
 	$(UV) venv --quiet --python 3.11 $(@D)
 	$(UV) pip install --quiet --python $(@D)/bin/python apache-airflow==3.3.2
+	@touch $@
+
+check-mlflow: env .tools/mlflow/installed  ## a run is recorded by a real MLflow server, installed for it; needs a package index
+	MLFLOW="$(CURDIR)/.tools/mlflow" $(BIN)/pytest tests/live/mlflow_server.py $(ARGS)
+
+.tools/mlflow/installed: | $(UV)
+	@rm -rf $(@D)
+	$(UV) venv --quiet --python 3.11 $(@D)
+	$(UV) pip install --quiet --python $(@D)/bin/python 'mlflow[auth]==3.17.2'
 	@touch $@
 
 clean:  ## removes caches and the outputs of the examples; the environment stays
