@@ -227,9 +227,8 @@ MISTAKES = {
     ),
     "misspelt metric": mistake({20: "    acu: {min: 0.8}"}, ("evaluation.thresholds.acu", 20, 'Did you mean "auc"?')),
     "metric of quantiles without any": mistake(
-        {13: "  task: regression", 20: "    pinball: {max: 1}"},
+        {12: "  name: tips", 13: "  task: regression", 20: "    pinball: {max: 1}"},
         ("evaluation.thresholds.pinball", 20, "pinball is of quantiles", "kind: quantile"),
-        ("label.task", 13, "binary"),
     ),
     "metric of another task": mistake(
         {20: "    auc: {min: 0.8}\n  metrics: [auc, rmse]"}, ("evaluation.metrics[1]", 21, "rmse is for regression")
