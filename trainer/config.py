@@ -16,6 +16,9 @@ ADDRESS = re.compile(r"[^\s:/]+:[0-9]{1,5}|\[[0-9a-fA-F:.]+\]:[0-9]{1,5}")
 MOST_EPOCHS = 100
 """Passes over the train split with `epochs: auto`."""
 
+TREE_KEYS = ("epochs", "early_stopping", "max_minutes", "loss", "calibration", "seed", "checkpoint", "distribution")
+"""Keys of `training:` that `model: {kind: trees}` reads, or that do it no harm; all others are for networks."""
+
 Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 
 
@@ -80,6 +83,30 @@ class Dcn(_Deep):
     """Rank of the cross kernels; None keeps them full."""
 
 
+class Trees(_Network):
+    """Gradient boosted decision trees on numbers and categories, grown by LightGBM (docs/training.md).
+
+    Exported as plain TensorFlow operations. Of `training:` they read the keys `epochs` (of ten rounds each, in which a
+    tree per class grows), `early_stopping`, `max_minutes`, `loss`, `calibration` and `seed`; all others are for
+    networks. Not for images, sequences, lists of many ids, and multilabel labels.
+    Source: Ke et al. 2017, LightGBM: A Highly Efficient Gradient Boosting Decision Tree.
+    """
+
+    kind: Literal["trees"]
+    learning_rate: Annotated[float, Field(strict=True, gt=0, le=1)] = 0.05
+    """How much of what it could correct a tree corrects. With half of it, twice as many trees grow."""
+    leaves: Annotated[int, Field(strict=True, ge=2, le=256)] = 31
+    """Of a tree, at most."""
+    min_rows: Count = 10
+    """Train rows on a leaf, at least."""
+    row_share: Annotated[float, Field(strict=True, gt=0, le=1)] = 0.8
+    """Share of the train rows that each round draws for its trees."""
+    feature_share: Annotated[float, Field(strict=True, gt=0, le=1)] = 0.8
+    """Share of the features that each tree may look at."""
+    l2: Annotated[float, Field(strict=True, ge=0)] = 0.0
+    """Weight of the L2 penalty on what leaves add."""
+
+
 class Module(_Network):
     """A model of your own: `module: package.module:build_model`.
 
@@ -101,6 +128,7 @@ NETWORKS: Mapping[str, type[_Network]] = {
     "mlp": Mlp,
     "wide_deep": WideDeep,
     "dcn": Dcn,
+    "trees": Trees,
     "module": Module,
 }
 
@@ -110,6 +138,7 @@ ModelConfig = Annotated[
     | Annotated[Mlp, Tag("mlp")]
     | Annotated[WideDeep, Tag("wide_deep")]
     | Annotated[Dcn, Tag("dcn")]
+    | Annotated[Trees, Tag("trees")]
     | Annotated[Module, Tag("module")],
     discriminator("kind", bare=True),
 ]
@@ -160,7 +189,8 @@ class TrainingConfig(Spec):
     """How the model is fitted."""
 
     epochs: Literal["auto"] | Count = "auto"
-    """Passes over the train split, at most. auto: as many as the eval split gains from, up to 100."""
+    """Passes over the train split, at most. auto: as many as the eval split gains from, up to 100. Of `kind: trees` an
+    epoch is ten rounds."""
     max_minutes: Positive | None = 60.0
     """Minutes after which training stops, with the best weights so far; null is without limit. Minutes of interrupted
     runs count. A training that this limit ends is not the same when it is run again."""
@@ -346,5 +376,6 @@ __all__ = [
     "ServiceConfig",
     "TrainerConfig",
     "TrainingConfig",
+    "Trees",
     "WideDeep",
 ]

@@ -1,20 +1,23 @@
 """Builds a model and fits it to data that was read."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from fullpass.trainer.config import InputConfig
+from fullpass.preprocessing.cores import usable_cores
+from fullpass.preprocessing.errors import UserError
+from fullpass.trainer.config import InputConfig, Trees
 from fullpass.trainer.fit.fit import Fit, Fitted, OnEpoch, Report
 from fullpass.trainer.fit.profiling import Profile
 from fullpass.trainer.fit.strategy import describe_devices
 from fullpass.trainer.fit.warm_start import BaseExport, WeightOrigin
 from fullpass.trainer.input.batch_order import Order
 from fullpass.trainer.input.input_fn import STREAM_SHUFFLE_ROWS
+from fullpass.trainer.input.placement import with_preprocessing
 from fullpass.trainer.models.build_network import build_training
 from fullpass.trainer.models.weight_semantics import Network
 from fullpass.trainer.training_data import TrainingData
@@ -58,6 +61,7 @@ class Trained:
         devices: The devices in words.
         precision: The name of the Keras dtype policy.
         began: How each weight began, where there was a model to begin from.
+        trees: How many trees and leaves a model of trees has; empty for networks.
     """
 
     model: keras.Model
@@ -66,6 +70,12 @@ class Trained:
     devices: str
     precision: str
     began: tuple[WeightOrigin, ...] = ()
+    trees: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def parameters(self) -> int:
+        """The numbers that training chose: of trees, the thresholds and what leaves add."""
+        return 2 * self.trees["leaves"] - self.trees["trees"] if self.trees else self.model.count_params()
 
 
 def train(
@@ -80,6 +90,8 @@ def train(
         options: What to do besides; by default nothing.
     """
     options, training = options or RunOptions(), spec.config.training
+    if isinstance(spec.config.model, Trees):
+        return _grow(data, spec, options)
     updates = data.steps_per_epoch * training.most_epochs
     built = build_training(spec, data.statistics, data.in_model, updates=updates, strategy=strategy, base=options.base)
     steps, saving = training.steps_per_execution, training.checkpoint
@@ -100,6 +112,22 @@ def train(
     evaluation = data.evaluation.batches(Order(batch_size=_eval_batch(built.network, size), fixed=fixed))
     fitted = fit.run(data.train.batches(order, data.factors.tolist()), evaluation)
     return Trained(built.model, built.network, fitted, describe_devices(strategy), built.precision, built.began)
+
+
+def _grow(data: TrainingData, spec: TrainingSpec, options: RunOptions) -> Trained:
+    """Grows boosted trees, whatever devices there are: they grow on the CPU."""
+    try:
+        from fullpass.trainer.trees.grow_trees import grow_trees
+    except OSError as error:
+        raise UserError(
+            f"model: kind: trees needs LightGBM, which cannot be loaded: {error}. It runs on OpenMP: install libgomp1 "
+            "(Debian, Ubuntu), libgomp (Fedora) or libomp (macOS)."
+        ) from error
+    epochs = options.until or spec.config.training.most_epochs
+    grown = grow_trees(data, spec, epochs=epochs, report=options.report, on_epoch=options.on_epoch)
+    model = with_preprocessing(grown.network.model, data.in_model)
+    trees = {"trees": grown.trees, "leaves": grown.leaves}
+    return Trained(model, grown.network, grown.fitted, f"CPU, {usable_cores()} threads", "float32", trees=trees)
 
 
 def _eval_batch(network: Network, batch_size: int) -> int:
@@ -126,7 +154,8 @@ def training_record(data: TrainingData, trained: Trained, seconds: Mapping[str, 
         "input_shared_by": "file" if data.train.by_file else "batch",
         "batch_size": data.batch_size,
         "steps_per_epoch": data.steps_per_epoch,
-        "parameters": trained.model.count_params(),
+        "parameters": trained.parameters,
+        "trees": dict(trained.trees),
         "epochs": fitted.epochs,
         "best_epoch": fitted.best_epoch,
         "ended_by": fitted.ended_by,
@@ -135,8 +164,8 @@ def training_record(data: TrainingData, trained: Trained, seconds: Mapping[str, 
         "examples_per_second": round(counts.used * fitted.epochs / fitted.seconds),
         "devices": trained.devices,
         "precision": trained.precision,
-        "input_wait": round(float(np.mean(fitted.history["input_wait"])), 4),
-        # The first epoch builds the graph.
+        "input_wait": round(float(np.mean(fitted.history.get("input_wait", [0.0]))), 4),
+        # The first epoch builds the graph. Of trees a step is a round.
         "step_ms": round(float(np.median(fitted.history["step_ms"])), 4),
         "resumed_at_update": fitted.resumed_at,
         "checkpoints": {"written": fitted.saves, "seconds": round(fitted.save_seconds, 3)},

@@ -51,7 +51,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Training:
-    """The training. facts: name and figure. curves, step, seconds: charts."""
+    """The training. facts: name and figure. curves, step, seconds: charts; step is empty for trees."""
 
     facts: Facts
     curves: Markup
@@ -132,10 +132,7 @@ def training(record: Mapping[str, Any]) -> Training:
     facts = [
         ("examples", ", ".join(f"{split} {rows}" for split, rows in counts.items())),
         ("epochs", f"{record['epochs']}, the best {record['best_epoch']}"),
-        ("batch size", f"{record['batch_size']:,}, {record['steps_per_epoch']:,} steps an epoch"),
-        ("parameters", f"{record['parameters']:,}"),
-        ("speed", f"{record['examples_per_second']:,} examples/s on {record['devices']}, {record['precision']}"),
-        ("input", f"awaited in {record['input_wait']:.0%} of the time; the train split is {record['input']['train']}"),
+        *(_of_trees(record) if record.get("trees") else _of_network(record)),
     ]
     waited = record["step_ms"] * record["input_wait"]
     step = {"waiting for input": waited, "the update itself": record["step_ms"] - waited}
@@ -149,9 +146,26 @@ def training(record: Mapping[str, Any]) -> Training:
     return Training(
         facts=tuple(facts),
         curves=line_chart(losses, label="loss per epoch"),
-        step=bar_chart(step, unit="ms", label="milliseconds of a training step"),
+        step=Markup("") if record.get("trees") else bar_chart(step, unit="ms", label="milliseconds of a training step"),
         seconds=bar_chart(record["seconds"], unit="s", label="seconds spent in training"),
     )
+
+
+def _of_network(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [
+        ("batch size", f"{record['batch_size']:,}, {record['steps_per_epoch']:,} steps an epoch"),
+        ("parameters", f"{record['parameters']:,}"),
+        ("speed", f"{record['examples_per_second']:,} examples/s on {record['devices']}, {record['precision']}"),
+        ("input", f"awaited in {record['input_wait']:.0%} of the time; the train split is {record['input']['train']}"),
+    ]
+
+
+def _of_trees(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    trees = record["trees"]
+    return [
+        ("trees", f"{trees['trees']:,} with {trees['leaves']:,} leaves; an epoch is ten rounds"),
+        ("speed", f"{record['step_ms']:,.1f} ms a round on {record['devices']}"),
+    ]
 
 
 def _quantiles(history: Mapping[str, Sequence[float]], epoch: int) -> str:

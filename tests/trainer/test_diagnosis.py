@@ -230,3 +230,9 @@ def test_an_example_takes_its_part_of_the_first_reading():
     # 20 ms of an update, of which 5 ms wait, and 100 ms of reading over 5 epochs.
     assert speed.per_second(5) == pytest.approx(1 / (0.020 + 0.020))
     assert speed.wait(5) == pytest.approx((0.005 + 0.020) / 0.040)
+
+
+def test_trees_await_no_input(prepared):
+    given = training(prepared, prepared.files("transformed", "train"), model="trees", rows=1000)
+    with pytest.raises(UserError, match="reads its rows once and then awaits no input"):
+        diagnose_training(given, seconds=FEW_SECONDS)

@@ -13,6 +13,7 @@ from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.base_feature import ComputeAt
 from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
+from fullpass.trainer.config import Trees
 from fullpass.trainer.diagnosis.rates import Meter
 from fullpass.trainer.fit.class_labels import class_factors, class_names
 from fullpass.trainer.fit.steps import Loop
@@ -105,8 +106,13 @@ class ProfiledTraining:
             seconds: The seconds that reading the sample may take.
 
         Raises:
-            UserError: The examples are not those of the YAML.
+            UserError: The examples are not those of the YAML, or trees are grown, for which no input is awaited.
         """
+        if isinstance(training.spec.config.model, Trees):
+            raise UserError(
+                "model: kind: trees reads its rows once and then awaits no input, so no setting of it makes training "
+                "faster. training.json says what reading and growing took (`seconds`), and the report draws it."
+            )
         self.training, self.spec, self._folder = training, training.spec, folder
         config, tft_output = self.spec.preprocessing, self.spec.tft_output
         self._features = transformed_outputs(config, tft_output)

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from fullpass.preprocessing.features.label import Task
+from fullpass.trainer.loss_config import LossConfig
 from fullpass.trainer.models.losses import Loss, loss_of, pinball
 
 MONITOR: Mapping[Task, str] = {
@@ -24,6 +25,12 @@ Sums = dict[str, tf.Tensor]
 """Statistic -> its sum over examples, float32."""
 
 _BINS = 4096
+_JUDGED_BY_TASK = ("auto", "squared", "focal")
+
+
+def monitored(task: Task, loss: LossConfig) -> str:
+    """Returns the metric of the eval split whose smallest value marks the best epoch."""
+    return MONITOR[task] if loss.kind in _JUDGED_BY_TASK else "loss"
 
 
 def shapes_of(task: Task, quantiles: int = 0) -> dict[str, tuple[int, ...]]:

@@ -12,9 +12,9 @@ import tensorflow as tf
 
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.label import Task
-from fullpass.trainer.config import Dcn, Linear, Mlp, ModelConfig, Module, WideDeep
+from fullpass.trainer.config import Dcn, Linear, Mlp, ModelConfig, Module, Trees, WideDeep
 from fullpass.trainer.fit.blend import Blend
-from fullpass.trainer.fit.epoch_metrics import MONITOR
+from fullpass.trainer.fit.epoch_metrics import monitored
 from fullpass.trainer.fit.optimizer import learning_rate_of, make_optimizer, peak_learning_rate
 from fullpass.trainer.fit.steps import SlowVariable, Steps
 from fullpass.trainer.fit.strategy import needs_fixed_shapes, precision, use_xla
@@ -120,7 +120,7 @@ def build_training(
         loss=loss_of(task, training.loss, label_smoothing=training.label_smoothing, label_deviation=deviation),
         task=task,
         levels=levels_of(training.loss),
-        monitored=MONITOR[task] if training.loss.kind in ("auto", "squared", "focal") else "loss",
+        monitored=monitored(task, training.loss),
         strategy=strategy,
         accumulate=training.accumulate,
         xla=xla,
@@ -193,3 +193,5 @@ def build_model(inputs: Mapping[str, ModelInput], *, task: Task, classes: int, c
             return dcn.build(inputs, classes, config)
         case Module():
             return user_model.build(inputs, classes, config, task)
+        case Trees():
+            raise TypeError("trees are grown (trainer/trees/), not built")

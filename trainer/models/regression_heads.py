@@ -15,6 +15,25 @@ from fullpass.trainer.models.layers import Affine
 _LARGEST_LOGARITHM = 80.0
 
 
+def label_unit(counts: SplitCounts, loss: LossConfig) -> tuple[float, float]:
+    """Returns what a network's output is multiplied by, and what is then added: deviation and mean of the label.
+
+    With `loss: log_normal` they are those of its logarithm, with poisson the logarithm of the mean is added.
+
+    Args:
+        counts: The counts of the train split.
+        loss: The key `training.loss`.
+    """
+    mean, deviation = counts.label_mean, counts.label_deviation or 1.0
+    if loss.kind == "poisson":
+        return 1.0, float(np.log(max(mean, 1e-6)))
+    if loss.kind == "log_normal":
+        # What mean and deviation of a log-normal distribution say of the logarithm's.
+        spread = np.log1p((deviation / mean) ** 2)
+        return float(np.sqrt(spread)), float(np.log(mean) - spread / 2)
+    return deviation, mean
+
+
 def regression_head(logits: keras.KerasTensor, counts: SplitCounts, loss: LossConfig) -> keras.KerasTensor:
     """Returns the output of a regression: float32 [batch, 1], with quantiles [batch, 1 + levels].
 
@@ -23,19 +42,26 @@ def regression_head(logits: keras.KerasTensor, counts: SplitCounts, loss: LossCo
         counts: The counts of the train split.
         loss: The key `training.loss`.
     """
-    mean, deviation = counts.label_mean, counts.label_deviation or 1.0
+    scale, offset = label_unit(counts, loss)
     if isinstance(loss, Quantile):
-        risen = RisingQuantiles(loss.levels, name="rising")(logits)
-        quantiles = Affine(deviation, np.full(len(loss.levels), mean), name="head")(risen)
-        return WithPrediction(loss.middle, name="prediction_first")(quantiles)
-    if loss.kind == "poisson":
-        return Exponential(name="mean")(Affine(1.0, np.log([max(mean, 1e-6)]), name="head")(logits))
-    if loss.kind == "log_normal":
-        # What mean and deviation of a log-normal distribution say of the logarithm's.
-        spread = np.log1p((deviation / mean) ** 2)
-        offset = np.array([np.log(mean) - spread / 2])
-        return Exponential(name="mean")(Affine(float(np.sqrt(spread)), offset, name="head")(logits))
-    return Affine(deviation, np.array([mean]), name="head")(logits)
+        logits = RisingQuantiles(loss.levels, name="rising")(logits)
+    return in_label_unit(logits, scale, offset, loss)
+
+
+def in_label_unit(output: keras.KerasTensor, scale: float, offset: float, loss: LossConfig) -> keras.KerasTensor:
+    """Returns a regression's output in the unit of the label, behind the layer `head`: float32 [batch, 1 or more].
+
+    Args:
+        output: [..., columns].
+        scale: What it is multiplied by.
+        offset: What is then added.
+        loss: The key `training.loss`: of logarithms it makes numbers, of quantiles one comes first, the prediction.
+    """
+    columns = len(loss.levels) if isinstance(loss, Quantile) else 1
+    headed = Affine(scale, np.full(columns, offset), name="head")(output)
+    if isinstance(loss, Quantile):
+        return WithPrediction(loss.middle, name="prediction_first")(headed)
+    return Exponential(name="mean")(headed) if loss.kind in ("poisson", "log_normal") else headed
 
 
 class Exponential(keras.layers.Layer):

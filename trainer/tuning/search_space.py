@@ -7,7 +7,7 @@ from typing import Any
 
 from fullpass.preprocessing.errors import UserError, did_you_mean
 from fullpass.preprocessing.features.label import Task
-from fullpass.trainer.config import NETWORKS, TrainingConfig
+from fullpass.trainer.config import NETWORKS, TREE_KEYS, TrainingConfig
 from fullpass.trainer.tuning.config import Choices, Range, TuningConfig
 
 LARGER_IS_BETTER = ("accuracy", "auc")
@@ -37,7 +37,11 @@ def path_problem(path: str, model: str, features: Mapping[str, Any]) -> str | No
     section, _, field = path.partition(".")
     known = {
         "model": [name for name in NETWORKS[model].model_fields if name not in ("kind", "function")],
-        "training": [name for name in TrainingConfig.model_fields if name not in _FIXED],
+        "training": [
+            name
+            for name in TrainingConfig.model_fields
+            if name not in _FIXED and (model != "trees" or name in TREE_KEYS)
+        ],
     }
     if section not in known:
         return "a path begins with model, training, or features.NAME.encoding."

@@ -18,6 +18,7 @@ from fullpass.pipeline.authoring.checks import (
     run_rules,
     schedule_rules,
     source_rules,
+    tree_rules,
     tuning_rules,
 )
 from fullpass.pipeline.authoring.checks.findings import Finding
@@ -68,6 +69,7 @@ CHECKS: tuple[Check, ...] = (
     tuning_rules.check_tuning_workers,
     run_rules.check_functions,
     run_rules.check_training,
+    tree_rules.check_trees,
     run_rules.check_folders,
     run_rules.check_beam,
     schedule_rules.check_schedule,

@@ -109,6 +109,10 @@ def test_the_training_shows_the_wait_for_input():
     waiting, update = (float(bar.attrib["width"]) for bar in step.iter("rect"))
     assert update == pytest.approx(3 * waiting, rel=0.01)
     assert waiting > 0
+    trees = training({**record, "trees": {"trees": 120, "leaves": 3720}})
+    assert ("trees", "120 with 3,720 leaves; an epoch is ten rounds") in trees.facts
+    assert not trees.step
+    assert not {"batch size", "input"} & {name for name, _ in trees.facts}
 
 
 def data_verdict(policy="stop"):

@@ -1,0 +1,235 @@
+"""Boosted trees as TensorFlow operations against LightGBM's own answers, and trainings of them as TFX calls them."""
+
+import json
+import signal
+
+import keras
+import lightgbm
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.errors import UserError
+from fullpass.trainer.config import TrainerConfig, TrainingConfig, Trees
+from fullpass.trainer.export.eval_scores import read_scores
+from fullpass.trainer.fit.fit import StoppedError
+from fullpass.trainer.fit.worker_channel import Workers
+from fullpass.trainer.models.losses import loss_of
+from fullpass.trainer.run_fn import run_fn
+from fullpass.trainer.train import Trained, train
+from fullpass.trainer.training_data import load_data
+from fullpass.trainer.training_spec import TrainingSpec
+from fullpass.trainer.trees import tree_rows
+from fullpass.trainer.trees.boosting import parameters
+from fullpass.trainer.trees.forest import forest_of
+from fullpass.trainer.trees.forest_layer import ForestLayer
+from fullpass.trainer.trees.rounds import Rounds
+
+CODE, FEW = 2, 3
+"""Columns of ids: 300 of them, and 4."""
+
+
+def drawn_columns(rows: int = 3000) -> np.ndarray:
+    """Returns two numbers, the first of them missing in every fifth row, and two columns of ids."""
+    random = np.random.default_rng(1)
+    numbers = random.normal(size=(rows, 2)) * [1, 1e6]
+    numbers[::5, 0] = np.nan
+    return np.column_stack([numbers, random.integers(0, 300, rows), random.integers(0, 4, rows)]).astype(np.float32)
+
+
+def target(columns: np.ndarray) -> np.ndarray:
+    return np.nan_to_num(columns[:, 0], nan=2.0) + np.sin(columns[:, 1] / 1e6) + 2 * (columns[:, CODE] % 7 == 0)
+
+
+def grown(columns: np.ndarray, label: np.ndarray, **parameters) -> lightgbm.Booster:
+    data = lightgbm.Dataset(columns, label, categorical_feature=[CODE, FEW])
+    given = {"verbosity": -1, "num_threads": 1, "num_leaves": 15, "min_data_per_group": 10, **parameters}
+    return lightgbm.train(given, data, 30)
+
+
+def answers(boosters: list[lightgbm.Booster], columns: np.ndarray, **options) -> np.ndarray:
+    layer = ForestLayer(forest_of([booster.dump_model() for booster in boosters], **options))
+    return layer(columns).numpy()
+
+
+def own_answers(booster: lightgbm.Booster, columns: np.ndarray) -> np.ndarray:
+    return booster.predict(columns.astype(np.float64), raw_score=True).reshape(len(columns), -1)
+
+
+@pytest.mark.parametrize("objective", ["regression", "binary", "multiclass"])
+def test_trees_answer_as_lightgbm_does(objective):
+    columns = drawn_columns()
+    truth = target(columns)
+    label = {"regression": truth, "binary": truth > 1, "multiclass": np.digitize(truth, [0, 2])}[objective]
+    booster = grown(
+        columns, label.astype(float), objective=objective, **({"num_class": 3} if objective == "multiclass" else {})
+    )
+    asked = columns.copy()
+    asked[:400, CODE] = np.arange(400)  # a hundred that train never held
+    asked[400, CODE] = 1e9
+    np.testing.assert_allclose(answers([booster], asked), own_answers(booster, asked), rtol=2e-6, atol=2e-6)
+    assert len(np.unique(answers([booster], asked))) > 500
+
+
+def test_a_number_on_a_threshold_goes_left_as_in_lightgbm():
+    columns = drawn_columns()
+    booster = grown(columns, target(columns), objective="regression")
+    forest = forest_of([booster.dump_model()])
+    thresholds = np.unique(forest.threshold[(forest.in_set < 0) & (forest.column == 0)])
+    asked = np.tile(columns[1], (3 * len(thresholds), 1))
+    asked[:, 0] = np.concatenate(
+        [thresholds, np.nextafter(thresholds, np.float32(-9)), np.nextafter(thresholds, np.float32(9))]
+    )
+    np.testing.assert_allclose(ForestLayer(forest)(asked).numpy(), own_answers(booster, asked), rtol=2e-6, atol=2e-6)
+
+
+def test_several_boosters_give_a_column_each():
+    columns = drawn_columns(500)
+    boosters = [grown(columns, target(columns), objective="quantile", alpha=level) for level in (0.2, 0.8)]
+    expected = np.concatenate([own_answers(booster, columns) for booster in boosters], axis=1)
+    np.testing.assert_allclose(answers(boosters, columns), expected, rtol=2e-6, atol=2e-6)
+
+
+def test_what_train_never_held_goes_the_way_of_most_rows():
+    """A tree of two leaves: of ids, 1 and 2 of ten stand apart; of numbers, those above 0, a tenth."""
+    ids = np.repeat(np.arange(2, 12), 100).astype(np.float32)[:, None]
+    settings = {
+        "objective": "regression",
+        "num_leaves": 2,
+        "verbosity": -1,
+        "min_data_per_group": 1,
+        "learning_rate": 1.0,
+    }
+    settings |= {"cat_smooth": 0, "cat_l2": 0, "max_cat_to_onehot": 1}
+
+    def one_tree(column: np.ndarray, label: np.ndarray, **data) -> lightgbm.Booster:
+        return lightgbm.train(settings, lightgbm.Dataset(column, label, **data), 1)
+
+    apart = one_tree(ids, np.isin(ids[:, 0], [2, 3]).astype(float), categorical_feature=[0])
+    asked = np.float32([[0], [1], [2], [11]])
+    np.testing.assert_allclose(answers([apart], asked, never_seen={0: [0, 1]})[:, 0], [0, 0, 1, 0], atol=1e-6)
+    others = one_tree(ids, (~np.isin(ids[:, 0], [2, 3])).astype(float), categorical_feature=[0])
+    np.testing.assert_allclose(answers([others], asked, never_seen={0: [0, 1]})[:, 0], [1, 1, 0, 1], atol=1e-6)
+    numbers = np.linspace(-9, 1, 1000, dtype=np.float32)[:, None]
+    rarely = one_tree(numbers, (numbers[:, 0] > 0).astype(float))
+    np.testing.assert_allclose(answers([rarely], np.float32([[np.nan], [-1], [1]]))[:, 0], [0, 0, 1], atol=1e-6)
+
+
+def test_a_tree_without_a_decision_and_a_batch_without_rows():
+    columns = drawn_columns(100)
+    booster = grown(columns, np.ones(100), objective="regression")
+    np.testing.assert_allclose(answers([booster], columns), own_answers(booster, columns))
+    assert answers([booster], columns[:0]).shape == (0, 1)
+
+
+def test_a_large_batch_is_answered_piece_by_piece(monkeypatch):
+    columns = drawn_columns(1000)
+    booster = grown(columns, target(columns), objective="regression")
+    whole = answers([booster], columns)
+    monkeypatch.setattr("fullpass.trainer.trees.forest_layer._CELLS", 15 * 30 * 7)  # seven rows at a time
+    np.testing.assert_array_equal(answers([booster], columns), whole)
+
+
+def trained(prepared, *, compute_at: str = "transform", **training) -> Trained:
+    """Returns the trees that grow on the planted rows in three epochs."""
+    sections = {"model": "trees", "training": {"epochs": 3, **training}, "input": {"compute_at": compute_at}}
+    spec = TrainingSpec(
+        PreprocessingConfig.model_validate({**prepared.preprocessing, "compute_at": compute_at}),
+        TrainerConfig.model_validate(sections),
+        prepared.tft_output,
+    )
+    kind = "transformed" if compute_at == "transform" else "raw"
+    strategy = tf.distribute.get_strategy()
+    data = load_data(*(prepared.files(kind, split) for split in ("train", "eval")), spec, Workers(strategy))
+    return train(data, spec, strategy)
+
+
+@pytest.mark.integration
+def test_run_fn_exports_trees(planted, tmp_path):
+    """x decides `likes` by the sign that `kind` says: no tree alone knows it after one decision."""
+    prepared = planted("binary")
+    given = prepared.fn_args(tmp_path, model="trees", training={"epochs": 20})
+    run_fn(given)
+    record = json.loads((tmp_path / "model_run" / "training.json").read_text())
+    assert record["trees"]["trees"] == 10 * record["best_epoch"] <= 200
+    assert record["history"]["val_auc"][record["best_epoch"] - 1] > 0.95
+    assert {entry["feature"] for entry in record["importance"][:3]} >= {"x", "kind"}
+    export = tf.saved_model.load(given.serving_model_dir)
+    records = [r for file in prepared.files("raw", "eval") for r in records_of(file)]
+    scores = export.signatures["serving_default"](examples=tf.constant(records))["scores"].numpy()
+    stored = read_scores(f"{given.model_run_dir}/eval_scores.npz")["scores"]
+    np.testing.assert_array_equal(np.sort(scores), np.sort(stored))
+
+
+def records_of(file: str) -> list[bytes]:
+    return list(tf.data.TFRecordDataset(file, "GZIP" if file.endswith(".gz") else "").as_numpy_iterator())
+
+
+@pytest.mark.integration
+def test_trees_are_the_same_again_wherever_features_are_computed(planted):
+    first, other = (trained(planted("multiclass"), compute_at=place) for place in ("transform", "model"))
+    histories = [{**found.fitted.history, "step_ms": []} for found in (first, other)]
+    assert histories[0] == histories[1]
+    assert all(map(np.array_equal, first.network.model.get_weights(), other.network.model.get_weights()))
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("loss", ["poisson", "log_normal", {"kind": "quantile"}])
+def test_losses_of_regressions(planted, loss):
+    """The price, 1000 + 200 x + 50 trip miles, has a deviation of 250; thirty rounds take off half of it."""
+    found = trained(planted("regression"), loss=loss)
+    history = found.fitted.history
+    assert history["val_rmse"][-1] < 130
+    assert history["val_loss"][-1] < history["val_loss"][0]
+    if found.network.model.output_shape[-1] > 1:
+        rows = {
+            tensor.name: tf.zeros([1, *(n or 1 for n in tensor.shape[1:])], tensor.dtype)
+            for tensor in found.model.inputs
+        }
+        middle, low, _, high = found.model(rows).numpy()[0]
+        assert low < middle < high
+        assert history["val_coverage_0.1"][-1] < 0.3 < 0.7 < history["val_coverage_0.9"][-1]
+
+
+@pytest.mark.integration
+def test_more_than_fits_into_memory_is_refused_before_it_is_read(planted, monkeypatch):
+    monkeypatch.setattr(tree_rows, "available_memory", lambda: 1000)
+    with pytest.raises(UserError, match=r"1,000 train rows of \d+ columns take about .* and 0.0 GB are free"):
+        trained(planted("binary"))
+
+
+@pytest.mark.parametrize(
+    ("loss", "expected"),
+    [
+        ("auto", [{"objective": "regression"}]),
+        ("absolute", [{"objective": "regression_l1"}]),
+        ({"kind": "huber", "delta": 2.0}, [{"objective": "huber", "alpha": 2.0}]),
+        (
+            {"kind": "quantile", "levels": [0.2, 0.9]},
+            [{"objective": "quantile", "alpha": level} for level in (0.2, 0.9)],
+        ),
+    ],
+)
+def test_what_lightgbm_is_asked_to_make_smaller(loss, expected):
+    training = TrainingConfig.model_validate({"loss": loss})
+    found = parameters(Trees(kind="trees"), training, "regression", 0)
+    assert [{key: one[key] for key in ("objective", "alpha") if key in one} for one in found] == expected
+
+
+def test_a_request_to_stop_says_what_the_next_run_does():
+    columns, label = drawn_columns(100), np.float32(np.arange(100) % 2)
+    dataset = lightgbm.Dataset(columns, label, params={"verbosity": -1}).construct()
+    rows = tree_rows.BinnedRows(dataset, label, np.ones(100, np.float32), {})
+    logits = keras.Input((1,))
+    rounds = Rounds(
+        [{"objective": "binary", "metric": "None", "verbosity": -1}],
+        rows,
+        rows,
+        keras.Model(logits, keras.layers.Identity()(logits)),
+        loss_of("binary"),
+        "binary",
+        TrainingConfig(),
+    )
+    with pytest.raises(StoppedError, match="the next run grows the same ones"):
+        rounds.run(3, lambda *_: None, lambda *_: None, [signal.SIGTERM])

@@ -1,0 +1,1 @@
+"""Gradient boosted trees: grown by LightGBM, and written as TensorFlow operations."""

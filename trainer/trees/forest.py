@@ -1,0 +1,153 @@
+"""Boosted trees as arrays, read from what LightGBM publishes of a model (`Booster.dump_model`)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+_WORD = 32
+_LARGEST = float(np.finfo(np.float32).max)
+_NOWHERE = -1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """Trees by their decisions and leaves. All trees have room for as many as the largest one has; the rest is empty.
+
+    A row goes left at a decision if its number is no larger than the threshold, if its id is in the set, or, where its
+    number is missing, if the decision says so. It is on the leaf for which it went left exactly where the way to that
+    leaf does: where `path @ left == turns`, with `left` 1 where the row goes left and else 0.
+
+    Attributes:
+        column: The column that is looked at, int32 [trees, decisions].
+        threshold: The largest number that goes left, float32 [trees, decisions].
+        missing_left: Whether a missing number goes left, bool [trees, decisions].
+        in_set: Which set of ids is asked, int32 [trees, decisions]; -1 where a number is looked at.
+        set_start: Where each set begins in `words`, int32 [sets].
+        set_words: The words of each set, int32 [sets].
+        words: The ids of all sets as bits, the lowest first, int32 [words].
+        path: 1 where the way to the leaf goes left, -1 where it goes right, else 0; float32 [trees, leaves, decisions].
+        turns: How often the way to the leaf goes left, float32 [trees, leaves]; -1 at an empty place.
+        value: What the leaf adds to the answer, float32 [trees, leaves].
+        answers: The columns of the answer; the trees give them in turn.
+    """
+
+    column: np.ndarray
+    threshold: np.ndarray
+    missing_left: np.ndarray
+    in_set: np.ndarray
+    set_start: np.ndarray
+    set_words: np.ndarray
+    words: np.ndarray
+    path: np.ndarray
+    turns: np.ndarray
+    value: np.ndarray
+    answers: int
+
+    @property
+    def trees(self) -> int:
+        """The number of trees."""
+        return len(self.value)
+
+    @property
+    def leaves(self) -> int:
+        """The number of leaves of all trees."""
+        return int((self.turns >= 0).sum())
+
+
+def forest_of(
+    dumps: Sequence[Mapping[str, Any]], never_seen: Mapping[int, Sequence[int]] = MappingProxyType({})
+) -> Forest:
+    """Returns the trees of a booster, or of several, each of which gives a column of the answer.
+
+    What train did not hold goes the way of most rows: a missing number where none was missing, and the ids given.
+
+    Args:
+        dumps: What `Booster.dump_model()` gives; of several, equally many rounds.
+        never_seen: Per column of ids, those of them that train did not hold.
+    """
+    of_boosters = [[_Tree(info["tree_structure"]) for info in dump["tree_info"]] for dump in dumps]
+    trees = [tree for round_ in zip(*of_boosters, strict=True) for tree in round_]
+    leaves = max(len(tree.values) for tree in trees)
+    shape = (len(trees), leaves - 1)
+    column, in_set = np.zeros(shape, np.int32), np.full(shape, -1, np.int32)
+    threshold, missing_left = np.zeros(shape, np.float32), np.zeros(shape, bool)
+    path = np.zeros((len(trees), leaves, leaves - 1), np.float32)
+    turns, value = np.full((len(trees), leaves), _NOWHERE, np.float32), np.zeros((len(trees), leaves), np.float32)
+    sets: list[np.ndarray] = []
+    for t, tree in enumerate(trees):
+        for d, node in enumerate(tree.decisions):
+            column[t, d] = node["split_feature"]
+            if node["decision_type"] == "==":
+                in_set[t, d] = len(sets)
+                held = [int(text) for text in node["threshold"].split("||")]
+                sets.append(_bits([*held, *(never_seen.get(node["split_feature"], ()) if _most_go_left(node) else ())]))
+            else:
+                threshold[t, d] = _at_most(node["threshold"])
+                learned = node["missing_type"] == "NaN"
+                missing_left[t, d] = node["default_left"] if learned else _most_go_left(node)
+        for leaf, way in enumerate(tree.ways):
+            for decision, left in way:
+                path[t, leaf, decision] = 1 if left else -1
+            turns[t, leaf] = sum(left for _, left in way)
+        value[t, : len(tree.values)] = tree.values
+    lengths = np.array([len(bits) for bits in sets], np.int32)
+    starts = (np.cumsum(lengths) - lengths).astype(np.int32)
+    words = np.concatenate([*sets, np.zeros(1, np.int32)])
+    answers = max(len(dumps), dumps[0]["num_tree_per_iteration"])
+    return Forest(column, threshold, missing_left, in_set, starts, lengths, words, path, turns, value, answers)
+
+
+@dataclass
+class _Tree:
+    """A tree as lists: its decisions, and per leaf its value and the way to it, (decision, whether to the left)."""
+
+    root: Mapping[str, Any]
+    decisions: list[Mapping[str, Any]] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    ways: list[tuple[tuple[int, bool], ...]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for node, way in _walk(self.root, self.decisions):
+            self.values.append(node["leaf_value"])
+            self.ways.append(way)
+
+
+def _walk(
+    root: Mapping[str, Any], decisions: list[Mapping[str, Any]]
+) -> Iterator[tuple[Mapping[str, Any], tuple[tuple[int, bool], ...]]]:
+    """Yields the leaves with the ways to them, and adds the decisions. A tree may be as deep as it has leaves."""
+    waiting: list[tuple[Mapping[str, Any], tuple[tuple[int, bool], ...]]] = [(root, ())]
+    while waiting:
+        node, way = waiting.pop()
+        if "leaf_value" in node:
+            yield node, way
+            continue
+        here = len(decisions)
+        decisions.append(node)
+        waiting += [(node["right_child"], (*way, (here, False))), (node["left_child"], (*way, (here, True)))]
+
+
+def _most_go_left(node: Mapping[str, Any]) -> bool:
+    children = (node["left_child"], node["right_child"])
+    left, right = (child["internal_count"] if "internal_count" in child else child["leaf_count"] for child in children)
+    return left >= right
+
+
+def _bits(ids: Sequence[int]) -> np.ndarray:
+    """Returns a set of ids as bits, the lowest first, int32 [words]."""
+    words = np.zeros(max(ids) // _WORD + 1, np.uint32)
+    for one in ids:
+        words[one // _WORD] |= np.uint32(1 << one % _WORD)
+    return words.view(np.int32)
+
+
+def _at_most(threshold: float) -> float:
+    """Returns the largest float32 that is no larger: `x <= threshold` then says the same of every float32 x.
+
+    Example: 0.1 becomes 0.09999999403953552, as the float32 nearest to 0.1 is larger than it.
+    """
+    nearest = np.float32(np.clip(threshold, -_LARGEST, _LARGEST))
+    return float(np.nextafter(nearest, np.float32(-np.inf)) if nearest > threshold else nearest)

@@ -1,0 +1,159 @@
+"""Grows the boosted trees of a section `model: {kind: trees}`, and makes a network of them.
+
+LightGBM grows them; the network is plain TensorFlow, so that all that comes after training takes it as any other.
+"""
+
+import logging
+from dataclasses import dataclass
+
+import keras
+import numpy as np
+
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.label import Task
+from fullpass.trainer.config import TrainingConfig, Trees
+from fullpass.trainer.fit.fit import Fitted, OnEpoch, Report
+from fullpass.trainer.fit.stop_requests import stop_requests
+from fullpass.trainer.input.epochs import Batch
+from fullpass.trainer.input.placement import with_preprocessing
+from fullpass.trainer.input.split_counts import SplitCounts
+from fullpass.trainer.loss_config import LossConfig, Quantile
+from fullpass.trainer.models.layers import Affine
+from fullpass.trainer.models.losses import loss_of
+from fullpass.trainer.models.model_inputs import apply_model, keras_inputs, model_inputs, transformed_outputs
+from fullpass.trainer.models.regression_heads import in_label_unit, label_unit
+from fullpass.trainer.models.tasks import logit_names
+from fullpass.trainer.models.weight_semantics import Network
+from fullpass.trainer.training_data import TrainingData
+from fullpass.trainer.training_spec import TrainingSpec
+from fullpass.trainer.trees.boosting import parameters
+from fullpass.trainer.trees.forest import forest_of
+from fullpass.trainer.trees.forest_layer import ForestLayer
+from fullpass.trainer.trees.rounds import ROUNDS, Rounds
+from fullpass.trainer.trees.tree_columns import columns_model, tree_columns
+from fullpass.trainer.trees.tree_rows import bin_rows, check_memory, find_bins
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Grown:
+    """Trees as a network.
+
+    Attributes:
+        network: Maps transformed features to logits, or a regression to predictions.
+        fitted: The history of the rounds.
+        trees: How many trees are kept.
+        leaves: How many leaves these have.
+    """
+
+    network: Network
+    fitted: Fitted
+    trees: int
+    leaves: int
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """What trees are grown to, and what their answers mean.
+
+    Attributes:
+        task: The task of the label.
+        loss: The key `training.loss`.
+        scale: What an answer is multiplied by to be in the unit of the label, or of its logarithm.
+        offset: What is then added.
+    """
+
+    task: Task
+    loss: LossConfig
+    scale: float
+    offset: float
+
+    def targets(self, labels: np.ndarray) -> np.ndarray:
+        """Returns what trees are grown to, float64 [rows]."""
+        labels = labels.astype(np.float64)
+        return ((np.log(labels) if self.loss.kind == "log_normal" else labels) - self.offset) / self.scale
+
+    def head(self, answer: keras.KerasTensor) -> keras.KerasTensor:
+        """Returns logits, or predictions in the unit of the label, behind the layer `head`."""
+        if self.task != "regression":
+            return Affine(1.0, np.zeros(answer.shape[-1]), name="head")(answer)
+        if isinstance(self.loss, Quantile):
+            answer = InOrder(name="rising")(answer)
+        return in_label_unit(answer, self.scale, self.offset, self.loss)
+
+
+class InOrder(keras.layers.Layer):
+    """x float [batch, columns] -> the numbers of each row, rising: quantiles grown apart do not cross."""
+
+    def call(self, x):
+        """See base class."""
+        return keras.ops.sort(x, axis=-1)
+
+
+def grow_trees(data: TrainingData, spec: TrainingSpec, *, epochs: int, report: Report, on_epoch: OnEpoch) -> Grown:
+    """Grows the trees of a training.
+
+    Args:
+        data: Both splits.
+        spec: Decides the trees.
+        epochs: The epochs of ten rounds, at most.
+        report: Is told the progress.
+        on_epoch: Is given the number of an epoch and its metrics.
+
+    Raises:
+        UserError: A feature or a label is not for trees, there is too little memory, or several workers train.
+        StoppedError: This process was told to stop.
+    """
+    label, training = spec.preprocessing.label, spec.config.training
+    _check(data, label.task)
+    inputs = model_inputs(transformed_outputs(spec.preprocessing, spec.tft_output), spec.tft_output)
+    columns = tree_columns(inputs)
+    reader = with_preprocessing(columns_model(inputs, columns), data.in_model)
+    names = logit_names(label.task, data.names, training.loss)
+    check_memory(data.train.counts.used, columns.width, len(names))
+    unit = _unit(label.task, training, data.train.counts)
+    settings = parameters(_trees(spec), training, label.task, len(data.names))
+
+    def read(batch: Batch) -> np.ndarray:
+        return apply_model(reader, batch[0], training=False).numpy()
+
+    bins = find_bins(data.train.split, read, columns.unseen, settings[0])
+    train = bin_rows(data.train.split, read, unit.targets, bins, unseen=columns.unseen, factors=data.factors.tolist())
+    evaluation = bin_rows(data.evaluation.split, read, unit.targets, bins)
+    answer = keras.Input((len(names),), name="answer")
+    deviation = data.train.counts.label_deviation if label.task == "regression" else 1.0
+    loss = loss_of(label.task, training.loss, label_deviation=deviation)
+    rounds = Rounds(settings, train, evaluation, keras.Model(answer, unit.head(answer)), loss, label.task, training)
+    with stop_requests() as stops:
+        fitted = rounds.run(epochs, report, on_epoch, stops)
+    never_seen = {column: np.flatnonzero(~seen).tolist() for column, seen in train.seen.items()}
+    forest = forest_of(rounds.dumps(fitted.best_epoch * ROUNDS), never_seen)
+    _LOG.info("trees: %s trees of %s leaves are kept", f"{forest.trees:,}", f"{forest.leaves:,}")
+    output = unit.head(ForestLayer(forest, name="forest")(columns.matrix))
+    network = keras.Model(keras_inputs(inputs), output, name="trees")
+    return Grown(
+        Network(network, inputs, spec.preprocessing, names if any(names) else ()), fitted, forest.trees, forest.leaves
+    )
+
+
+def _trees(spec: TrainingSpec) -> Trees:
+    if not isinstance(spec.config.model, Trees):
+        raise TypeError(f"model: {spec.config.model.kind} is no trees")
+    return spec.config.model
+
+
+def _unit(task: Task, training: TrainingConfig, counts: SplitCounts) -> _Unit:
+    # Of classes and counts LightGBM begins at their shares and their mean, and its leaves hold that.
+    as_it_is = task != "regression" or training.loss.kind == "poisson"
+    return _Unit(task, training.loss, *((1.0, 0.0) if as_it_is else label_unit(counts, training.loss)))
+
+
+def _check(data: TrainingData, task: Task) -> None:
+    if data.train.workers.count > 1:
+        raise UserError(
+            "model: kind: trees trains on one machine, but TF_CONFIG names several workers. Start the Trainer without "
+            "TF_CONFIG, or use model: {kind: wide_deep}."
+        )
+    if task == "multilabel":
+        raise UserError("label.task: multilabel is not for trees. Use model: {kind: wide_deep}.")

@@ -1,0 +1,141 @@
+"""The rounds in which boosted trees grow, and the metrics after every tenth of them."""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import keras
+import lightgbm
+import numpy as np
+import tensorflow as tf
+
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.label import Task
+from fullpass.trainer.config import TrainingConfig
+from fullpass.trainer.fit.epoch_metrics import metrics_of, monitored, sums_of
+from fullpass.trainer.fit.fit import Fitted, OnEpoch, Report, StoppedError
+from fullpass.trainer.loss_config import levels_of
+from fullpass.trainer.models.losses import Loss
+from fullpass.trainer.trees.boosting import logits_of
+from fullpass.trainer.trees.tree_rows import BinnedRows
+
+ROUNDS = 10
+"""Rounds of an epoch; in each a tree grows per column of the answer."""
+_MOST_MEASURED = 100_000
+"""Train rows that the loss of an epoch is measured on."""
+
+
+@dataclass(eq=False)
+class Rounds:
+    """Boosters that grow together.
+
+    Attributes:
+        settings: LightGBM's parameters of each booster.
+        train: The rows that trees are grown on.
+        evaluation: The rows that decide how many are kept.
+        head: Makes logits, or predictions, of what the leaves add up to.
+        loss: What an epoch's loss is measured by.
+        task: The task of the label.
+        training: The section `training:`.
+    """
+
+    settings: Sequence[dict[str, Any]]
+    train: BinnedRows
+    evaluation: BinnedRows
+    head: keras.Model
+    loss: Loss
+    task: Task
+    training: TrainingConfig
+    _history: dict[str, list[float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._boosters = [lightgbm.Booster(dict(settings), self.train.dataset) for settings in self.settings]
+        for booster in self._boosters:
+            booster.add_valid(self.evaluation.dataset, "eval")
+        self._sums = tf.function(self._sums_of, autograph=False, reduce_retracing=True)
+
+    def run(self, epochs: int, report: Report, on_epoch: OnEpoch, stops: Sequence[int]) -> Fitted:
+        """Grows trees until the eval split gains no more, there are enough of them, or the time is over.
+
+        Args:
+            epochs: The epochs of ten rounds, at most.
+            report: Is told the progress.
+            on_epoch: Is given the number of an epoch, from 1, and its metrics.
+            stops: Grows by what asks this process to stop.
+
+        Raises:
+            StoppedError: This process was asked to stop.
+        """
+        began, stopping, most = time.monotonic(), self.training.early_stopping, self.training.max_minutes
+        best, best_epoch, ended_by = math.inf, 0, "epochs"
+        for epoch in range(1, epochs + 1):
+            started = time.monotonic()
+            full = self._grow(stops)
+            found = self._measure() | {"step_ms": 1000 * (time.monotonic() - started) / ROUNDS}
+            for name, value in found.items():
+                self._history.setdefault(name, []).append(value)
+            on_epoch(epoch, found)
+            report(epoch * ROUNDS, epochs * ROUNDS, "rounds", f"trees, at most {epochs * ROUNDS:,} rounds")
+            judged = found[f"val_{monitored(self.task, self.training.loss)}"]
+            if judged < best - (stopping.min_delta if stopping else 0.0):
+                best, best_epoch = judged, epoch
+            if full or (stopping is not None and epoch - best_epoch >= stopping.patience):
+                ended_by = "early_stopping"
+                break
+            if most is not None and time.monotonic() - began >= 60 * most:
+                ended_by = "max_minutes"
+                break
+        return Fitted(self._history, best_epoch, time.monotonic() - began, ended_by=ended_by)
+
+    def dumps(self, rounds: int) -> list[dict[str, Any]]:
+        """Returns the first rounds of trees of each booster, as LightGBM publishes them."""
+        return [booster.dump_model(num_iteration=rounds) for booster in self._boosters]
+
+    def _grow(self, stops: Sequence[int]) -> bool:
+        """Grows an epoch; returns whether no tree can grow any more."""
+        for _ in range(ROUNDS):
+            full = [booster.update() for booster in self._boosters]
+            if stops:
+                raise StoppedError(
+                    "Training was told to stop. Trees are not saved while they grow: the next run grows the same ones "
+                    "from the start."
+                )
+        return all(full)
+
+    def _measure(self) -> dict[str, float]:
+        """Returns the loss of train, by up to 100,000 rows, and the metrics of the eval split."""
+        step = -(-len(self.train.weight) // _MOST_MEASURED)
+        sums = self._sums_over(self.train, train=True, step=step)
+        found = {"loss": float(sums["loss"] / sums["weight"])}
+        of_eval = metrics_of(self.task, self._sums_over(self.evaluation), levels_of(self.training.loss))
+        found |= {f"val_{name}": value for name, value in of_eval.items()}
+        for name, value in found.items():
+            if not math.isfinite(value):
+                raise UserError(
+                    f"{name} is {value} after {len(self._history.get('loss', ())) * ROUNDS + ROUNDS} rounds: lower "
+                    "model.learning_rate, or look at the label's largest values."
+                )
+        return found
+
+    def _sums_over(self, rows: BinnedRows, *, train: bool = False, step: int = 1) -> dict[str, np.ndarray]:
+        """Returns the sums of an epoch's statistics over every `step`-th row."""
+        logits = np.concatenate([self._said(booster, train=train)[::step] for booster in self._boosters], axis=1)
+        given = (rows.label[::step], logits.astype(np.float32), rows.weight[::step])
+        return {name: value.numpy() for name, value in self._sums(*map(tf.constant, given)).items()}
+
+    def _said(self, booster: lightgbm.Booster, *, train: bool) -> np.ndarray:
+        """Returns what the leaves of a booster add up to, float64 [rows, columns]."""
+        kept: list[np.ndarray] = []
+
+        def keep(answers: np.ndarray, _: lightgbm.Dataset) -> tuple[str, float, bool]:
+            kept.append(np.array(answers))
+            return "kept", 0.0, False
+
+        (booster.eval_train if train else booster.eval_valid)(keep)
+        return logits_of(kept[0], self.task, self.training.loss)
+
+    def _sums_of(self, label: tf.Tensor, logits: tf.Tensor, weight: tf.Tensor) -> dict[str, tf.Tensor]:
+        levels = levels_of(self.training.loss)
+        return sums_of(self.task, self.loss, label, self.head(logits), weight, levels)

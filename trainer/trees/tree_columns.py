@@ -1,0 +1,124 @@
+"""Transformed features as trees take them: a matrix of numbers, some of which are ids."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import keras
+import tensorflow as tf
+
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.feature import transformed_name
+from fullpass.trainer.models.layers import MultiHot
+from fullpass.trainer.models.model_inputs import ModelInput, keras_inputs
+
+MOST_IDS_OF_LISTS = 256
+"""Ids of a list or text, each of which becomes a number."""
+_MOST_IDS = 1 << 24
+"""A float32 holds every whole number up to here."""
+
+
+@dataclass(frozen=True)
+class TreeColumns:
+    """The columns of all features.
+
+    Attributes:
+        matrix: float32 [batch, columns]: numbers, NaN where missing, and ids.
+        unseen: Per column of ids, how many of them stand for missing and unknown values, from 0.
+        width: How many columns there are.
+    """
+
+    matrix: keras.KerasTensor
+    unseen: Mapping[int, int]
+    width: int
+
+
+def tree_columns(inputs: Mapping[str, ModelInput]) -> TreeColumns:
+    """Returns the columns of `inputs`, in their order.
+
+    A number is a column, NaN where its indicator says that it is missing; the indicator has no column of its own. A
+    vector has a column for each of its numbers, a category one with its id, a list or a text one for each of its ids,
+    with how often the row has it or how much it weighs there.
+
+    Raises:
+        UserError: A feature is an image, a sequence, or a list of too many ids.
+    """
+    indicators = {
+        item.name: inputs[missing]
+        for item in inputs.values()
+        if item.name == transformed_name(item.output.feature)
+        and (missing := transformed_name(item.output.feature, "missing")) in inputs
+    }
+    taken = {item.name for item in indicators.values()}
+    parts, unseen, width = [], {}, 0
+    for item in inputs.values():
+        _refuse(item)
+        if item.name in taken:
+            continue
+        if item.output.kind == "ids" and not item.output.multi:
+            unseen[width] = item.output.unseen
+        indicator = indicators.get(item.name)
+        part = _column(item) if indicator is None else WithMissing()(_column(item), _column(indicator))
+        parts.append(part)
+        width += part.shape[1]
+    return TreeColumns(SideBySide()(parts), unseen, width)
+
+
+def columns_model(inputs: Mapping[str, ModelInput], columns: TreeColumns) -> keras.Model:
+    """Returns the model of `inputs` to their columns, by which trees read the rows that they are grown on."""
+    return keras.Model(keras_inputs(inputs), columns.matrix, name="tree_columns")
+
+
+class WithMissing(keras.layers.Layer):
+    """(numbers, indicator), both float32 [batch, width] -> the numbers, NaN where the indicator is 1."""
+
+    def __init__(self, **options):
+        super().__init__(dtype="float32", **options)
+
+    def call(self, numbers, indicator):
+        """See base class."""
+        return tf.where(indicator > 0.5, float("nan"), numbers)
+
+    def compute_output_shape(self, numbers_shape, indicator_shape):
+        """See base class."""
+        return numbers_shape
+
+
+class SideBySide(keras.layers.Layer):
+    """A list of numbers or ids [batch, width of each] -> float32 [batch, all widths]."""
+
+    def __init__(self, **options):
+        super().__init__(dtype="float32", autocast=False, **options)
+
+    def call(self, parts):
+        """See base class."""
+        return tf.concat([tf.cast(part, tf.float32) for part in parts], axis=1)
+
+    def compute_output_shape(self, shapes):
+        """See base class."""
+        return (shapes[0][0], sum(shape[1] for shape in shapes))
+
+
+def _column(item: ModelInput) -> keras.KerasTensor:
+    if item.output.multi:
+        return MultiHot(item.size, item.output.pooling or "sum")(
+            item.keras_input, *([] if item.weights is None else [item.weights])
+        )
+    return item.keras_input if len(item.keras_input.shape) == 2 else keras.layers.Reshape((1,))(item.keras_input)
+
+
+def _refuse(item: ModelInput) -> None:
+    """Raises UserError for a feature that trees cannot take."""
+    path = f"features.{item.output.feature}"
+    if item.output.kind == "image" or item.output.sequence is not None:
+        what = "an image" if item.output.kind == "image" else "a column of a sequence"
+        raise UserError(f"{path}: is {what}, which trees cannot read. {_INSTEAD}")
+    if item.output.multi and item.size > MOST_IDS_OF_LISTS:
+        raise UserError(
+            f"{path}: is a list or text of {item.size:,} different ids. Trees have a column for each, and take up to "
+            f"{MOST_IDS_OF_LISTS}: set vocabulary.top_k, or hash.buckets. {_INSTEAD}"
+        )
+    if item.size > _MOST_IDS:
+        raise UserError(f"{path}: has {item.size:,} ids; trees take up to {_MOST_IDS:,}. Set vocabulary.top_k.")
+
+
+_INSTEAD = "Remove the feature, or use model: {kind: wide_deep}."

@@ -1,0 +1,131 @@
+"""Rows of a split as LightGBM takes them: batch by batch, so that the numbers of all rows never lie in memory."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import lightgbm
+import numpy as np
+
+from fullpass.preprocessing.errors import UserError
+from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.input.epochs import Batch
+from fullpass.trainer.input.load_split import Split
+from fullpass.trainer.input.memory import available_memory
+
+_LOG = logging.getLogger(__name__)
+_BATCH = 8192
+_SAMPLE_ROWS = 200_000
+_SAMPLE_BYTES = 256 << 20
+_ROW_BYTES = 40
+"""Of a row beside its bins: label, weight, gradients and scores of one column of the answer."""
+
+Columns = Callable[[Batch], np.ndarray]
+"""A batch -> its columns, float32 [rows, columns]."""
+Targets = Callable[[np.ndarray], np.ndarray]
+"""Labels as batches hold them -> what trees are grown to, float [rows]."""
+
+
+@dataclass(frozen=True, eq=False)
+class BinnedRows:
+    """A split in bins.
+
+    Attributes:
+        dataset: LightGBM's, with targets and weights whose mean is 1.
+        label: Labels as batches hold them, [rows].
+        weight: float32 [rows].
+        seen: Per column of ids, whether each of the first ids, those of missing and unknown values, is in the split.
+    """
+
+    dataset: lightgbm.Dataset
+    label: np.ndarray
+    weight: np.ndarray
+    seen: Mapping[int, np.ndarray]
+
+
+def check_memory(rows: int, columns: int, answers: int) -> None:
+    """Says how much memory the bins of a train split take, and raises UserError if there is not as much."""
+    wanted = rows * (columns + _ROW_BYTES * answers)
+    free = available_memory()
+    _LOG.info("trees: %s rows of %s columns take about %.1f MB in bins", f"{rows:,}", columns, wanted / 1e6)
+    if wanted > free:
+        raise UserError(
+            f"model: trees keep a byte of each number in memory. {rows:,} train rows of {columns} columns take about "
+            f"{wanted / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free. Remove features or rows, give the Trainer more "
+            "memory, or use model: {kind: wide_deep}, which reads its rows from disk."
+        )
+
+
+def find_bins(
+    split: Split, columns: Columns, unseen: Mapping[int, int], settings: Mapping[str, object]
+) -> lightgbm.Dataset:
+    """Returns a data set that decides the bins, by up to 200,000 rows of the train split.
+
+    Args:
+        split: Train.
+        columns: Makes columns of a batch.
+        unseen: The columns that hold ids.
+        settings: LightGBM's parameters.
+    """
+    rows = max(1, min(_SAMPLE_ROWS, _SAMPLE_BYTES // max(1, split.row_bytes), split.counts.used))
+    batch = split.sample(rows)
+    found = lightgbm.Dataset(
+        columns(batch), np.zeros(len(batch[2])), categorical_feature=sorted(unseen), params=dict(settings)
+    )
+    return found.construct()
+
+
+def bin_rows(
+    split: Split,
+    columns: Columns,
+    targets: Targets,
+    bins: lightgbm.Dataset,
+    *,
+    unseen: Mapping[int, int] = MappingProxyType({}),
+    factors: Sequence[float] = (),
+) -> BinnedRows:
+    """Reads a split once, in the order of its files, into bins.
+
+    Args:
+        split: Train or eval.
+        columns: Makes columns of a batch.
+        targets: Makes what trees are grown to of labels.
+        bins: Decides the bins.
+        unseen: Per column of ids, how many of the first ones to look for.
+        factors: The factor of the weight per class; empty for none.
+    """
+    reader = _Reader(split, columns, unseen, factors)
+    dataset = lightgbm.Dataset(reader, np.zeros(len(reader)), reference=bins, params=bins.get_params()).construct()
+    label, weight = np.concatenate(reader.labels), np.concatenate(reader.weights)
+    dataset.set_label(targets(label))
+    # A leaf must hold so much weight: the unit of the weights is not to decide how trees grow.
+    dataset.set_weight(weight / weight.mean())
+    return BinnedRows(dataset, label, weight, reader.seen)
+
+
+class _Reader(lightgbm.Sequence):
+    """The rows of a split from the first to the last, once; keeps labels and weights."""
+
+    batch_size = _BATCH
+
+    def __init__(self, split: Split, columns: Columns, unseen: Mapping[int, int], factors: Sequence[float]):
+        self._rows, self._columns = split.counts.used, columns
+        self._batches = iter(split.batches(Order(batch_size=_BATCH), tuple(factors)))
+        self.seen = {column: np.zeros(count, bool) for column, count in unseen.items()}
+        self.labels: list[np.ndarray] = []
+        self.weights: list[np.ndarray] = []
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def __getitem__(self, rows: slice) -> np.ndarray:  # type: ignore[override]
+        """Returns the columns of the next rows; LightGBM asks for all of them in their order."""
+        batch = next(self._batches)
+        self.labels.append(batch[1].numpy())
+        self.weights.append(batch[2].numpy())
+        found = self._columns(batch)
+        for column, seen in self.seen.items():
+            ids = found[:, column].astype(np.int64)
+            seen[ids[ids < len(seen)]] = True
+        return found
