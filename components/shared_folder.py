@@ -1,12 +1,17 @@
 """A folder of small files shared between runs, on this machine or at any address that fsspec supports."""
 
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 from fullpass.components.ingest.sources.storage import is_address, local_path
 from fullpass.preprocessing.errors import UserError, blame
 
 _PENDING = ".part"
+_COPY_BYTES = 4 << 20
 
 
 class Folder:
@@ -54,11 +59,27 @@ class Folder:
             if not self._local:
                 self._files.pipe_file(path, content)  # one request: an object appears whole
                 return
-            target = Path(path)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            temporary = target.with_name(f".{target.name}.{os.getpid()}{_PENDING}")
-            temporary.write_bytes(content)
-            os.replace(temporary, target)
+            with self._whole(name) as temporary:
+                temporary.write_bytes(content)
+
+    @contextmanager
+    def _whole(self, name: str) -> Iterator[Path]:
+        """Yields another path, which becomes that of a local file when it is written."""
+        target = Path(self._root) / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(f".{target.name}.{os.getpid()}{_PENDING}")
+        yield temporary
+        os.replace(temporary, target)
+
+    def copy(self, source: IO[bytes], name: str) -> None:
+        """Writes a file of any size from another one that is open, replacing an earlier one."""
+        with blame(f"{self.path}/{name}"):
+            if not self._local:
+                with self._files.open(f"{self._root}/{name}", "wb") as file:  # an object appears when it is closed
+                    shutil.copyfileobj(source, file, _COPY_BYTES)
+                return
+            with self._whole(name) as temporary, temporary.open("wb") as file:
+                shutil.copyfileobj(source, file, _COPY_BYTES)
 
     def remove(self, name: str) -> None:
         """Removes a file if it exists; another run may have removed it."""

@@ -175,7 +175,7 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
     spans = _window_node(ingest, request) if request.spanned else None
     examples = (spans or ingest).outputs["examples"]
 
-    statistics = StatisticsGen(preprocessing, examples=examples)
+    statistics = StatisticsGen(preprocessing, examples=examples, unit=paths.window.unit, folder=paths.span_statistics)
     schema = DeclaredSchema(preprocessing=preprocessing.model_dump_json()).with_id("Schema")
     comparison = SchemaComparison(statistics=statistics.outputs["statistics"], schema=schema.outputs["schema"])
     validator = ExampleValidator(statistics=statistics.outputs["statistics"], schema=schema.outputs["schema"])

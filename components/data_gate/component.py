@@ -2,7 +2,7 @@
 
 import glob
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -14,13 +14,13 @@ from tfx.types import artifact_utils, component_spec, standard_artifacts
 
 from fullpass.components.artifacts import SpanComparison as SpanComparisonArtifact
 from fullpass.components.data_gate.config import GatesConfig
-from fullpass.components.data_gate.distribution import Distribution
 from fullpass.components.data_gate.gate_verdict import Verdict
 from fullpass.components.data_gate.judge import judge
 from fullpass.components.data_gate.read_series import sketch_records
 from fullpass.components.data_gate.series import Series, series_of
-from fullpass.components.data_gate.span_summary import Summary, SummaryStore, merge_parts
-from fullpass.components.ingest.component import FINGERPRINT, LABEL, by_span
+from fullpass.components.data_gate.span_summary import Summary, SummaryStore
+from fullpass.components.data_gate.write_summary import Part, SpanName, WriteSummary, lacking, span_name
+from fullpass.components.ingest.component import by_span
 from fullpass.components.report.gate_page import render_gate
 from fullpass.preprocessing.config import PreprocessingConfig
 
@@ -28,7 +28,7 @@ _ANOMALIES = "SchemaDiff.pb"
 
 
 class SpanComparisonExecutor(base_beam_executor.BaseBeamExecutor):
-    """Summarizes the spans that have no summary yet, and judges the newest."""
+    """Judges the newest span by the summaries that StatisticsGen has made, and makes those that are gone."""
 
     def Do(
         self,
@@ -44,7 +44,8 @@ class SpanComparisonExecutor(base_beam_executor.BaseBeamExecutor):
         series = series_of(preprocessing, unit)
         store = SummaryStore(options["folder"], series, preprocessing)
         examples = by_span(input_dict["examples"])
-        *window, newest = self._summaries([_span(e, unit) for e in examples], examples, store, preprocessing, series)
+        spans = [span_name(artifact, unit) for artifact in examples]
+        *window, newest = self._summaries(spans, examples, store, preprocessing, series)
         earlier = (
             store.other_version(newest.number, newest.fingerprint)
             if unit is None
@@ -58,35 +59,27 @@ class SpanComparisonExecutor(base_beam_executor.BaseBeamExecutor):
 
     def _summaries(
         self,
-        spans: Sequence[tuple[int, str, str]],
+        spans: Sequence[SpanName],
         examples: Sequence[types.Artifact],
         store: SummaryStore,
         preprocessing: PreprocessingConfig,
         series: tuple[Series, ...],
     ) -> list[Summary]:
-        known = [store.read(number, fingerprint) for number, _, fingerprint in spans]
-        lacking = [i for i, summary in enumerate(known) if summary is None]
-        if lacking:
-            files = [(i, path) for i in lacking for path in _record_files(examples[i])]
+        if new := lacking(spans, store):
+            files = [(i, path) for i in new for path in _record_files(examples[i])]
             with self._make_beam_pipeline() as pipeline:
                 _ = (
                     pipeline
                     | "Files" >> beam.Create(files)
                     | "Sketch" >> beam.ParDo(_Sketch(preprocessing, series))
                     | "Span" >> beam.GroupByKey()
-                    | "Write" >> beam.MapTuple(_WriteSummary(store, spans))
+                    | "Write" >> beam.MapTuple(WriteSummary(store, spans))
                 )
         written = [store.read(number, fingerprint) for number, _, fingerprint in spans]
         absent = [label for (_, label, _), summary in zip(spans, written, strict=True) if summary is None]
         if absent:
             raise RuntimeError(f"the summaries of {', '.join(absent)} were written and cannot be read back")
         return [summary for summary in written if summary is not None]
-
-
-def _span(examples: types.Artifact, unit: str | None) -> tuple[int, str, str]:
-    """Returns number, label and fingerprint."""
-    label = "" if unit is None else examples.get_string_custom_property(LABEL)
-    return examples.span, label, examples.get_string_custom_property(FINGERPRINT)
 
 
 def _record_files(examples: types.Artifact) -> list[str]:
@@ -101,21 +94,10 @@ class _Sketch(beam.DoFn):
     def __init__(self, preprocessing: PreprocessingConfig, series: tuple[Series, ...]):
         self._preprocessing, self._series = preprocessing, series
 
-    def process(self, element: tuple[int, str]) -> Iterator[tuple[int, tuple[int, dict[str, Distribution]]]]:
+    def process(self, element: tuple[int, str]) -> Iterator[tuple[int, Part]]:
         span, path = element
         found = sketch_records([path] if path else [], self._preprocessing, self._series)
         yield span, (found.rows, found.distributions())
-
-
-class _WriteSummary:
-    """Merges the parts of one span and writes its summary."""
-
-    def __init__(self, store: SummaryStore, spans: Sequence[tuple[int, str, str]]):
-        self._store, self._spans = store, list(spans)
-
-    def __call__(self, span: int, parts: Iterable[tuple[int, dict[str, Distribution]]]) -> None:
-        counts, distributions = zip(*parts, strict=True)
-        self._store.write(merge_parts(*self._spans[span], sum(counts), distributions))
 
 
 def read_anomalies(anomalies: types.Artifact) -> list[str]:

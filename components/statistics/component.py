@@ -1,6 +1,11 @@
-"""The StatisticsGen component, which computes TFDV's statistics of every split over all spans."""
+"""The StatisticsGen component, which computes TFDV's statistics of every split over all spans.
 
-from collections.abc import Iterable, Iterator
+The same read of the records makes the data gate's summaries of the spans that have none yet. They lie in their store
+beside the runs, which decides how often records are read and never what is found: SpanComparison makes what is lacking.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import apache_beam as beam
@@ -10,6 +15,9 @@ from tfx.dsl.components.base import base_beam_component, base_beam_executor, exe
 from tfx.dsl.io import fileio
 from tfx.types import artifact_utils, component_spec, standard_artifacts
 
+from fullpass.components.data_gate.series import Series, Sketches, series_of
+from fullpass.components.data_gate.span_summary import SummaryStore
+from fullpass.components.data_gate.write_summary import WriteSummary, lacking, span_name
 from fullpass.components.ingest.component import rows_of
 from fullpass.components.statistics.accumulators_of_tfdv import States, StatisticsAccumulator
 from fullpass.components.statistics.raw_records import RawRecords
@@ -17,6 +25,8 @@ from fullpass.components.transform.component import split_files
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.raw_columns import raw_columns
 from fullpass.preprocessing.progress import report
+
+_SKETCHES = "sketches"
 
 
 class StatisticsExecutor(base_beam_executor.BaseBeamExecutor):
@@ -35,39 +45,73 @@ class StatisticsExecutor(base_beam_executor.BaseBeamExecutor):
         statistics.span = max(artifact.span for artifact in examples)
         preprocessing = PreprocessingConfig.model_validate_json(exec_properties["preprocessing"])
         splits = artifact_utils.decode_split_names(examples[0].split_names)
-        files = [(split, number, path) for split in splits for number, path in enumerate(split_files(examples, split))]
+        options = json.loads(exec_properties["options"])
+        series = series_of(preprocessing, options["unit"])
+        store = SummaryStore(options["folder"], series, preprocessing)
+        spans = [span_name(artifact, options["unit"]) for artifact in examples]
+        files = [
+            (split, number, path, span)
+            for split in splits
+            for number, (span, path) in enumerate(
+                (span, path) for span, artifact in enumerate(examples) for path in split_files([artifact], split)
+            )
+        ]
         folders = {split: artifact_utils.get_split_uri([statistics], split) for split in splits}
         rows = sum(rows_of(examples, split) for split in splits) or None
+        accumulate = _Accumulate(preprocessing, rows, series, lacking(spans, store))
         with self._make_beam_pipeline() as pipeline:
-            _ = (
+            made = (
                 pipeline
                 | "Files" >> beam.Create(files)
                 | "Spread" >> beam.Reshuffle()
-                | "Accumulate" >> beam.ParDo(_Accumulate(preprocessing, rows))
-                | "Split" >> beam.GroupByKey()
-                | "Write" >> beam.MapTuple(_Write(folders))
+                | "Accumulate" >> beam.ParDo(accumulate).with_outputs(_SKETCHES, main="statistics")
+            )
+            _ = made["statistics"] | "Split" >> beam.GroupByKey() | "Write" >> beam.MapTuple(_Write(folders))
+            _ = (
+                made[_SKETCHES]
+                | "Span" >> beam.GroupByKey()
+                | "WriteSummary" >> beam.MapTuple(WriteSummary(store, spans))
             )
 
 
 class _Accumulate(beam.DoFn):
-    """(split, number of the file, path) -> (split, (number of the file, states))."""
+    """(split, number of the file, path, index of its span) -> (split, (number of the file, states)).
 
-    def __init__(self, preprocessing: PreprocessingConfig, rows: int | None):
+    Args:
+        preprocessing: features and label.
+        rows: how many there are in all; None if that is not known.
+        series: what is sketched of a span.
+        sketched: indices of the spans whose files yield (index, (rows, distributions)) besides.
+    """
+
+    def __init__(
+        self,
+        preprocessing: PreprocessingConfig,
+        rows: int | None,
+        series: tuple[Series, ...],
+        sketched: Collection[int],
+    ):
         self._preprocessing, self._rows = preprocessing, rows
+        self._series, self._sketched = series, frozenset(sketched)
 
     def setup(self) -> None:
         self._records = RawRecords(raw_columns(self._preprocessing))
         self._accumulator = StatisticsAccumulator()
         self._done = 0
 
-    def process(self, element: tuple[str, int, str]) -> Iterator[tuple[str, tuple[int, States]]]:
-        split, number, path = element
+    def process(self, element: tuple[str, int, str, int]) -> Iterator[Any]:
+        split, number, path, span = element
         states = self._accumulator.start()
+        sketches = Sketches(self._preprocessing, self._series) if span in self._sketched else None
         for batch in self._records.batches(path):
             states = self._accumulator.add(states, batch)
+            if sketches is not None:
+                sketches.add(dict(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows)
             self._done += batch.num_rows
             report(self._done, self._rows, "rows", "read")
         yield split, (number, states)
+        if sketches is not None:
+            yield beam.pvalue.TaggedOutput(_SKETCHES, (span, (sketches.rows, sketches.distributions())))
 
 
 class _Write:
@@ -88,7 +132,10 @@ class _Write:
 class StatisticsGenSpec(component_spec.ComponentSpec):
     """Parameters, inputs and outputs of StatisticsGen."""
 
-    PARAMETERS = {"preprocessing": component_spec.ExecutionParameter(type=str)}
+    PARAMETERS = {
+        "preprocessing": component_spec.ExecutionParameter(type=str),
+        "options": component_spec.ExecutionParameter(type=str),
+    }
     INPUTS = {"examples": component_spec.ChannelParameter(type=standard_artifacts.Examples)}
     OUTPUTS = {"statistics": component_spec.ChannelParameter(type=standard_artifacts.ExampleStatistics)}
 
@@ -99,16 +146,21 @@ class StatisticsGen(base_beam_component.BaseBeamComponent):
     SPEC_CLASS = StatisticsGenSpec
     EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(StatisticsExecutor)
 
-    def __init__(self, preprocessing: PreprocessingConfig, *, examples: types.BaseChannel):
+    def __init__(
+        self, preprocessing: PreprocessingConfig, *, examples: types.BaseChannel, unit: str | None, folder: str
+    ):
         """Constructs the component.
 
         Args:
             preprocessing: features and label, which decide the columns.
             examples: raw examples of every span.
+            unit: length of a span; None for a source without spans.
+            folder: path of the data gate's span summaries, which are kept between runs.
         """
         super().__init__(
             StatisticsGenSpec(
                 preprocessing=preprocessing.model_dump_json(),
+                options=json.dumps({"unit": unit, "folder": folder}),
                 examples=examples,
                 statistics=types.Channel(type=standard_artifacts.ExampleStatistics),
             )

@@ -5,6 +5,7 @@ costs what reading its new spans does, and starting Beam's steps costs nothing t
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 
 from fullpass.components.transform.analysis_plan import Analysis
 from fullpass.components.transform.analyzer_cache import AnalyzerCache
-from fullpass.components.transform.read_records import ExampleParser, ReadExamples, RecordReader, ToRecordBatches
+from fullpass.components.transform.read_records import ExampleParser, ReadExamples, RecordReader, ToRecordBatches, ahead
 from fullpass.preprocessing.analysis.accumulators import Accumulator, EncodedStates
 from fullpass.preprocessing.analysis.analyze import BatchAccumulator, analyze_on_beam, merge_states, write_graph
 from fullpass.preprocessing.analysis.traced_preprocessing import Function, trace
@@ -169,6 +170,10 @@ class _Accumulate(beam.DoFn):
     def setup(self) -> None:
         self._accumulator: BatchAccumulator | None = None
         self._reader = RecordReader("train analysed", self._rows)
+        self._parsing = ThreadPoolExecutor(1)
+
+    def teardown(self) -> None:
+        self._parsing.shutdown()
 
     def process(
         self,
@@ -181,7 +186,7 @@ class _Accumulate(beam.DoFn):
             self._accumulator = BatchAccumulator(self._function, accumulators, constants or {})
             schema = schema_pb2.Schema.FromString(self._function.schema)
             self._parse = ExampleParser(schema, self._accumulator.columns)
-        encoded = self._accumulator.accumulate(map(self._parse, self._reader.batches(path)))
+        encoded = self._accumulator.accumulate(ahead(map(self._parse, self._reader.batches(path)), self._parsing))
         if encoded:
             yield span, (index, encoded)
 

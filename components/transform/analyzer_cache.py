@@ -2,9 +2,10 @@
 
 There is one file per span, named by the span's fingerprint: the same records have the same entries wherever they lie.
 An entry is the encoded state of one analyzer over the span. Its key is a digest of the analyzer and of the graph before
-it, so a changed feature has another key.
+it, so a changed feature has another key. Counts of many tokens lie in a file of their own beside it.
 """
 
+import hashlib
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,10 +18,13 @@ from fullpass.components.shared_folder import Folder
 from fullpass.components.transform.accumulator_file import DamagedEntries, pack, unpack
 from fullpass.preprocessing import state_file
 from fullpass.preprocessing.analysis.accumulators import EncodedStates
+from fullpass.preprocessing.analysis.token_counts import at_file, file_of
+from fullpass.preprocessing.analysis.token_files import TokenFile, open_file
+from fullpass.preprocessing.errors import UserError
 
-_ENDING = ".accumulators"
+_ENDING, _TOKENS = ".accumulators", ".tokens"
 _USES = "uses.json"
-_ENCODINGS = 2
+_ENCODINGS = 3
 
 
 @dataclass(frozen=True)
@@ -34,24 +38,40 @@ class AnalyzerCache:
     folder: str
 
     def read(self, fingerprint: str) -> EncodedStates:
-        """Returns the states of a span that are as they were written; a damaged one is logged and left out."""
-        return self.read_whether_whole(fingerprint)[0]
+        """Returns the states of a span that are as they were written; files of counts are checked where they are read.
+
+        A damaged state is logged and left out.
+        """
+        states, damage = self._read(fingerprint)
+        _tell(damage)
+        return states
 
     def read_whether_whole(self, fingerprint: str) -> tuple[EncodedStates, bool]:
-        """Returns what `read` does, and whether nothing was damaged."""
-        content = self._folder.read(fingerprint + _ENDING)
-        if content is None:
-            return {}, True
-        try:
-            return unpack(fingerprint, content), True
-        except DamagedEntries as error:
-            path = f"{self._folder.path}/{fingerprint}{_ENDING}"
-            logging.warning("%s is damaged: %s. What they hold is computed anew.", path, error)
-            return error.states, False
+        """Returns what `read` does, without states whose files of counts are damaged, and whether nothing was."""
+        states, damage = self._read(fingerprint)
+        for key, path in _files_of(states):
+            try:
+                TokenFile(path).check()
+            except (UserError, OSError) as error:
+                damage.append(str(error))
+                del states[key]
+        _tell(damage)
+        return states, not damage
 
     def write(self, fingerprint: str, entries: Mapping[bytes, Sequence[bytes]]) -> None:
-        """Replaces the states of a span; a reader finds all of them or none."""
-        self._folder.write(fingerprint + _ENDING, pack(fingerprint, entries))
+        """Replaces the states of a span; a reader finds all of them or none. Files of counts are copied."""
+        folder, kept = self._folder, dict(entries)
+        for key, path in _files_of(entries):
+            name = f"{fingerprint}.{hashlib.sha256(key).hexdigest()[:32]}{_TOKENS}"
+            if path != f"{folder.path}/{name}":
+                with open_file(path, "rb") as source:
+                    folder.copy(source, name)
+            kept[key] = at_file(name)
+        folder.write(fingerprint + _ENDING, pack(fingerprint, kept))
+        used = {name for _, name in _files_of(kept)}
+        for name in folder.names():
+            if name.startswith(f"{fingerprint}.") and name.endswith(_TOKENS) and name not in used:
+                folder.remove(name)
 
     def keep(self, used: Iterable[str], *, others: int) -> list[str]:
         """Removes the files of all spans but those used now and the `others` used last before; returns their names."""
@@ -60,8 +80,8 @@ class AnalyzerCache:
         uses = self._uses() | dict.fromkeys(used, moment)
         earlier = sorted((f for f in uses if uses[f] != moment), key=lambda f: uses[f], reverse=True)
         kept = {fingerprint: uses[fingerprint] for fingerprint in (*used, *earlier[:others])}
-        names = [name for name in folder.names() if name.endswith(_ENDING)]
-        dropped = [name for name in names if name.removesuffix(_ENDING) not in kept]
+        names = [name for name in folder.names() if name.endswith((_ENDING, _TOKENS))]
+        dropped = [name for name in names if name.partition(".")[0] not in kept]
         for name in dropped:
             folder.remove(name)
         folder.write(_USES, state_file.encode(kept))
@@ -78,6 +98,29 @@ class AnalyzerCache:
             logging.warning("%s", error)
             return {}
 
+    def _read(self, fingerprint: str) -> tuple[EncodedStates, list[str]]:
+        """Returns the undamaged states of a span, and what is damaged."""
+        folder = self._folder
+        content = folder.read(fingerprint + _ENDING)
+        if content is None:
+            return {}, []
+        try:
+            states, damage = unpack(fingerprint, content), []
+        except DamagedEntries as error:
+            states, damage = error.states, [f"{folder.path}/{fingerprint}{_ENDING} is damaged: {error}"]
+        return states | {key: at_file(f"{folder.path}/{name}") for key, name in _files_of(states)}, damage
+
     @property
     def _folder(self) -> Folder:
         return Folder(f"{self.folder}/tft-{quote(tft.__version__)}-{_ENCODINGS}")
+
+
+def _files_of(states: Mapping[bytes, Sequence[bytes]]) -> list[tuple[bytes, str]]:
+    """Returns the key and the file of each state that lies in one."""
+    found = ((key, file_of(values)) for key, values in states.items())
+    return [(key, path) for key, path in found if path is not None]
+
+
+def _tell(damage: Sequence[str]) -> None:
+    for line in damage:
+        logging.warning("%s What it holds is computed anew.", line.rstrip(".") + ".")

@@ -17,6 +17,7 @@ from fullpass.components.ingest.component import Ingest, SpansOfWindow
 from fullpass.components.ingest.config import SpanColumn
 from fullpass.components.ingest.spans.spans import LATEST, span_unit
 from fullpass.components.push.last_blessed import LastBlessedModel
+from fullpass.components.statistics.component import StatisticsGen
 from fullpass.components.transform.component import Transform
 from fullpass.kubeflow.beam_engines import beam_config
 from fullpass.kubeflow.compile import lint, lookup_tasks, notify_tasks, packed
@@ -335,7 +336,9 @@ def _registry_nodes(nodes: Sequence[base_node.BaseNode], environment: Environmen
     strategies = {node.id: node.exec_properties["resolver_class"] for node in nodes if isinstance(node, Resolver)}
     blessed = [name for name, strategy in strategies.items() if strategy is LastBlessedModel]
     windows = {name for name, strategy in strategies.items() if strategy is SpansOfWindow}
-    keeping = (SpanComparison, Ingest, Transform, Trainer) if windows else (SpanComparison, Ingest)
+    keeping: tuple[type, ...] = (StatisticsGen, SpanComparison, Ingest)
+    if windows:
+        keeping = (*keeping, Transform, Trainer)
 
     def reads_spans(node: base_node.BaseNode) -> bool:
         return any(getattr(c, "producer_component_id", None) in windows for c in node.inputs.values())

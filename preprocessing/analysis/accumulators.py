@@ -16,13 +16,14 @@ import pyarrow.compute as pc
 from tensorflow_transform import analyzer_nodes
 from tensorflow_transform.nodes import OperationDef
 
+from fullpass.preprocessing.analysis import token_counts
 from fullpass.preprocessing.analysis.state_encodings import encoding_of
+from fullpass.preprocessing.analysis.token_counts import TokenCounts
+from fullpass.preprocessing.analysis.token_files import TOKENS
 from fullpass.preprocessing.apply.counted_vocabulary import CountTokens
 
 EncodedStates = dict[bytes, list[bytes]]
-"""Key of an accumulator -> its encoded state."""
-_TOKENS = pa.schema({"token": pa.large_binary(), "count": pa.int64()})
-_PENDING_TOKENS = 1 << 20
+"""Key of an accumulator -> its encoded state; that of many tokens tells where their file is."""
 
 
 @dataclass(frozen=True)
@@ -114,45 +115,34 @@ class _CombinedPerKey(Accumulator):
 
 
 @dataclass(frozen=True)
-class _TokenCounts(Accumulator):
-    """State: tables of tokens and counts; one after `merge`, each token once."""
+class _CountedTokens(Accumulator):
+    """folder: for the files of states with many tokens, where every worker reaches them."""
 
-    def start(self) -> list[pa.Table]:
-        return []
+    folder: str
 
-    def add(self, state: list[pa.Table], values: tuple[np.ndarray, ...]) -> list[pa.Table]:
+    def start(self) -> TokenCounts:
+        return TokenCounts()
+
+    def add(self, state: TokenCounts, values: tuple[np.ndarray, ...]) -> TokenCounts:
         counted = pc.value_counts(pa.array(values[0].tolist(), pa.large_binary()))
-        state.append(pa.table([counted.field(0), counted.field(1)], schema=_TOKENS))
-        pending = sum(table.num_rows for table in state[1:])
-        return [_sums(state)] if pending > max(_PENDING_TOKENS, state[0].num_rows) else state
+        state.add(pa.table([counted.field(0), counted.field(1)], schema=TOKENS), self.folder)
+        return state
 
-    def merge(self, states: Sequence[list[pa.Table]]) -> list[pa.Table]:
-        return [_sums([table for state in states for table in state])]
+    def merge(self, states: Sequence[TokenCounts]) -> TokenCounts:
+        return token_counts.merged(states, self.folder)
 
-    def encode(self, state: list[pa.Table]) -> list[bytes]:
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, _TOKENS) as writer:
-            writer.write_table(_sums(state))
-        return [sink.getvalue().to_pybytes()]
+    def encode(self, state: TokenCounts) -> list[bytes]:
+        return token_counts.encode(state, self.folder)
 
-    def decode(self, values: Sequence[bytes]) -> list[pa.Table]:
-        (value,) = values
-        return [pa.ipc.open_stream(value).read_all()]
+    def decode(self, values: Sequence[bytes]) -> TokenCounts:
+        return token_counts.decode(values)
 
 
-def _sums(tables: Sequence[pa.Table]) -> pa.Table:
-    """Returns each token once, with the sum of its counts."""
-    if not tables:
-        return _TOKENS.empty_table()
-    summed = pa.concat_tables(tables).group_by("token").aggregate([("count", "sum")])
-    return summed.select(["token", "count_sum"]).rename_columns(_TOKENS.names).cast(_TOKENS)
-
-
-_Kind = Callable[[Any, bytes, tuple[str, ...]], Accumulator | None]
+_Kind = Callable[[Any, bytes, tuple[str, ...], str], Accumulator | None]
 
 
 def _with_encoding(kind: Callable[..., Accumulator]) -> _Kind:
-    def make(operation: Any, key: bytes, tensors: tuple[str, ...]) -> Accumulator | None:
+    def make(operation: Any, key: bytes, tensors: tuple[str, ...], folder: str) -> Accumulator | None:
         encoding = encoding_of(operation.combiner)
         return kind(key, tensors, operation.combiner, encoding) if encoding else None
 
@@ -162,16 +152,23 @@ def _with_encoding(kind: Callable[..., Accumulator]) -> _Kind:
 _KINDS: Mapping[type, _Kind] = {
     analyzer_nodes.CacheableCombineAccumulate: _with_encoding(_Combined),
     analyzer_nodes.CacheableCombinePerKeyAccumulate: _with_encoding(_CombinedPerKey),
-    analyzer_nodes.VocabularyAccumulate: lambda op, key, tensors: (
-        _TokenCounts(key, tensors) if op.input_dtype == "string" and len(tensors) == 1 else None
+    analyzer_nodes.VocabularyAccumulate: lambda op, key, tensors, folder: (
+        _CountedTokens(key, tensors, folder) if op.input_dtype == "string" and len(tensors) == 1 else None
     ),
-    analyzer_nodes.PTransform: lambda op, key, tensors: (
-        _TokenCounts(key, tensors) if isinstance(op.ptransform, CountTokens) else None
+    analyzer_nodes.PTransform: lambda op, key, tensors, folder: (
+        _CountedTokens(key, tensors, folder) if isinstance(op.ptransform, CountTokens) else None
     ),
 }
 
 
-def accumulator_of(operation: OperationDef, key: bytes, tensors: tuple[str, ...]) -> Accumulator | None:
-    """Returns the accumulator of an operation of TF Transform; None if only Beam can compute it."""
+def accumulator_of(operation: OperationDef, key: bytes, tensors: tuple[str, ...], folder: str) -> Accumulator | None:
+    """Returns the accumulator of an operation of TF Transform; None if only Beam can compute it.
+
+    Args:
+        operation: accumulates.
+        key: digest of all that decides its state.
+        tensors: names of its input tensors.
+        folder: for files of states, where every worker reaches them.
+    """
     kind = _KINDS.get(type(operation))
-    return kind(operation, key, tensors) if kind else None
+    return kind(operation, key, tensors, folder) if kind else None

@@ -4,20 +4,19 @@ Each function stands for one operation of TF Transform and gives the same values
 several hundred for twenty features, of 10 to 20 ms each even without data.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import tensorflow as tf
 from tensorflow_transform import analyzer_nodes, nodes
 from tensorflow_transform.analyzers import get_empy_vocabulary_dummy_value
 from tensorflow_transform.nodes import OperationDef
 
+from fullpass.preprocessing.analysis.ranked_tokens import Ranked, rank
+from fullpass.preprocessing.analysis.token_counts import TokenCounts
 from fullpass.preprocessing.apply.counted_vocabulary import MergeCounts, WriteVocabulary
-
-_PER_WRITE = 1 << 16
 
 
 class CannotFinalize(Exception):
@@ -65,13 +64,14 @@ def can_finalize(operation: OperationDef) -> bool:
 def _ptransform(operation: Any, inputs: Sequence[Any], folder: str) -> tuple[Any, ...]:
     if isinstance(operation.ptransform, MergeCounts):
         return tuple(inputs)
-    (counts,) = inputs[0]
-    return (operation.ptransform.write(_pairs(counts), folder),)
-
-
-def _pairs(counts: pa.Table) -> Iterator[tuple[bytes, int]]:
-    for batch in counts.to_batches(_PER_WRITE):
-        yield from zip(batch.column("token").to_pylist(), batch.column("count").to_pylist(), strict=True)
+    limits = operation.ptransform.limits
+    ranked = rank(inputs[0], least=limits.min_count, top_k=limits.top_k, folder=folder)
+    pairs = (
+        pair
+        for table in ranked.tables()
+        for pair in zip(table["count"].to_pylist(), table["token"].to_pylist(), strict=True)
+    )
+    return (operation.ptransform.write(pairs, ranked.total, folder),)
 
 
 def _arrays_per_key(operation: Any, inputs: Sequence[Any], folder: str) -> tuple[Any, ...]:
@@ -82,29 +82,32 @@ def _arrays_per_key(operation: Any, inputs: Sequence[Any], folder: str) -> tuple
     return (keys, *arrays)
 
 
-def _pruned_counts(operation: Any, inputs: Sequence[Any], folder: str) -> tuple[Any, ...]:
-    """Sorts tokens by falling count; equally frequent ones by falling bytes."""
-    (counts,) = inputs
-    kept = counts.filter(pc.greater_equal(counts["count"], operation.frequency_threshold))
-    kept = kept.sort_by([("count", "descending"), ("token", "descending")])
-    return (kept if operation.top_k is None else kept.slice(0, operation.top_k),)
+def _ranked(operation: Any, inputs: Sequence[Any], folder: str) -> tuple[Any, ...]:
+    return (rank(inputs[0], least=operation.frequency_threshold, top_k=operation.top_k, folder=folder),)
+
+
+def _distinct(tokens: TokenCounts | Ranked, folder: str) -> int:
+    return tokens.num_rows if isinstance(tokens, Ranked) else tokens.distinct(folder)
 
 
 def _vocabulary_file(operation: Any, inputs: Sequence[Any], folder: str) -> tuple[Any, ...]:
-    (counts,) = inputs
-    if not counts.num_rows:
-        count, token = get_empy_vocabulary_dummy_value(operation.input_dtype)
-        counts = pa.table({"token": pa.array([token], pa.large_binary()), "count": [count]})
+    (ranked,) = inputs
     path = f"{folder}/{operation.vocab_filename}"
     tf.io.gfile.makedirs(folder)
     with tf.io.gfile.GFile(path, "wb") as file:
-        for batch in counts.to_batches(_PER_WRITE):
-            tokens = batch.column("token").to_pylist()
+        for table in ranked.tables() if ranked.num_rows else [_placeholder(operation.input_dtype)]:
+            tokens = table["token"].to_pylist()
             if operation.store_frequency:
-                numbers = batch.column("count").to_pylist()
+                numbers = table["count"].to_pylist()
                 tokens = [b"%d %s" % pair for pair in zip(numbers, tokens, strict=True)]
             file.write(b"".join(token + b"\n" for token in tokens))
     return (np.array(path),)
+
+
+def _placeholder(dtype: Any) -> pa.Table:
+    """Returns the one line of a vocabulary without tokens."""
+    count, token = get_empy_vocabulary_dummy_value(dtype)
+    return pa.table({"token": pa.array([token], pa.large_binary()), "count": [count]})
 
 
 _FINALIZE: Mapping[type, Callable[[Any, Sequence[Any], str], tuple[Any, ...]]] = {
@@ -114,8 +117,8 @@ _FINALIZE: Mapping[type, Callable[[Any, Sequence[Any], str], tuple[Any, ...]]] =
         [(key, op.combiner.extract_output(inputs[0][key])) for key in sorted(inputs[0])],
     ),
     analyzer_nodes.CacheableCombinePerKeyFormatKeys: _arrays_per_key,
-    analyzer_nodes.VocabularyMerge: lambda op, inputs, folder: tuple(inputs[0]),
-    analyzer_nodes.VocabularyPrune: _pruned_counts,
-    analyzer_nodes.VocabularyCount: lambda op, inputs, folder: (np.int64(max(inputs[0].num_rows, 1)),),
+    analyzer_nodes.VocabularyMerge: lambda op, inputs, folder: tuple(inputs),
+    analyzer_nodes.VocabularyPrune: _ranked,
+    analyzer_nodes.VocabularyCount: lambda op, inputs, folder: (np.int64(max(_distinct(inputs[0], folder), 1)),),
     analyzer_nodes.VocabularyOrderAndWrite: _vocabulary_file,
 }

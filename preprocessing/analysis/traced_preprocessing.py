@@ -227,7 +227,7 @@ class Traced:
         reached: list[Any] = []
         found: dict[str, Accumulator] = {}
         for sink in left:
-            find = _FindAccumulators(paths, later=bool(self._sinks_of_phases))
+            find = _FindAccumulators(paths, self._function.temporary, later=bool(self._sinks_of_phases))
             try:
                 nodes.Traverser(find).visit_value_node(sink.future)
             except _NotReady:
@@ -265,11 +265,13 @@ class _FindAccumulators(nodes.Visitor):
 
     Args:
         paths: of the graph.
+        folder: for files of states.
         later: there are constants of earlier phases.
     """
 
-    def __init__(self, paths: graph_tools.InitializableGraphAnalyzer, *, later: bool):
+    def __init__(self, paths: graph_tools.InitializableGraphAnalyzer, folder: str, *, later: bool):
         self._paths = paths
+        self._folder = folder
         self._later = later
         self.found: dict[str, Accumulator] = {}
 
@@ -281,7 +283,7 @@ class _FindAccumulators(nodes.Visitor):
         tensors = input_values[0] if input_values else None
         if tensors is not None:
             names = tuple(str(tensor.name) for tensor in tensors)
-            accumulator = accumulator_of(operation_def, self._key(operation_def, tensors), names)
+            accumulator = accumulator_of(operation_def, self._key(operation_def, tensors), names, self._folder)
             if accumulator is None:
                 raise CannotFinalize(type(operation_def).__name__)
             self.found[operation_def.label] = accumulator

@@ -103,7 +103,7 @@ class WriteVocabulary(PTransformAnalyzer):
 
     def __init__(self, limits: Limits, name: str, learn: LearnFrom, arrange: Arrange | None):
         super().__init__()
-        self._limits = limits
+        self.limits = limits
         self._name = name
         self._learn = learn
         self._arrange = arrange or list
@@ -113,18 +113,20 @@ class WriteVocabulary(PTransformAnalyzer):
         learn, arrange = self._learn, self._arrange
         return (
             counts
-            | beam.CombineGlobally(_MostFrequent(self._limits))
+            | beam.CombineGlobally(_MostFrequent(self.limits))
             | beam.Map(lambda pairs: np.array(_write(list(arrange(learn(pairs))), path)))
         )
 
-    def write(self, counts: Iterable[tuple[bytes, int]], folder: str) -> np.ndarray:
-        """Writes the file from the counts of all tokens, without Beam, and returns its path."""
-        chosen = _MostFrequent(self._limits)
-        accumulator = chosen.create_accumulator()
-        for pair in counts:
-            accumulator = chosen.add_input(accumulator, pair)
-        tokens = self._arrange(self._learn(chosen.extract_output(accumulator)))
-        return np.array(_write(list(tokens), f"{folder}/{self._name}"))
+    def write(self, ranked: Iterable[tuple[int, bytes]], total: int, folder: str) -> np.ndarray:
+        """Writes the file without Beam, and returns its path.
+
+        Args:
+            ranked: the tokens within `limits` with their counts, the most frequent first.
+            total: how often all tokens were counted.
+            folder: of the file.
+        """
+        chosen = _covering(ranked, self.limits.coverage, total)
+        return np.array(_write(list(self._arrange(self._learn(chosen))), f"{folder}/{self._name}"))
 
 
 class _MostFrequent(beam.CombineFn):
@@ -155,18 +157,19 @@ class _MostFrequent(beam.CombineFn):
 
     def extract_output(self, accumulator) -> list[tuple[int, bytes]]:
         total, kept = accumulator
-        best = sorted(kept, reverse=True)[: self._limits.top_k]
-        if self._limits.coverage is None:
-            return best
-        wanted = self._limits.coverage * total
-        chosen: list[tuple[int, bytes]] = []
-        covered = 0
-        for count, token in best:
-            if covered >= wanted:
-                break
-            covered += count
-            chosen.append((count, token))
-        return chosen
+        return _covering(sorted(kept, reverse=True)[: self._limits.top_k], self._limits.coverage, total)
+
+
+def _covering(ranked: Iterable[tuple[int, bytes]], coverage: float | None, total: int) -> list[tuple[int, bytes]]:
+    """Returns the first counts and tokens that make up the share `coverage` of `total`; None is all."""
+    chosen: list[tuple[int, bytes]] = []
+    covered = 0
+    for count, token in ranked:
+        if coverage is not None and covered >= coverage * total:
+            break
+        covered += count
+        chosen.append((count, token))
+    return chosen
 
 
 class _CountCoder(tft.experimental.PTransformAnalyzerCacheCoder):

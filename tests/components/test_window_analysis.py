@@ -19,6 +19,7 @@ from fullpass.components.transform.analysis_plan import Analysis, read_analysis
 from fullpass.components.transform.analyze_spans import TrainSpan
 from fullpass.components.transform.analyzer_cache import AnalyzerCache
 from fullpass.components.transform.full_pass import FullPass, finish, run
+from fullpass.preprocessing.analysis import token_counts, token_files
 from fullpass.preprocessing.analysis.traced_preprocessing import Function, trace
 from fullpass.preprocessing.apply.stable_ids import Continued
 from fullpass.preprocessing.config import PreprocessingConfig
@@ -254,6 +255,30 @@ def test_a_file_of_the_cache_that_was_cut_short_counts_for_nothing(tmp_path):
     (path,) = tmp_path.rglob("*.accumulators")
     path.write_bytes(path.read_bytes()[:-20])
     assert cache.read("a") == {}
+
+
+def test_counts_in_files_are_kept_with_their_span(tmp_path):
+    """The cache has a copy of a file of counts, which is removed with its span."""
+    folder, cache = str(tmp_path / "temporary"), AnalyzerCache(str(tmp_path / "cache"))
+    table = pa.table([[b"a", b"b"], [1, 2]], schema=token_files.TOKENS)
+    for fingerprint in ("first", "second"):
+        path = token_files.new_path(folder)
+        token_files.write_buckets(path, token_files.by_bucket(table))
+        cache.write(fingerprint, {b"counts": token_counts.at_file(path), b"other": [b"1"]})
+    shutil.rmtree(folder)
+    states, whole = cache.read_whether_whole("first")
+    assert whole and states[b"other"] == [b"1"]
+    (found,) = token_counts.decode(states[b"counts"]).tables(folder)
+    assert sorted(zip(*found.to_pydict().values(), strict=True)) == [(b"a", 1), (b"b", 2)]
+    cache.write("first", states)
+    assert cache.read_whether_whole("first") == (states, True), "what the cache has already is not copied again"
+    for damaged in tmp_path.rglob("second.*.tokens"):
+        damaged.write_bytes(damaged.read_bytes()[:-3])
+    assert cache.read_whether_whole("second") == ({b"other": [b"1"]}, False)
+    cache.keep(["second"], others=0)
+    assert not list(tmp_path.rglob("first.*")) and list(tmp_path.rglob("second.*.tokens"))
+    cache.write("second", {b"other": [b"1"]})
+    assert not list(tmp_path.rglob("*.tokens"))
 
 
 def test_the_analysis_survives_as_text():

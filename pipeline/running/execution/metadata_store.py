@@ -20,6 +20,7 @@ from fullpass.pipeline.root_layout import lock_of
 from fullpass.pipeline.running.execution import locks
 from fullpass.pipeline.running.execution.mlmd_records import facts_as_properties, node_of
 from fullpass.pipeline.running.execution.redacted_store import RedactedStore
+from fullpass.pipeline.running.execution.run_outputs import executions_of
 
 INGEST = "Ingest"
 
@@ -124,7 +125,7 @@ def ingested_spans(path: Path, pipeline_name: str) -> tuple[KnownSpan, ...]:
 def close_executions(path: Path, root: str, pipeline_name: str, *, run_id: str, node_id: str) -> None:
     """Marks the open executions of a killed node as failed, and removes their files; does nothing if none is open."""
     with LockedMetadata(path) as handle:
-        _close(handle, root, _executions(handle, pipeline_name, run_id, node_id))
+        _close(handle, root, executions_of(handle.store, pipeline_name, run_id, node_id))
 
 
 def close_abandoned(path: Path, root: str, pipeline_name: str) -> None:
@@ -158,17 +159,6 @@ def _execution_folders(root: str, node_id: str, execution_id: int) -> list[str]:
     return [path for path in [*folders, f"{node}/.system/executor_execution/{execution_id}"] if fileio.exists(path)]
 
 
-def _executions(handle: metadata.Metadata, pipeline_name: str, run_id: str, node_id: str) -> Sequence[proto.Execution]:
-    """Returns the executions of a node in a run; empty if it was not started."""
-    run = handle.store.get_context_by_type_and_name(constants.PIPELINE_RUN_CONTEXT_TYPE_NAME, run_id)
-    node = handle.store.get_context_by_type_and_name(
-        constants.NODE_CONTEXT_TYPE_NAME, compiler_utils.node_context_name(pipeline_name, node_id)
-    )
-    if run is None or node is None:
-        return ()
-    return execution_lib.get_executions_associated_with_all_contexts(handle, [run, node])
-
-
 def _succeeded(handle: metadata.Metadata, pipeline_name: str, run_id: str, node_id: str) -> bool:
-    executions = _executions(handle, pipeline_name, run_id, node_id)
+    executions = executions_of(handle.store, pipeline_name, run_id, node_id)
     return any(map(execution_lib.is_execution_successful, executions))

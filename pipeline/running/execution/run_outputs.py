@@ -35,7 +35,7 @@ def outputs_in(path: Path, pipeline_name: str, run_id: str, node_id: str) -> dic
     """
     found: dict[str, list[Artifact]] = {}
     with locked_store(path) as store:
-        executions = _executions(store, pipeline_name, run_id, node_id)
+        executions = executions_of(store, pipeline_name, run_id, node_id)
         events = store.get_events_by_execution_ids([one.id for one in executions]) if executions else []
         made = [event for event in events if event.type in OUTPUT_EVENTS]
         records = {
@@ -48,7 +48,8 @@ def outputs_in(path: Path, pipeline_name: str, run_id: str, node_id: str) -> dic
     return found
 
 
-def _executions(store: Any, pipeline_name: str, run_id: str, node_id: str) -> Sequence[proto.Execution]:
+def executions_of(store: Any, pipeline_name: str, run_id: str, node_id: str) -> Sequence[proto.Execution]:
+    """Returns the executions of a node in a run; empty if it was not part of the run. store: of ML Metadata."""
     run = store.get_context_by_type_and_name(constants.PIPELINE_RUN_CONTEXT_TYPE_NAME, run_id)
     node = store.get_context_by_type_and_name(constants.NODE_CONTEXT_TYPE_NAME, f"{pipeline_name}.{node_id}")
     if run is None or node is None:

@@ -6,8 +6,12 @@ import pytest
 import tensorflow as tf
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
+from fullpass.components.data_gate.read_series import sketch_records
+from fullpass.components.data_gate.series import series_of
 from fullpass.components.statistics.accumulators_of_tfdv import COUNTED_TOKENS, StatisticsAccumulator
+from fullpass.components.statistics.component import _Accumulate
 from fullpass.components.statistics.raw_records import RawRecords
+from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.raw_columns import RawColumn
 
 ROWS = 3000
@@ -142,3 +146,21 @@ def test_everything_but_quantiles_is_what_tfdv_writes(files):
                 feature.num_stats.std_dev = round(feature.num_stats.std_dev, 6)
                 feature.num_stats.mean = round(feature.num_stats.mean, 6)
         assert found == expected, name
+
+
+def test_one_read_makes_the_statistics_and_the_summary_of_a_new_span(files):
+    config = PreprocessingConfig.model_validate(
+        {
+            "features": {"town": {"type": "category"}, "x": {"type": "number"}},
+            "label": {"name": "x", "task": "regression"},
+        }
+    )
+    series = series_of(config, None)
+    step = _Accumulate(config, ROWS, series, [1])
+    step.setup()
+    made = [one for span, path in enumerate(files) for one in step.process(("train", span, path, span))]
+    statistics = [one for one in made if isinstance(one, tuple)]
+    assert [(split, number) for split, (number, _) in statistics] == [("train", 0), ("train", 1)]
+    (sketched,) = (one.value for one in made if not isinstance(one, tuple))
+    expected = sketch_records(files[1:], config, series)
+    assert sketched == (1, (2000, expected.distributions())) and expected.rows == 2000

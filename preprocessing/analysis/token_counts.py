@@ -1,0 +1,131 @@
+"""How often tokens were counted, in bounded memory: many distinct ones lie in files, in buckets by a hash.
+
+Memory holds at most HELD_TOKENS tokens and HELD_BYTES of a state, and what summing them takes besides. Files are summed
+bucket by bucket, of which as many are read together as READ_BYTES of `token_files` allow. So memory depends neither on
+the number of distinct tokens nor on that of files, until a bucket, a thousandth of all, is larger than that.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from fullpass.preprocessing.analysis.token_files import (
+    TOKENS,
+    TokenFile,
+    by_bucket,
+    new_path,
+    read_buckets,
+    write_buckets,
+)
+
+HELD_TOKENS, HELD_BYTES = 1 << 20, 64 << 20
+_FILE = b"file of token counts"
+
+
+@dataclass
+class TokenCounts:
+    """Counts of tokens.
+
+    Attributes:
+        held: tables of TOKENS; a token may be in several.
+        files: paths of files; a token may be in several.
+    """
+
+    held: list[pa.Table] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+
+    def add(self, table: pa.Table, folder: str) -> None:
+        """Adds counts; writes those that are held to a new file in `folder` where they become too many."""
+        self.held.append(table)
+        later = self.held[1:]
+        if sum(one.num_rows for one in later) > HELD_TOKENS or sum(one.nbytes for one in later) > HELD_BYTES:
+            self.held = [sums(self.held)]
+            if self.held[0].num_rows > HELD_TOKENS or self.held[0].nbytes > HELD_BYTES:
+                self._write_held(folder)
+
+    def to_one_file(self, folder: str) -> None:
+        """Lets each token be in one place: in a table, or in one file if there are files."""
+        self.held = [sums(self.held)] if self.held else []
+        if self.files and self.held:
+            self._write_held(folder)
+        if len(self.files) > 1:
+            path = new_path(folder)
+            write_buckets(path, self._buckets())
+            self.files = [path]
+
+    def distinct(self, folder: str) -> int:
+        """Returns how many distinct tokens there are. folder: for files."""
+        self.to_one_file(folder)
+        return TokenFile(self.files[0]).tokens if self.files else sum(table.num_rows for table in self.held)
+
+    def tables(self, folder: str) -> Iterator[pa.Table]:
+        """Yields each token once, with the sum of its counts, in tables of bounded size. folder: for files."""
+        if not self.files:
+            yield sums(self.held)
+            return
+        if self.held:
+            self.held = [sums(self.held)]
+            self._write_held(folder)
+        gathered: list[pa.Table] = []
+        for _, table in self._buckets():
+            gathered.append(table)
+            if sum(one.num_rows for one in gathered) > HELD_TOKENS or sum(one.nbytes for one in gathered) > HELD_BYTES:
+                yield pa.concat_tables(gathered)
+                gathered = []
+        if gathered:
+            yield pa.concat_tables(gathered)
+
+    def _buckets(self) -> Iterator[tuple[int, pa.Table]]:
+        for bucket, tables in read_buckets([TokenFile(path) for path in self.files]):
+            yield bucket, sums(tables) if len(tables) > 1 else tables[0]
+
+    def _write_held(self, folder: str) -> None:
+        (table,) = self.held
+        path = new_path(folder)
+        write_buckets(path, by_bucket(table))
+        self.held, self.files = [], [*self.files, path]
+
+
+def merged(states: Sequence[TokenCounts], folder: str) -> TokenCounts:
+    """Returns the counts of all states together."""
+    together = TokenCounts(files=[path for state in states for path in state.files])
+    for table in (table for state in states for table in state.held):
+        together.add(table, folder)
+    return together
+
+
+def encode(counts: TokenCounts, folder: str) -> list[bytes]:
+    """Returns a state as bytes: its tokens, or where its file is."""
+    counts.to_one_file(folder)
+    if counts.files:
+        return at_file(counts.files[0])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, TOKENS) as writer:
+        writer.write_table(sums(counts.held))
+    return [sink.getvalue().to_pybytes()]
+
+
+def decode(values: Sequence[bytes]) -> TokenCounts:
+    """Returns the state that `encode` encoded."""
+    if (path := file_of(values)) is not None:
+        return TokenCounts(files=[path])
+    return TokenCounts(held=[pa.ipc.open_stream(values[0]).read_all()])
+
+
+def file_of(encoded: Sequence[bytes]) -> str | None:
+    """Returns the path of the file of an encoded state of any accumulator; None where it is all in the bytes."""
+    return encoded[1].decode() if len(encoded) == len(at_file("")) and encoded[0] == _FILE else None
+
+
+def at_file(path: str) -> list[bytes]:
+    """Returns the encoded state whose tokens lie in a file."""
+    return [_FILE, path.encode()]
+
+
+def sums(tables: Sequence[pa.Table]) -> pa.Table:
+    """Returns each token once, with the sum of its counts."""
+    if not tables:
+        return TOKENS.empty_table()
+    summed = pa.concat_tables(tables).group_by("token").aggregate([("count", "sum")])
+    return summed.select(["token", "count_sum"]).rename_columns(TOKENS.names).cast(TOKENS)

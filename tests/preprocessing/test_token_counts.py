@@ -1,0 +1,89 @@
+"""Counts of many tokens lie in files, and give the vocabulary of a plain count."""
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from fullpass.preprocessing.errors import UserError
+
+WORDS = [f"w{number:x}".encode() for number in range(3000)] + [b"", b"\xff\x00", "日".encode()]
+
+
+def counted(tokens):
+    from fullpass.preprocessing.analysis.token_files import TOKENS
+
+    found = Counter(tokens)
+    return pa.table([list(found), list(found.values())], schema=TOKENS)
+
+
+@pytest.fixture
+def bounded(monkeypatch):
+    """Bounds so small that 3,000 tokens lie in several files, which are read and merged in many steps."""
+    from fullpass.preprocessing.analysis import ranked_tokens, token_counts, token_files
+
+    monkeypatch.setattr(token_counts, "HELD_TOKENS", 500)
+    monkeypatch.setattr(token_files, "READ_BYTES", 100_000)
+    monkeypatch.setattr(ranked_tokens, "_MERGED_ROWS", 64)
+    monkeypatch.setattr(ranked_tokens, "_FEWEST_ROWS", 16)
+
+
+def states_of(drawn, folder, parts=3):
+    """Returns the decoded states of parts of the rows, added in batches."""
+    from fullpass.preprocessing.analysis.token_counts import TokenCounts, decode, encode
+
+    states = []
+    for part in np.array_split(drawn, parts):
+        state = TokenCounts()
+        for batch in np.array_split(part, 20):
+            state.add(counted([WORDS[i] for i in batch]), folder)
+        states.append(decode(encode(state, folder)))
+    return states
+
+
+def expected(drawn, least, top_k):
+    """Returns (count, token) by falling count, then by falling bytes, counted by Python."""
+    counts = Counter(WORDS[i] for i in drawn)
+    return sorted(((count, token) for token, count in counts.items() if count >= least), reverse=True)[:top_k]
+
+
+@pytest.mark.parametrize(("least", "top_k"), [(1, None), (1, 1700), (3, None), (2, 40), (9999, None)])
+def test_tokens_in_files_rank_as_those_of_a_plain_count(bounded, tmp_path, least, top_k):
+    from fullpass.preprocessing.analysis.ranked_tokens import rank
+    from fullpass.preprocessing.analysis.token_counts import merged
+
+    drawn = np.random.default_rng(3).integers(0, len(WORDS), 9000)
+    states = states_of(drawn, str(tmp_path))
+    assert all(len(state.files) == 1 and not state.held for state in states)
+    assert merged(states, str(tmp_path)).distinct(str(tmp_path)) == len(set(drawn.tolist()))
+    ranked = rank(merged(states, str(tmp_path)), least=least, top_k=top_k, folder=str(tmp_path))
+    tables = list(ranked.tables())
+    found = [pair for t in tables for pair in zip(t["count"].to_pylist(), t["token"].to_pylist(), strict=True)]
+    assert found == expected(drawn, least, top_k)
+    assert (ranked.num_rows, ranked.total) == (len(found), len(drawn))
+    assert len(tables) > 3 or not found or top_k == 40
+
+
+def test_few_tokens_stay_in_memory(tmp_path):
+    from fullpass.preprocessing.analysis.ranked_tokens import rank
+    from fullpass.preprocessing.analysis.token_counts import merged
+
+    drawn = np.random.default_rng(3).integers(0, len(WORDS), 9000)
+    ranked = rank(merged(states_of(drawn, str(tmp_path)), str(tmp_path)), least=2, top_k=100, folder=str(tmp_path))
+    (table,) = ranked.tables()
+    assert list(zip(table["count"].to_pylist(), table["token"].to_pylist(), strict=True)) == expected(drawn, 2, 100)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_file_is_named(bounded, tmp_path):
+    (state,) = states_of(np.arange(3000), str(tmp_path), parts=1)
+    (path,) = state.files
+    content = bytearray(open(path, "rb").read())
+    content[200] ^= 1
+    open(path, "wb").write(content)
+    with pytest.raises(UserError, match=f"{path} is damaged"):
+        list(state.tables(str(tmp_path)))
+    open(path, "wb").write(content[:-3])
+    with pytest.raises(UserError, match=f"{path} is damaged"):
+        list(state.tables(str(tmp_path)))
