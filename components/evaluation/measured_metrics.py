@@ -61,10 +61,10 @@ def text_of(value: bytes | float) -> str:
 
 
 def _read_tfma(evaluation_uri: str) -> Iterator[Rows]:
-    import tensorflow_model_analysis as tfma
+    from tensorflow_model_analysis.writers import metrics_plots_and_validations_writer as writer
 
     logging.getLogger("tensorflow").setLevel(logging.ERROR)  # TFMA calls a deprecated function, which logs a warning.
-    for record in tfma.load_metrics(evaluation_uri):
+    for record in writer.load_and_deserialize_metrics(evaluation_uri, "tfrecord"):
         keys = record.slice_key.single_slice_keys
         shared = tuple((key.column, _text(key)) for key in keys if key.column != SPAN)
         yield Rows(shared, _values(record, CANDIDATE), _values(record, BASELINE), len(shared) < len(keys))

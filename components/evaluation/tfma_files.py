@@ -4,11 +4,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import tensorflow as tf
-import tensorflow_model_analysis as tfma
 from google.protobuf import json_format
 from google.protobuf.message import Message
 from tensorflow_model_analysis.proto import config_pb2, validation_result_pb2
 from tensorflow_model_analysis.proto import metrics_for_slice_pb2 as pb2
+
+# Not as tfma.utils: without ipywidgets, as in the image, TFMA's own top level ends before such names.
+from tensorflow_model_analysis.utils import config_util
+from tensorflow_model_analysis.version import VERSION
 
 from fullpass.components.evaluation.confidence import GROUPS, quantile
 from fullpass.components.evaluation.config import Bounds, EvaluationConfig
@@ -55,11 +58,11 @@ def write_tfma_files(
         if failures:
             validations.metric_validations_per_slice.add(slice_key=keys[key], failures=failures)
     _write_records(f"{folder}/{VALIDATIONS_FILE}", [validations])
-    filled = tfma.utils.update_eval_config_with_defaults(
+    filled = config_util.update_eval_config_with_defaults(
         eval_config(config, newest_span), has_baseline=len(exports) > 1, rubber_stamp=True
     )
     run = config_pb2.EvalRun(
-        eval_config=filled, version=tfma.__version__, model_locations=dict(zip(names, exports, strict=True))
+        eval_config=filled, version=VERSION, model_locations=dict(zip(names, exports, strict=True))
     )
     with tf.io.gfile.GFile(f"{folder}/{CONFIG_FILE}", "w") as file:
         file.write(json_format.MessageToJson(run))
