@@ -87,6 +87,16 @@ def test_target_attention_is_a_mean_by_the_softmax_of_products():
     np.testing.assert_allclose(MaskedMean()(vectors, present), [vectors[0, :2].mean(0), [0] * 4], rtol=1e-6)
 
 
+def accuracy_of(model, train, evaluation, *, epochs):
+    """Trains a binary model, and returns the share of rows of `evaluation` whose label it then tells."""
+    import keras
+
+    loss = keras.losses.BinaryCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(3e-3), loss, metrics=[keras.metrics.BinaryAccuracy(threshold=0)])
+    model.fit(*train, epochs=epochs, batch_size=128, verbose=0)
+    return model.evaluate(*evaluation, verbose=0)[1]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "learns"),
@@ -97,13 +107,7 @@ def test_target_attention_is_a_mean_by_the_softmax_of_products():
     ],
 )
 def test_an_order_and_a_candidate_are_learned_by_encoders_alone(options, learns):
-    import keras
-
-    model = model_of(options)
-    loss = keras.losses.BinaryCrossentropy(from_logits=True)
-    model.compile(keras.optimizers.Adam(3e-3), loss, metrics=[keras.metrics.BinaryAccuracy(threshold=0)])
-    model.fit(*task(6000, 1), epochs=12, batch_size=128, verbose=0)
-    _, accuracy = model.evaluate(*task(1000, 2), verbose=0)
+    accuracy = accuracy_of(model_of(options), task(6000, 1), task(1000, 2), epochs=12)
     assert accuracy > 0.95 if learns else accuracy < 0.6
 
 
@@ -183,11 +187,5 @@ def test_the_columns_of_an_element_stay_together(how):
     ],
 )
 def test_what_depends_on_order_candidate_and_a_second_column_is_learned_by_encoders_alone(how, learns):
-    import keras
-
-    model = sequence_model(how)
-    loss = keras.losses.BinaryCrossentropy(from_logits=True)
-    model.compile(keras.optimizers.Adam(3e-3), loss, metrics=[keras.metrics.BinaryAccuracy(threshold=0)])
-    model.fit(*sequence_task(8000, 1), epochs=15, batch_size=128, verbose=0)
-    _, accuracy = model.evaluate(*sequence_task(1000, 2), verbose=0)
+    accuracy = accuracy_of(sequence_model(how), sequence_task(8000, 1), sequence_task(1000, 2), epochs=15)
     assert accuracy > 0.95 if learns else accuracy < 0.6

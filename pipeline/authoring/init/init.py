@@ -11,8 +11,9 @@ import numpy as np
 
 from fullpass.pipeline.authoring.checks.check import require
 from fullpass.pipeline.authoring.init.propose_crosses import Combinations, combine_columns
-from fullpass.pipeline.authoring.init.propose_features import YamlLine, feature_of, words_and_pairs
+from fullpass.pipeline.authoring.init.propose_features import YamlLine, feature_of
 from fullpass.pipeline.authoring.init.propose_label import ChosenLabel, choose_label, named_columns
+from fullpass.pipeline.authoring.init.propose_sequences import propose_sequences
 from fullpass.pipeline.authoring.init.propose_split import other_splits, split_line
 from fullpass.pipeline.authoring.init.select_columns import Selection, select_columns
 from fullpass.pipeline.authoring.init.yaml_text import Draft, yaml_of
@@ -68,11 +69,12 @@ def init(
     profile = profile_source(data, file.absolute().parent, rows=rows, known=named_columns(label))
     chosen = choose_label(profile, label, task)
     selection = select_columns(profile, chosen)
+    sequences = propose_sequences(profile, selection)
     taken = [*(c.name for c in profile.columns), *(line.name for line in selection.derive), chosen.column.name]
     combined = combine_columns(profile, selection, chosen.target, taken)
-    text = yaml_of(_draft(data, file, profile, chosen, selection, combined))
+    text = yaml_of(_draft(data, file, profile, chosen, selection, sequences, combined))
     _write(file, text)
-    return WrittenFile(output, text, tuple(_summary(output, profile, chosen, selection, combined)))
+    return WrittenFile(output, text, tuple(_summary(output, profile, chosen, selection, sequences, combined)))
 
 
 def _write(file: Path, text: str) -> None:
@@ -92,14 +94,18 @@ def _write(file: Path, text: str) -> None:
 
 
 def _draft(
-    data: str, file: Path, profile: SourceProfile, chosen: ChosenLabel, selection: Selection, combined: Combinations
+    data: str,
+    file: Path,
+    profile: SourceProfile,
+    chosen: ChosenLabel,
+    selection: Selection,
+    sequences: Sequence[YamlLine],
+    combined: Combinations,
 ) -> Draft:
     found = profile.found
     source = [YamlLine(key, value, found.why.get(key, "")) for key, value in found.settings.items()]
     derive = [*([chosen.derive] if chosen.derive else []), *selection.derive, *combined.derive]
-    features = [feature_of(c.column, c.strength) for c in selection.features] + combined.features
-    if _tells_classes_by_text(chosen, selection):
-        features = [words_and_pairs(line) for line in features]
+    features = [feature_of(c.column, c.strength, c.text) for c in selection.features] + combined.features
     return Draft(
         name=_slug(data, file),
         head=_head(data, file, profile),
@@ -110,8 +116,9 @@ def _draft(
         label=YamlLine("label", dict(chosen.guess.settings), chosen.guess.why),
         features=_apart(features),
         left_out=selection.left_out,
+        sequences=sequences,
         crosses=combined.crosses,
-        rest=_rest(profile, chosen, selection),
+        rest=_rest(profile, chosen, selection, sequences),
     )
 
 
@@ -173,16 +180,19 @@ def _made_of(name: str, value: Any) -> set[str]:
 
 
 def _tells_classes_by_text(chosen: ChosenLabel, selection: Selection) -> bool:
-    """Whether classes are to be told by nothing but texts, where a linear model is hard to beat."""
-    return chosen.guess.task == "multiclass" and all(c.column.kind == "text" for c in selection.features)
+    """Whether classes are to be told by nothing but weighted n-grams of texts, where a linear model is hard to beat."""
+    weighted = [c.text is not None and c.text.chosen.rare for c in selection.features]
+    return chosen.guess.task == "multiclass" and all(weighted)
 
 
-def _rest(profile: SourceProfile, chosen: ChosenLabel, selection: Selection) -> list[YamlLine]:
+def _rest(
+    profile: SourceProfile, chosen: ChosenLabel, selection: Selection, sequences: Sequence[YamlLine]
+) -> list[YamlLine]:
     rows = profile.sample.seen
     lines = []
     if any(candidate.column.kind == "image" for candidate in selection.features):
         lines.append(YamlLine("model", {"kind": "mlp", "hidden": [64]}, "over what the image's own network finds"))
-    elif _tells_classes_by_text(chosen, selection):
+    elif not sequences and _tells_classes_by_text(chosen, selection):
         lines.append(YamlLine("model", {"kind": "linear"}, "one weight per word and class: texts alone need no more"))
         lines.append(YamlLine("training", {"learning_rate": 0.01}, "larger than usual, for a linear model"))
     elif rows < _SMALL:
@@ -231,11 +241,19 @@ def _rounded(number: float) -> float:
 
 
 def _summary(
-    output: str, profile: SourceProfile, chosen: ChosenLabel, selection: Selection, combined: Combinations
+    output: str,
+    profile: SourceProfile,
+    chosen: ChosenLabel,
+    selection: Selection,
+    sequences: Sequence[YamlLine],
+    combined: Combinations,
 ) -> list[str]:
     features = len(selection.features) + len(combined.features)
+    counts = f"{features} features, {len(combined.crosses)} crosses"
+    if sequences:
+        counts += f", {len(sequences)} sequences"
     lines = [
-        f"{output}: {features} features, {len(combined.crosses)} crosses, from {profile.sample.rows:,} rows looked at",
+        f"{output}: {counts}, from {profile.sample.rows:,} rows looked at",
         f"label: {chosen.column.name} ({chosen.guess.task}; {chosen.guess.why})",
     ]
     lines += [f"left out: {line.name} ({line.why})" for line in selection.left_out]

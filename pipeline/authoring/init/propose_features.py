@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, is_without_blanks, shown, words_of
+from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, shown, words_of
 from fullpass.pipeline.authoring.profile.date_formats import parts_of
 from fullpass.pipeline.authoring.profile.number_profile import NumberProfile
 from fullpass.pipeline.authoring.profile.strength import Strength
+from fullpass.pipeline.authoring.profile.text_encodings import MeasuredText, TextEncoding, text_encodings
 
 _SKEWED = 2.0
 _OFTEN_MISSING = 0.01
@@ -29,18 +30,11 @@ class YamlLine:
     why: str
 
 
-def feature_of(column: ColumnProfile, strength: Strength | None) -> YamlLine:
-    """Returns the entry of `features` for a column whose kind can be a feature."""
-    what, value = _BY_KIND[column.kind](column)
-    told = f"; {strength.shown} alone" if strength is not None else ""
+def feature_of(column: ColumnProfile, strength: Strength | None, text: MeasuredText | None = None) -> YamlLine:
+    """Returns the entry of `features` for a column whose kind can be a feature; `text` says how a text is encoded."""
+    what, value = _BY_KIND[column.kind](column) if text is None else _encoded(column, text.chosen)
+    told = f"; {strength.shown} alone" if strength is not None else f"; {text.shown}" if text is not None else ""
     return YamlLine(column.name, value, what + _missing_text(column) + told)
-
-
-def words_and_pairs(line: YamlLine) -> YamlLine:
-    """Returns the entry of a text with pairs of words too, all weighted by how rare they are."""
-    written = {"type": line.value} if isinstance(line.value, str) else dict(line.value)
-    why = line.why.replace("a bag of its words", "its words and pairs of them, rare ones count more")
-    return YamlLine(line.name, {**written, "ngrams": [1, 2], "output": "tf_idf"}, why)
 
 
 def is_usable(column: ColumnProfile) -> bool:
@@ -183,9 +177,11 @@ def _date(column: ColumnProfile) -> tuple[str, Any]:
 
 
 def _text(column: ColumnProfile) -> tuple[str, Any]:
-    if column.values is not None and is_without_blanks(column.values):
-        return f"{column.why}; its letters and pairs of them", {"type": "text", "tokenize": "words", "ngrams": [1, 2]}
-    return f"{column.why}; a bag of its words", "text"
+    return _encoded(column, text_encodings(column)[0])
+
+
+def _encoded(column: ColumnProfile, encoding: TextEncoding) -> tuple[str, Any]:
+    return f"{column.why}; {encoding.what}", {"type": "text", **encoding.fields} if encoding.fields else "text"
 
 
 def _vector(column: ColumnProfile) -> tuple[str, Any]:

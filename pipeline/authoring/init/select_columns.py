@@ -16,6 +16,7 @@ from fullpass.pipeline.authoring.profile.strength import (
     strength_of_pair,
     sums_to,
 )
+from fullpass.pipeline.authoring.profile.text_encodings import MeasuredText, measure_text
 from fullpass.preprocessing.config import ColumnType
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.expressions.expression import parse
@@ -40,10 +41,15 @@ _COULD_BE = {
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A column that may be a feature. strength: how well it predicts the label; None if unknown."""
+    """A column that may be a feature.
+
+    strength: how well it predicts the label by groups; None if unknown. text: how a text is to be encoded; None if no
+    measurement tells.
+    """
 
     column: ColumnProfile
     strength: Strength | None
+    text: MeasuredText | None = None
 
 
 @dataclass(eq=False)
@@ -79,7 +85,7 @@ def select_columns(profile: SourceProfile, chosen: ChosenLabel) -> Selection:
     _leave_out_sums(profile, chosen, selection)
     _leave_out_leaks(chosen, selection)
     _leave_out_repetitions(selection)
-    selection.features = [_with_categories(candidate, chosen) for candidate in selection.features]
+    selection.features = [_as_measured(candidate, chosen) for candidate in selection.features]
     if not selection.features:
         reasons = "\n".join(f"  {line.name}: {line.why}" for line in selection.left_out)
         raise UserError(f"no column is left to learn {chosen.column.name} from:\n{reasons}")
@@ -97,7 +103,10 @@ def _consider(column: ColumnProfile, profile: SourceProfile, chosen: ChosenLabel
         selection.features.append(Candidate(column, strength_of(column, chosen.target)))
 
 
-def _with_categories(candidate: Candidate, chosen: ChosenLabel) -> Candidate:
+def _as_measured(candidate: Candidate, chosen: ChosenLabel) -> Candidate:
+    """Returns codes as categories, and texts with their encoding, both chosen by a quick measurement."""
+    if candidate.column.kind == "text":
+        return replace(candidate, text=measure_text(candidate.column, chosen.target))
     column = _as_category(candidate.column, chosen)
     return candidate if column is candidate.column else Candidate(column, strength_of(column, chosen.target))
 

@@ -35,6 +35,7 @@ class Draft:
     label: YamlLine
     features: Sequence[YamlLine]
     left_out: Sequence[YamlLine]
+    sequences: Sequence[YamlLine]
     crosses: Sequence[YamlLine]
     rest: Sequence[YamlLine]
 
@@ -84,6 +85,10 @@ def _lines(draft: Draft) -> Iterator[str]:
         yield "  ## Left out:"
         yield from _block([line for line in draft.left_out if line.value is not None], "  ", mark="# ")
         yield from (f"  ## {line.name}: {one_line(line.why)}" for line in draft.left_out if line.value is None)
+    if draft.sequences:
+        yield ""
+        yield "sequences:"
+        yield from _block(draft.sequences, "  ")
     if draft.crosses:
         yield ""
         yield "crosses:"

@@ -229,6 +229,11 @@ def is_without_blanks(values: ValueCounts) -> bool:
     return letters / _LETTERS_PER_WORD > 0.5 * _mean(values, _word_count)
 
 
+def letters_apart(text: str) -> str:
+    """Returns a text with a blank around every letter of scripts that put none between words."""
+    return _WITHOUT_BLANKS.sub(r" \g<0> ", text)
+
+
 def _word_count(text: str) -> int:
     """Returns about how many words a text has, in any script."""
     return len(_WITHOUT_BLANKS.sub(" ", text).split()) + len(_WITHOUT_BLANKS.findall(text)) // _LETTERS_PER_WORD

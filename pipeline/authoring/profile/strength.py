@@ -84,8 +84,8 @@ def strength_of_groups(groups: np.ndarray, target: Target) -> Strength | None:
     if len(sizes) < 2 or np.sort(sizes)[-2] < _FEWEST_OF_CLASS:
         return None
     if target.task == "binary":
-        auc = _auc(cross_fitted(groups, codes.astype(float)), codes)
-        return Strength("binary", auc, f"AUC {auc:.2f}")
+        area = auc(cross_fitted(groups, codes.astype(float)), codes)
+        return Strength("binary", area, f"AUC {area:.2f}")
     return _accuracy(groups, codes, len(classes))
 
 
@@ -215,8 +215,8 @@ def _by_quantile(numbers: np.ndarray, most: int) -> np.ndarray:
     return groups
 
 
-def _auc(scores: np.ndarray, positive: np.ndarray) -> float:
-    """Returns the area under the ROC curve, equal scores counting half (Mann-Whitney)."""
+def auc(scores: np.ndarray, positive: np.ndarray) -> float:
+    """Returns the area under the ROC curve of 0 and 1, equal scores counting half (Mann-Whitney)."""
     _, codes, counts = np.unique(scores, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[codes]
     ones = int(positive.sum())

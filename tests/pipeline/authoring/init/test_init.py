@@ -352,14 +352,16 @@ def test_a_dictionary_of_arrow_is_a_category_whatever_it_holds(tmp_path, random)
 
 
 def test_classes_of_texts_alone_are_told_by_words_and_pairs_of_them(tmp_path, random):
+    """The class is which of three words follows `do`; all three stand in every row."""
     words = [f"word{i}" for i in range(300)]
-    columns = {
-        "query": [" ".join(random.choice(words, 9)) for _ in range(ROWS)],
-        "intent": random.choice(["pay", "ask", "stop"], ROWS),
-    }
+    intents = random.choice(["pay", "ask", "stop"], ROWS)
+    others = [random.permutation([*random.choice(words, 5), "pay", "ask", "stop"]) for _ in range(ROWS)]
+    queries = [" ".join([*other, "do", intent]) for other, intent in zip(others, intents, strict=True)]
+    columns = {"query": queries, "intent": intents}
     config = run(tmp_path, write(tmp_path / "a.csv", columns))
+    assert "by a linear model on" in (tmp_path / "p.yaml").read_text()
     assert features(config) == {"query": {"type": "text", "ngrams": (1, 2), "output": "tf_idf"}}
     assert config.model.kind == "linear" and config.training.learning_rate == 0.01
     (tmp_path / "p.yaml").unlink()
     config = run(tmp_path, write(tmp_path / "a.csv", {**columns, "age": random.normal(size=ROWS)}), label="intent")
-    assert features(config)["query"] == "text" and config.model.kind == "wide_deep"
+    assert features(config)["query"]["output"] == "tf_idf" and config.model.kind == "wide_deep"

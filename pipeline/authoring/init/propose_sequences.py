@@ -1,0 +1,58 @@
+"""Columns of lists that are equally long in every row belong together: they are read as one sequence."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fullpass.pipeline.authoring.init.propose_features import YamlLine, feature_of
+from fullpass.pipeline.authoring.init.propose_label import unique
+from fullpass.pipeline.authoring.init.select_columns import Candidate, Selection
+from fullpass.pipeline.authoring.profile.source_profile import SourceProfile
+from fullpass.preprocessing.values.list_values import lengths_of
+
+_KINDS = ("number", "category", "boolean", "date")
+_LONGEST = 50
+_FEWEST_LENGTHS = 3
+
+
+def propose_sequences(profile: SourceProfile, selection: Selection) -> list[YamlLine]:
+    """Takes the columns that make up sequences out of the features, and returns the entries of `sequences`.
+
+    The fields of structs or objects in one list belong together, and so do lists of other columns if they are equally
+    long in every row, of at least three different lengths. A column alone stays a list.
+    """
+    groups: dict[tuple[str, bytes], list[Candidate]] = {}
+    for candidate in selection.features:
+        elements, lists = candidate.column.elements, profile.sample.everything.get(candidate.column.name)
+        if candidate.column.kind == "list" and elements is not None and elements.kind in _KINDS and lists is not None:
+            lengths = lengths_of(lists)
+            if len(np.unique(lengths)) >= _FEWEST_LENGTHS:
+                groups.setdefault((_within(candidate), lengths.tobytes()), []).append(candidate)
+    lines: list[YamlLine] = []
+    for (within, lengths_of_group), members in groups.items():
+        if 1 < len(members) < len(selection.features):  # a pipeline has at least one feature beside its sequences
+            longest = int(np.frombuffer(lengths_of_group, np.int64).max())
+            name = unique(within.rpartition(".")[2] or "sequence", [line.name for line in lines])
+            lines.append(_line(name, within, members, longest))
+            selection.features = [one for one in selection.features if one not in members]
+            selection.left_out = [line for line in selection.left_out if line.name != within]
+    return lines
+
+
+def _within(candidate: Candidate) -> str:
+    return candidate.column.name.rpartition(".")[0]
+
+
+def _line(name: str, within: str, members: Sequence[Candidate], longest: int) -> YamlLine:
+    columns = {one.column.name.removeprefix(f"{within}.") if within else one.column.name: one for one in members}
+    of_list = {"within": within} if within else {}
+    why = f"lists that are equally long in every row, of up to {longest}; their last elements are read in order"
+    fields = {"columns": {key: _column(one) for key, one in columns.items()}, "max_length": min(longest, _LONGEST)}
+    return YamlLine(name, {**of_list, **fields, "keep": "last"}, why)
+
+
+def _column(candidate: Candidate) -> str | dict:
+    """Returns the feature of a column as a sequence takes it: without what makes it one of lists."""
+    value = dict(feature_of(candidate.column, None).value)
+    del value["list"]
+    return value if len(value) > 1 else value["type"]

@@ -1,0 +1,206 @@
+"""Which encoding of a text suits its label: each is given to a linear model, and compared on rows not fitted.
+
+The linear model is a ridge regression on hashed n-grams, solved through the products of rows with each other: its time
+depends neither on the number of n-grams nor on that of the classes.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from fullpass.pipeline.authoring.profile.column_profile import ColumnProfile, is_without_blanks, letters_apart
+from fullpass.pipeline.authoring.profile.strength import Strength, Target, auc
+from fullpass.preprocessing.features.label import Task
+
+_MOST_ROWS, _FEWEST_ROWS, _FEWEST_OF_CLASS = 5_000, 300, 20
+_MOST_CHARACTERS, _LONGEST = 2_000_000, 1_000
+_FITTED = 0.6
+_HASHED = 1 << 18
+_RIDGE = 1.0
+_BEYOND_CHANCE, _LEAST_GAIN = 2.0, 0.005
+_OTHER_SIGNS = re.compile(r"[\W_]+")
+
+
+@dataclass(frozen=True)
+class TextEncoding:
+    """A way to encode a text.
+
+    name: in a word or three. what: in a sentence. fields: of the feature in the YAML. ngrams: lengths of runs of
+    tokens. characters: whether tokens are characters, and words otherwise. rare: whether rare n-grams count more.
+    """
+
+    name: str
+    what: str
+    fields: Mapping[str, Any]
+    ngrams: tuple[int, int]
+    characters: bool = False
+    rare: bool = False
+
+
+@dataclass(frozen=True)
+class MeasuredText:
+    """The encoding that a text should have.
+
+    strengths: of the candidates, in their order. rows: that these were measured on.
+    """
+
+    chosen: TextEncoding
+    candidates: Sequence[TextEncoding]
+    strengths: Sequence[Strength]
+    rows: int
+
+    @property
+    def shown(self) -> str:
+        """What was measured, as people put it."""
+        told = {one.name: strength.shown.split() for one, strength in zip(self.candidates, self.strengths, strict=True)}
+        metric, value = told.pop(self.chosen.name)
+        others = ", ".join(f"{name} {number}" for name, (_, number) in told.items())
+        return f"{metric} {value} by a linear model on {self.rows:,} other rows, which gives {others}"
+
+
+_BAG = TextEncoding("words", "a bag of its words", {}, (1, 1))
+_PAIRS = TextEncoding(
+    "words and pairs",
+    "its words and pairs of them, rare ones count more",
+    {"ngrams": [1, 2], "output": "tf_idf"},
+    (1, 2),
+    rare=True,
+)
+_RUNS = TextEncoding(
+    "characters",
+    "runs of up to four characters, rare ones count more",
+    {"tokenize": "characters", "ngrams": [1, 4], "output": "tf_idf"},
+    (1, 4),
+    characters=True,
+    rare=True,
+)
+_LETTERS = {"tokenize": "words", "ngrams": [1, 2]}
+_OF_LETTERS = (
+    TextEncoding("letters and pairs", "its letters and pairs of them", _LETTERS, (1, 2)),
+    TextEncoding(
+        "the same, weighted",
+        "its letters and pairs of them, rare ones count more",
+        {**_LETTERS, "output": "tf_idf"},
+        (1, 2),
+        rare=True,
+    ),
+    TextEncoding(
+        "up to three letters",
+        "up to three letters in a row, rare ones count more",
+        {**_LETTERS, "ngrams": [1, 3], "output": "tf_idf"},
+        (1, 3),
+        rare=True,
+    ),
+)
+
+
+def text_encodings(column: ColumnProfile) -> tuple[TextEncoding, ...]:
+    """Returns the encodings that a text may have, the simplest, which is the default, first."""
+    without_blanks = column.values is not None and is_without_blanks(column.values)
+    return _OF_LETTERS if without_blanks else (_BAG, _PAIRS, _RUNS)
+
+
+def measure_text(column: ColumnProfile, target: Target) -> MeasuredText | None:
+    """Returns the encoding of a text that predicts the label best; None where too few rows tell.
+
+    Another encoding than the default must be better beyond chance, and by 0.005 of AUC, R² or mended errors. Up to
+    5,000 different texts and 2 million characters are looked at, a few seconds' work. Sequences are not measured: they
+    take a training.
+    """
+    rows, y = _rows(column, target)
+    fitted = int(_FITTED * len(rows))
+    if column.values is None or target.task == "multilabel" or len(np.unique(y[fitted:])) < 2:
+        return None
+    texts = [_cleaned(column.values.texts[code]) for code in column.values.codes[rows]]
+    outcomes, classes = _outcomes(y, target.task), np.unique(y)
+    candidates = text_encodings(column)
+    errors, strengths = [], []
+    for candidate in candidates:
+        scores = _scores(texts, candidate, outcomes[:fitted])
+        errors.append(((outcomes[fitted:] - scores) ** 2).sum(axis=1))
+        strengths.append(_strength(scores, y[fitted:], classes, target.task))
+    return MeasuredText(candidates[_best(errors, strengths)], candidates, strengths, len(rows) - fitted)
+
+
+def _rows(column: ColumnProfile, target: Target) -> tuple[np.ndarray, np.ndarray]:
+    """Returns rows with different texts and a label, in random order, and their labels: int [rows], float [rows]."""
+    none = np.zeros(0, dtype=np.int64), np.zeros(0)
+    if column.values is None:
+        return none
+    known = np.flatnonzero((column.values.codes >= 0) & ~np.isnan(target.y))
+    _, first = np.unique(column.values.codes[known], return_index=True)
+    shuffled = np.random.default_rng(len(known)).permutation(known[first])[:_MOST_ROWS]
+    lengths = np.array([min(len(column.values.texts[code]), _LONGEST) for code in column.values.codes[shuffled]])
+    rows = shuffled[np.cumsum(lengths) <= _MOST_CHARACTERS]
+    y = target.y[rows]
+    if len(rows) < _FEWEST_ROWS:
+        return none
+    if target.task == "regression":
+        return (rows, np.clip(y, *np.quantile(y, (0.005, 0.995)))) if np.ptp(y) > 0 else none
+    sizes = np.sort(np.unique(y, return_counts=True)[1])
+    return (rows, y) if len(sizes) > 1 and sizes[-2] >= _FEWEST_OF_CLASS else none
+
+
+def _cleaned(text: str) -> str:
+    """Returns a text as the transform has it: in lower case, without punctuation, letters of some scripts apart."""
+    return letters_apart(_OTHER_SIGNS.sub(" ", text[:_LONGEST].lower())).strip()
+
+
+def _outcomes(y: np.ndarray, task: Task) -> np.ndarray:
+    """Returns the labels as numbers to be predicted: [rows, 1], or [rows, classes] of 0 and 1."""
+    return np.equal(y[:, np.newaxis], np.unique(y)).astype(np.float64) if task == "multiclass" else y[:, np.newaxis]
+
+
+def _scores(texts: Sequence[str], encoding: TextEncoding, fitted: np.ndarray) -> np.ndarray:
+    """Returns what is predicted for the rows behind those whose outcomes, [fitted, outcomes], are given."""
+    from sklearn.feature_extraction import text  # takes half a second, which data without texts need not wait for
+
+    analyzer: dict[str, Any] = {"tokenizer": str.split, "token_pattern": None}
+    hashing = text.HashingVectorizer(
+        **({"analyzer": "char"} if encoding.characters else analyzer),
+        lowercase=False,
+        ngram_range=encoding.ngrams,
+        n_features=_HASHED,
+        alternate_sign=False,
+        binary=not encoding.rare,
+        norm=None,
+    )
+    counts, split = hashing.transform(texts), len(fitted)
+    weights = text.TfidfTransformer(use_idf=encoding.rare).fit(counts[:split])
+    known, new = weights.transform(counts[:split]), weights.transform(counts[split:])
+    products = (known @ known.T).toarray()
+    products.flat[:: split + 1] += _RIDGE
+    mean = fitted.mean(axis=0)
+    return mean + (new @ known.T) @ linalg.solve(products, fitted - mean, assume_a="pos", overwrite_a=True)
+
+
+def _strength(scores: np.ndarray, y: np.ndarray, classes: np.ndarray, task: Task) -> Strength:
+    if task == "regression":
+        r2 = max(0.0, 1 - float(((y - scores[:, 0]) ** 2).mean() / y.var()))
+        return Strength(task, r2, f"R² {r2:.2f}")
+    if task == "binary":
+        area = auc(scores[:, 0], y)
+        return Strength(task, area, f"AUC {area:.3f}")
+    accuracy = float((classes[scores.argmax(axis=1)] == y).mean())
+    majority = float(np.unique(y, return_counts=True)[1].max() / len(y))
+    return Strength(task, max(0.0, (accuracy - majority) / (1 - majority)), f"accuracy {accuracy:.3f}")
+
+
+def _best(errors: Sequence[np.ndarray], strengths: Sequence[Strength]) -> int:
+    """Returns the best candidate: one behind another must be better than that, beyond chance and by what counts.
+
+    Args:
+        errors: squared, [rows] of each.
+        strengths: of each.
+    """
+    best = 0
+    for index, strength in enumerate(strengths):
+        gain = errors[best] - errors[index]
+        sure = gain.mean() > _BEYOND_CHANCE * gain.std() / len(gain) ** 0.5
+        if sure and strength.value >= strengths[best].value + _LEAST_GAIN:
+            best = index
+    return best
