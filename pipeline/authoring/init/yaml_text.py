@@ -1,6 +1,7 @@
 """A pipeline file as text in which every line says why it is there."""
 
 import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -110,7 +111,7 @@ def _block(lines: Sequence[YamlLine], indent: str, *, mark: str = "", item: bool
         elif column + 2 + len(why) <= _WIDTH:
             yield text.ljust(column) + "# " + why
         else:
-            yield f"{indent}## {why}"
+            yield from textwrap.wrap(why, _WIDTH, initial_indent=f"{indent}## ", subsequent_indent=f"{indent}## ")
             yield from [text] if mark else _wrapped(text)
 
 

@@ -59,7 +59,7 @@ class MeasuredText:
         told = {one.name: strength.shown.split() for one, strength in zip(self.candidates, self.strengths, strict=True)}
         metric, value = told.pop(self.chosen.name)
         others = ", ".join(f"{name} {number}" for name, (_, number) in told.items())
-        return f"{metric} {value} by a linear model on {self.rows:,} other rows, which gives {others}"
+        return f"{metric} {value} by a linear model on {self.rows:,} rows not fitted; {others}"
 
 
 _BAG = TextEncoding("words", "a bag of its words", {}, (1, 1))
