@@ -151,6 +151,12 @@ def test_the_launcher_of_every_store_may_write():
     assert "-m 1777 /gcs /s3 /minio /oci" in made
 
 
+def test_the_library_that_lightgbm_asks_for_is_there():
+    """Its wheel, unlike others, brings no OpenMP; python:3.11-slim-bookworm has none."""
+    copied = next(command for command in of("RUN") if "libgomp.so.1" in command)
+    assert copied.split()[-1].rstrip("/") in of("ENV")[-1].partition("LD_LIBRARY_PATH=")[2].split()
+
+
 def names(lock: str) -> list[str]:
     return [canonicalize_name(name) for name in re.findall(r"(?m)^([A-Za-z0-9][A-Za-z0-9._-]*)==", lock)]
 
