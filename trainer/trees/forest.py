@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from types import MappingProxyType
 from typing import Any
 
@@ -65,11 +66,11 @@ def forest_of(
     What train did not hold goes the way of most rows: a missing number where none was missing, and the ids given.
 
     Args:
-        dumps: What `Booster.dump_model()` gives; of several, equally many rounds.
+        dumps: What `Booster.dump_model()` gives.
         never_seen: Per column of ids, those of them that train did not hold.
     """
     of_boosters = [[_Tree(info["tree_structure"]) for info in dump["tree_info"]] for dump in dumps]
-    trees = [tree for round_ in zip(*of_boosters, strict=True) for tree in round_]
+    trees = [tree for round_ in zip_longest(*of_boosters, fillvalue=_Tree({"leaf_value": 0.0})) for tree in round_]
     leaves = max(len(tree.values) for tree in trees)
     shape = (len(trees), leaves - 1)
     column, in_set = np.zeros(shape, np.int32), np.full(shape, -1, np.int32)

@@ -29,7 +29,7 @@ from fullpass.trainer.training_spec import TrainingSpec
 from fullpass.trainer.trees.boosting import parameters
 from fullpass.trainer.trees.forest import forest_of
 from fullpass.trainer.trees.forest_layer import ForestLayer
-from fullpass.trainer.trees.rounds import ROUNDS, Rounds
+from fullpass.trainer.trees.rounds import Rounds
 from fullpass.trainer.trees.tree_columns import columns_model, tree_columns
 from fullpass.trainer.trees.tree_rows import bin_rows, check_memory, find_bins
 
@@ -128,7 +128,7 @@ def grow_trees(data: TrainingData, spec: TrainingSpec, *, epochs: int, report: R
     with stop_requests() as stops:
         fitted = rounds.run(epochs, report, on_epoch, stops)
     never_seen = {column: np.flatnonzero(~seen).tolist() for column, seen in train.seen.items()}
-    forest = forest_of(rounds.dumps(fitted.best_epoch * ROUNDS), never_seen)
+    forest = forest_of(rounds.dumps(fitted.best_epoch), never_seen)
     _LOG.info("trees: %s trees of %s leaves are kept", f"{forest.trees:,}", f"{forest.leaves:,}")
     output = unit.head(ForestLayer(forest, name="forest")(columns.matrix))
     network = keras.Model(keras_inputs(inputs), output, name="trees")

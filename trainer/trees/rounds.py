@@ -49,6 +49,8 @@ class Rounds:
     task: Task
     training: TrainingConfig
     _history: dict[str, list[float]] = field(default_factory=dict)
+    _grown: list[list[int]] = field(default_factory=list)
+    """Rounds that each booster has trees of, after each epoch: in some no tree may grow."""
 
     def __post_init__(self) -> None:
         self._boosters = [lightgbm.Booster(dict(settings), self.train.dataset) for settings in self.settings]
@@ -89,20 +91,23 @@ class Rounds:
                 break
         return Fitted(self._history, best_epoch, time.monotonic() - began, ended_by=ended_by)
 
-    def dumps(self, rounds: int) -> list[dict[str, Any]]:
-        """Returns the first rounds of trees of each booster, as LightGBM publishes them."""
-        return [booster.dump_model(num_iteration=rounds) for booster in self._boosters]
+    def dumps(self, epoch: int) -> list[dict[str, Any]]:
+        """Returns the trees that each booster had after an epoch, counted from 1, as LightGBM publishes them."""
+        grown = zip(self._boosters, self._grown[epoch - 1], strict=True)
+        return [booster.dump_model(num_iteration=max(1, rounds)) for booster, rounds in grown]
 
     def _grow(self, stops: Sequence[int]) -> bool:
-        """Grows an epoch; returns whether no tree can grow any more."""
+        """Grows an epoch; returns whether no tree could grow."""
+        full = True
         for _ in range(ROUNDS):
-            full = [booster.update() for booster in self._boosters]
+            full = all([booster.update() for booster in self._boosters]) and full
             if stops:
                 raise StoppedError(
                     "Training was told to stop. Trees are not saved while they grow: the next run grows the same ones "
                     "from the start."
                 )
-        return all(full)
+        self._grown.append([booster.current_iteration() for booster in self._boosters])
+        return full
 
     def _measure(self) -> dict[str, float]:
         """Returns the loss of train, by up to 100,000 rows, and the metrics of the eval split."""

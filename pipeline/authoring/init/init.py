@@ -27,6 +27,9 @@ from fullpass.preprocessing.features.label import Task
 ROWS = 20_000
 """Rows of the sample, if the user asks for no other number."""
 _SMALL = 2_000
+_TREES_FROM = 3_000
+"""Rows from which boosted trees do better than a network on numbers and categories (docs/training.md)."""
+_OF_TREES = ("number", "written_number", "category", "boolean", "date")
 _MOST_SLICES, _SLICE_VALUES = 2, 12
 _BUDGET = 0.001
 _LONGEST_PATH = 42
@@ -185,6 +188,12 @@ def _tells_classes_by_text(chosen: ChosenLabel, selection: Selection) -> bool:
     return chosen.guess.task == "multiclass" and all(weighted)
 
 
+def _is_for_trees(chosen: ChosenLabel, selection: Selection) -> bool:
+    """Whether all features are single numbers, categories and dates, and the label is one that trees learn."""
+    kinds = {candidate.column.kind for candidate in selection.features}
+    return chosen.guess.task != "multilabel" and kinds <= set(_OF_TREES)
+
+
 def _rest(
     profile: SourceProfile, chosen: ChosenLabel, selection: Selection, sequences: Sequence[YamlLine]
 ) -> list[YamlLine]:
@@ -198,6 +207,9 @@ def _rest(
     elif rows < _SMALL:
         model = {"kind": "wide_deep", "hidden": [32], "dropout": 0.2}
         lines.append(YamlLine("model", model, f"small, for {rows:,} rows"))
+    elif rows >= _TREES_FROM and not sequences and _is_for_trees(chosen, selection):
+        why = "boosted trees: single numbers and categories alone; {kind: wide_deep} is a network"
+        lines.append(YamlLine("model", {"kind": "trees"}, why))
     else:
         lines.append(
             YamlLine("model", {"kind": "wide_deep"}, "linear in ids and crosses, beside a network of all features")

@@ -365,3 +365,23 @@ def test_classes_of_texts_alone_are_told_by_words_and_pairs_of_them(tmp_path, ra
     (tmp_path / "p.yaml").unlink()
     config = run(tmp_path, write(tmp_path / "a.csv", {**columns, "age": random.normal(size=ROWS)}), label="intent")
     assert features(config)["query"]["output"] == "tf_idf" and config.model.kind == "wide_deep"
+
+
+def test_trees_for_tables_and_networks_for_the_rest(tmp_path, random):
+    """From 3,000 rows on; fewer rows, and texts, are for networks."""
+    rows = 3000
+    table = {
+        "fare": random.normal(size=rows),
+        "zone": random.choice(["a", "b", "c"], rows),
+        "paid": random.choice(["yes", "no"], rows),
+    }
+    words = [f"word{i}" for i in range(300)]
+    text = {"query": [" ".join(random.choice(words, 9)) for _ in range(rows)]}
+
+    def model(columns):
+        (tmp_path / "p.yaml").unlink(missing_ok=True)
+        return run(tmp_path, write(tmp_path / "a.csv", columns), label="paid").model.kind
+
+    assert model(table) == "trees"
+    assert model({name: values[: rows - 1] for name, values in table.items()}) == "wide_deep"
+    assert model({**table, **text}) == "wide_deep"
