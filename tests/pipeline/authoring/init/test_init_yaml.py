@@ -57,6 +57,7 @@ def draft(features, left_out=()):
         label=YamlLine("label", {"name": "y", "task": "binary"}, "because"),
         features=features,
         left_out=left_out,
+        sequences=[],
         crosses=[YamlLine("c", {"inputs": ["a", "b"]}, "together")],
         rest=[],
     )
