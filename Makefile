@@ -16,7 +16,7 @@ unexport UV_PYTHON UV_SYSTEM_PYTHON UV_BREAK_SYSTEM_PACKAGES UV_PROJECT_ENVIRONM
 unexport PYTHONDONTWRITEBYTECODE UV_CONSTRAINT UV_OVERRIDE UV_BUILD_CONSTRAINT UV_EXCLUDE_NEWER UV_RESOLUTION UV_PRERELEASE
 unexport UV_NO_VERIFY_HASHES UV_NO_BINARY UV_NO_BUILD UV_VENV_SEED UV_WORKING_DIRECTORY UV_PROJECT
 
-.PHONY: help env demo test test-fast test-long coverage fuzz lint types docs bench bench-run bench-taxi bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-kubeflow gate-events check-flink check-s3 check-serving check-image check-kfp check-airflow check-mlflow check-report pictures lock clean FORCE
+.PHONY: help env demo test test-fast test-long coverage fuzz lint types docs bench bench-run bench-taxi bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-images bench-kubeflow gate-events check-flink check-s3 check-serving check-image check-kfp check-airflow check-mlflow check-report pictures lock clean FORCE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -64,7 +64,7 @@ pictures: env  ## the pictures of the README, from a run of the taxi example; ne
 docs: env  ## writes docs/config.md, transforms.md and expressions.md from the code
 	$(PYTHON) -m fullpass.pipeline.reference.reference docs
 
-bench: bench-run bench-taxi bench-ingest bench-records bench-window bench-input bench-diagnose bench-kubeflow  ## every benchmark, one after the other
+bench: bench-run bench-taxi bench-ingest bench-records bench-window bench-input bench-images bench-diagnose bench-kubeflow  ## every benchmark, one after the other
 
 bench-run: env  ## stock TFX pipeline against ours on flights, node by node; ARGS="--repeat 3 --scale 10"; --rows 20000 to try
 	$(PYTHON) -m benchmarks.bench_run $(ARGS)
@@ -98,6 +98,9 @@ bench-kubeflow: env  ## a task on Kubeflow against a node of the local runner; i
 
 bench-input: env  ## stock TFX's input function against ours, on the same transformed examples
 	$(PYTHON) -m benchmarks.bench_input $(ARGS)
+
+bench-images: env  ## images: plain tf.data against our input; digits untouched; augmentation; ARGS="--only rates"
+	$(PYTHON) -m benchmarks.bench_images $(ARGS)
 
 bench-diagnose: env  ## does what diagnose recommends give what it promised? ARGS="--cases 'slow disk'"
 	$(PYTHON) -m benchmarks.bench_diagnose $(ARGS)

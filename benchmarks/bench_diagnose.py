@@ -1,4 +1,4 @@
-"""Does what `fullpass diagnose` recommends give what it promised? Six trainings, each slow in one planted way.
+"""Does what `fullpass diagnose` recommends give what it promised? Seven trainings, each slow in one planted way.
 
     python -m benchmarks.bench_diagnose [--cases 'slow disk' 'tiny files'] [--seconds 40] [--repeat 2]
 
@@ -10,6 +10,7 @@ as with a heavy model.
 """
 
 import argparse
+import io
 import statistics
 import sys
 import tempfile
@@ -24,11 +25,12 @@ from rich.console import Console
 from rich.table import Table
 from ruamel.yaml import YAML
 
+from benchmarks.bench_images import photo
 from benchmarks.common import ROOT, machine, run_json, time_command, write_results
 
 WIDTH = 512
 WITHIN = 0.3
-_WIDTH = 130
+_WIDTH = 150
 FUNCTIONS = '''"""A function that takes its time: of every number thousands of sines, and little memory."""
 
 import tensorflow as tf
@@ -69,6 +71,7 @@ class Case:
 
 _VECTOR = {"v": {"type": "vector", "column": "v", "width": WIDTH, "transforms": []}}
 _SLOW = {"slow": {"type": "custom", "function": "functions:slow", "columns": {"x0": "number"}, "compute_at": "input"}}
+_PHOTO = {"photo": {"type": "image", "size": [32, 32], "encoder": {"cnn": {"width": 8}}}}
 _STREAMED = {"cache": "none"}
 CASES = {
     "slow map": Case("transform", 30_000, _SLOW, {"input": {**_STREAMED, "compute_at": "input"}}),
@@ -83,6 +86,12 @@ CASES = {
     "tiny files": Case("open", 30_000, sections={"input": _STREAMED, "data": {"records": {"shard_mb": 1}}}, files=3000),
     "one reader": Case("read", 8_000, sections={"input": {**_STREAMED, "readers": 1}}, files=8, sleep=250),
     "slow disk": Case("read", 8_000, sections={"input": _STREAMED}, files=1, sleep=250),
+    "photographs": Case(
+        "transform",
+        1_200,
+        _PHOTO,
+        {"input": _STREAMED, "model": {"kind": "mlp", "hidden": [16]}, "training": {"epochs": 5, "batch_size": 64}},
+    ),
     "heavy model": Case(
         "model",
         4_000,
@@ -142,6 +151,8 @@ def write_pipeline(case: Case, folder: Path) -> Path:
     if "v" in case.features:
         values = pa.array(random.normal(size=case.rows * WIDTH).astype("float32"))
         columns["v"] = pa.ListArray.from_arrays(np.arange(0, len(values) + 1, WIDTH, dtype="int32"), values)
+    if "photo" in case.features:
+        columns["photo"] = [_jpeg(random) for _ in range(case.rows)]
     columns["y"] = (numbers["x0"] + random.normal(size=case.rows) > 0).astype("int64")
     pq.write_table(pa.table(columns), folder / "rows.parquet")
     (folder / "functions.py").write_text(FUNCTIONS, encoding="utf-8")
@@ -163,6 +174,12 @@ def write_pipeline(case: Case, folder: Path) -> Path:
     with file.open("w", encoding="utf-8") as opened:
         YAML().dump(given, opened)
     return file
+
+
+def _jpeg(random: np.random.Generator) -> bytes:
+    stream = io.BytesIO()
+    photo(random, (480, 640)).save(stream, "JPEG", quality=90)
+    return stream.getvalue()
 
 
 @dataclass(frozen=True)
@@ -232,15 +249,24 @@ def show(outcomes: list[Outcome], console: Console) -> None:
     table = Table(title="planted, diagnosed, applied", caption=f"{host['cpu']}, {host['cores']} cores")
     for heading in ("case", "named", "written into the YAML"):
         table.add_column(heading)
-    for heading in ("before, examples/s", "after", "promised", "reached", "reached / promised"):
+    for heading in (
+        "before, examples/s",
+        "after",
+        "wait, before",
+        "after",
+        "promised",
+        "reached",
+        "reached / promised",
+    ):
         table.add_column(heading, justify="right")
     for found in outcomes:
         stage = found.stage if found.stage == found.expected else f"{found.stage} (not {found.expected})"
         changes = "\n".join(f"{path}: {value}" for path, value in found.changes.items()) or "nothing"
-        figures = [""] * 5
+        figures = [""] * 7
         if found.changes:
             gains = (f"{gain:.2f}" for gain in (found.promised, found.reached, found.share))
-            figures = [_speed(found.before), _speed(found.after), *gains]
+            waits = (f"{statistics.median(t['wait'] for t in turns):.0%}" for turns in (found.before, found.after))
+            figures = [_speed(found.before), _speed(found.after), *waits, *gains]
         table.add_row(found.case, stage, changes, *figures)
     console.print(table)
 

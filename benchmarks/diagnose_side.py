@@ -64,7 +64,10 @@ def spread(training: Training, files: int, *, gzip: bool) -> None:
 
 
 def trained(training: Training) -> dict[str, float]:
-    """Trains, and returns the seconds of the first reading and of an epoch, and the examples per second of both."""
+    """Trains, and returns the seconds of the first reading and of an epoch, and the examples per second of both.
+
+    And wait, the share of that time in which the model waits for input: in epochs, and while they are read first.
+    """
     config = training.spec.config
     strategy = choose_strategy(config.training)
     train_files = [f"{Path(training.files[0]).parent}/*"]
@@ -84,11 +87,13 @@ def trained(training: Training) -> dict[str, float]:
     first = max(0.0, statistics.median(readings))
     ends: list[float] = []
     options = RunOptions(on_epoch=lambda *_: ends.append(time.perf_counter()))
-    train(data, training.spec, strategy, options)
+    waits = train(data, training.spec, strategy, options).fitted.history["input_wait"]
     epoch = statistics.median(after - before for before, after in zip(ends, ends[1:], strict=False))
     epochs = config.training.most_epochs
     rows = data.train.counts.used * epochs
-    return {"reading": first, "epoch": epoch, "per_second": rows / (first + epochs * epoch)}
+    spent = first + epochs * epoch
+    wait = (first + epochs * epoch * statistics.median(waits[1:])) / spent
+    return {"reading": first, "epoch": epoch, "per_second": rows / spent, "wait": wait}
 
 
 def diagnosed(loaded: Loaded, arguments: argparse.Namespace) -> dict[str, object]:

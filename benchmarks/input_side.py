@@ -13,7 +13,7 @@ import json
 import resource
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -31,17 +31,23 @@ from fullpass.trainer.input.placement import FeaturePlacement
 SHUFFLE_ROWS = 100_000
 
 
-def passes_of(dataset: tf.data.Dataset, batches: int) -> Iterator[None]:
-    """Runs passes of an endless dataset: in a graph, as training does."""
+def passes_of(dataset: tf.data.Dataset, batches: int, step: Callable[..., tf.Tensor] | None = None) -> Iterator[None]:
+    """Runs passes of an endless dataset: in a graph, as training does.
+
+    Args:
+        dataset: Endless.
+        batches: Of a pass.
+        step: What is done with the parts of a batch; returns a number, so that it cannot be left out.
+    """
 
     @tf.function(autograph=False)
     def drain(iterator: tf.data.Iterator) -> tf.Tensor:
-        def one(done: tf.Tensor) -> tf.Tensor:
+        def one(done: tf.Tensor, found: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             batch = iterator.get_next()
             with tf.control_dependencies(tf.nest.flatten(batch, expand_composites=True)):
-                return done + 1
+                return done + 1, found + (0.0 if step is None else step(*batch))
 
-        return tf.while_loop(lambda done: done < batches, one, [tf.constant(0)])
+        return tf.while_loop(lambda done, _: done < batches, one, [tf.constant(0), tf.constant(0.0)])
 
     iterator = iter(dataset)
     while True:

@@ -10,6 +10,8 @@ from fullpass.preprocessing.features.raw_columns import RawColumn
 
 _AT_THE_SAME_TIME = 16
 """Images that are decoded at the same time, if there are as many cores."""
+_JPEG_RATIOS = (2, 4, 8)
+"""By which the decoder of JPEG can make an image smaller."""
 _LUMINANCE = (0.299, 0.587, 0.114)
 
 
@@ -39,14 +41,34 @@ def image(name: str, feature: ImageFeature, columns: Columns) -> dict[str, tf.Te
 def _made(value: tf.Tensor, feature: ImageFeature) -> tf.Tensor:
     """Returns the pixels of one image, uint8 of `feature.shape`, of its bytes or its numbers."""
     if feature.pixels is None:
-        # All of its channels, whatever their number: what TensorFlow's decoders make of others depends on the format.
-        decoded = tf.io.decode_image(value, channels=0, dtype=tf.uint8, expand_animations=False)
-        decoded = tf.cast(tf.ensure_shape(decoded, [None, None, None]), tf.float32)
+        pixels = tf.cond(tf.io.is_jpeg(value), lambda: _of_jpeg(value, feature.size), lambda: _of_file(value))
+        decoded = tf.cast(tf.ensure_shape(pixels, [None, None, None]), tf.float32)
     else:
         decoded = tf.reshape(value, feature.pixels)
     resized = _resized(_with_channels(decoded, feature.channels), feature)
     whole = tf.cast(tf.clip_by_value(tf.round(resized), 0.0, 255.0), tf.uint8)
     return tf.ensure_shape(whole, feature.shape)
+
+
+def _of_file(value: tf.Tensor) -> tf.Tensor:
+    """Returns the pixels of a file, uint8 [height, width, channels].
+
+    All of its channels, whatever their number: what TensorFlow's decoders make of others depends on the format.
+    """
+    return tf.io.decode_image(value, channels=0, dtype=tf.uint8, expand_animations=False)
+
+
+def _of_jpeg(value: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
+    """Returns the pixels of a JPEG, as `_of_file`; one that is far too large at a half, a quarter or an eighth.
+
+    Its decoder averages as it goes, which takes half the time of all pixels. At least twice of what is wanted is left,
+    so that the rest of the way down averages too.
+    """
+    shape = tf.image.extract_jpeg_shape(value)[:2]
+    times_too_large = tf.reduce_min(tf.cast(shape, tf.float32) / tf.constant(size, tf.float32))
+    shrunk = [lambda ratio=ratio: tf.io.decode_jpeg(value, channels=0, ratio=ratio) for ratio in _JPEG_RATIOS]
+    fits = [times_too_large >= 2.0 * ratio for ratio in _JPEG_RATIOS]
+    return tf.switch_case(tf.reduce_sum(tf.cast(fits, tf.int32)), [lambda: _of_file(value), *shrunk])
 
 
 def _with_channels(pixels: tf.Tensor, channels: int) -> tf.Tensor:
@@ -62,11 +84,36 @@ def _resized(pixels: tf.Tensor, feature: ImageFeature) -> tf.Tensor:
     """Returns float32 [*feature.size, channels]."""
     size = tf.constant(feature.size)
     if feature.resize == "pad":
-        return tf.image.resize_with_pad(pixels, *feature.size, antialias=True)
+        return _padded(_brought_to(pixels, _largest_inside(pixels, size)), size)
     if feature.resize == "crop":
         pixels = _cut_to_shape(pixels, size)
-    same = tf.reduce_all(tf.equal(tf.shape(pixels)[:2], size))
-    return tf.cond(same, lambda: pixels, lambda: tf.image.resize(pixels, size, antialias=True))
+    return _brought_to(pixels, size)
+
+
+def _brought_to(pixels: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """Returns pixels of `size`, int32 [2]: each the mean of the area that it stands for, and interpolated where larger.
+
+    The mean of areas takes a quarter of the time of `antialias`, which is left for what grows on one side.
+    """
+    given = tf.shape(pixels)[:2]
+    larger = lambda: tf.image.resize(pixels, size, antialias=True)  # noqa: E731
+    smaller = lambda: tf.image.resize(pixels, size, tf.image.ResizeMethod.AREA)  # noqa: E731
+    resized = lambda: tf.cond(tf.reduce_all(given >= size), smaller, larger)  # noqa: E731
+    return tf.cond(tf.reduce_all(tf.equal(given, size)), lambda: pixels, resized)
+
+
+def _largest_inside(pixels: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """Returns rows and columns of the largest image of the same proportions within `size`."""
+    given = tf.cast(tf.shape(pixels)[:2], tf.float32)
+    fitting = tf.round(given * tf.reduce_min(tf.cast(size, tf.float32) / given))
+    return tf.clip_by_value(tf.cast(fitting, tf.int32), 1, size)
+
+
+def _padded(pixels: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """Returns an image in the middle of black."""
+    free = size - tf.shape(pixels)[:2]
+    first = free // 2
+    return tf.pad(pixels, [[first[0], free[0] - first[0]], [first[1], free[1] - first[1]], [0, 0]])
 
 
 def _cut_to_shape(pixels: tf.Tensor, size: tf.Tensor) -> tf.Tensor:

@@ -80,13 +80,19 @@ class Columns:
         if column.name not in self._inputs:
             return tf.fill([self.batch_size, column.width], _MISSING)
         sparse = self._inputs[column.name]
+        every_row_fits = _is_dense(sparse, self.batch_size, column.width)
+        of_all = lambda: tf.reshape(sparse.values, [self.batch_size, column.width])  # noqa: E731
+        dense = tf.cond(every_row_fits, of_all, lambda: self._vectors_that_fit(sparse, column.width))
+        return tf.where(tf.math.is_finite(dense), dense, _MISSING)
+
+    def _vectors_that_fit(self, sparse: tf.SparseTensor, width: int) -> tf.Tensor:
+        """Returns float32 [batch, width], NaN in rows of any other number of values."""
         rows, positions = sparse.indices[:, 0], sparse.indices[:, 1]
         lengths = tf.math.unsorted_segment_sum(tf.ones_like(rows), rows, self.batch_size)
-        fits = (positions < column.width) & tf.equal(tf.gather(lengths, rows), column.width)
+        fits = (positions < width) & tf.equal(tf.gather(lengths, rows), width)
         kept = tf.sparse.retain(sparse, fits)
-        dense = tf.scatter_nd(kept.indices, kept.values, [self.batch_size, column.width])
-        known = tf.equal(lengths, column.width)[:, tf.newaxis] & tf.math.is_finite(dense)
-        return tf.where(known, dense, _MISSING)
+        dense = tf.scatter_nd(kept.indices, kept.values, [self.batch_size, width])
+        return tf.where(tf.equal(lengths, width)[:, tf.newaxis], dense, _MISSING)
 
     def elements(self, name: str, *, numbers: bool) -> tf.RaggedTensor:
         """Returns the lists of a column: a ragged row of float32 or string each, NaN or "" for missing elements.
@@ -174,6 +180,24 @@ def derived_value(expression: Expression, columns: Mapping[str, Value]) -> Value
     if isinstance(value, StringColumn):
         return _present_strings(tf.where(value.present, value.values, ""))
     return tf.where(tf.math.is_finite(value), value, _MISSING)
+
+
+def _is_dense(sparse: tf.SparseTensor, rows: tf.Tensor, width: int) -> tf.Tensor:
+    """Returns whether each row of a sparse tensor, whose indices are in order, holds `width` values: bool [].
+
+    As many values as there would be, and each row's first and last in its place, leave no other way.
+    """
+
+    def each_in_its_place() -> tf.Tensor:
+        numbers = tf.range(rows)
+        firsts = tf.gather(sparse.indices, numbers * width)
+        lasts = tf.gather(sparse.indices, numbers * width + (width - 1))
+        first_column, last_column = tf.zeros_like(numbers), tf.fill([rows], tf.constant(width - 1, tf.int64))
+        is_first = tf.reduce_all(tf.equal(firsts, tf.stack([numbers, first_column], axis=1)))
+        return is_first & tf.reduce_all(tf.equal(lasts, tf.stack([numbers, last_column], axis=1)))
+
+    as_many = tf.equal(tf.size(sparse.values, tf.int64), rows * width)
+    return tf.cond(as_many, each_in_its_place, lambda: tf.constant(value=False))
 
 
 def _present_strings(values: tf.Tensor) -> StringColumn:

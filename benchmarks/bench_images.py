@@ -1,0 +1,225 @@
+"""Images: rates of our input against plain tf.data on the same files, and what untouched models of digits reach.
+
+    python -m benchmarks.bench_images [--sets jpeg png] [--images 2000] [--only rates untouched augmentation]
+
+Three tables. The rates of a first and of later passes, images per second and per processor second, of photographs
+made here: JPEG files that are made smaller, and PNG files that are of the right size. `input` decodes as training
+reads, `transform` when Transform writes, `ingest` when the files are read. Then scikit-learn's digits as PNG files, by
+`init` and `run` untouched; and 200 of them, trained on with and without augmentation.
+"""
+
+import argparse
+import csv
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from rich.console import Console
+from rich.table import Table
+from ruamel.yaml import YAML
+
+from benchmarks.common import ROOT, Ratio, print_ratios, run_json, time_command, write_results
+
+FEW = 200
+AUGMENT = {"shift": 0.05, "rotate": 10.0, "crop": 0.05}
+_TABLES = ("rates", "untouched", "augmentation")
+PLACES = ("input", "transform", "ingest")
+_FULLPASS = (sys.executable, "-m", "fullpass")
+_SIDE = (sys.executable, "-m", "benchmarks.images_side")
+Figures = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Photos:
+    """A set of photographs: of `given` rows and columns, which training wants as `size` x `size`."""
+
+    ending: str
+    given: tuple[int, int]
+    size: int
+
+
+SETS = {"jpeg": Photos("jpg", (256, 320), 160), "png": Photos("png", (128, 128), 128)}
+
+
+def write_photos(photos: Photos, count: int, folder: Path) -> None:
+    """Writes photographs in the folders of two classes."""
+    random = np.random.default_rng(1)
+    for number in range(count):
+        place = folder / f"class_{number % 2}"
+        place.mkdir(parents=True, exist_ok=True)
+        photo(random, photos.given).save(place / f"{number:05d}.{photos.ending}", quality=90)
+
+
+def photo(random: np.random.Generator, shape: tuple[int, int]) -> Image.Image:
+    """Returns a picture like a photograph, of so many rows and columns: soft shapes, and a camera's noise over them."""
+    shapes = Image.fromarray(random.integers(0, 256, (9, 11, 3), dtype=np.uint8))
+    soft = np.asarray(shapes.resize(shape[::-1], Image.Resampling.BICUBIC), np.int16)
+    noisy = soft + random.normal(0, 4, soft.shape)
+    return Image.fromarray(np.clip(noisy, 0, 255).astype(np.uint8))
+
+
+def write_yaml(file: Path, content: Mapping[str, Any]) -> Path:
+    with file.open("w", encoding="utf-8") as opened:
+        YAML().dump(dict(content), opened)
+    return file
+
+
+def decoded_at(place: str, photos: Photos, folder: Path, work: Path) -> tuple[Path, Path]:
+    """Runs a pipeline that decodes at `place` to Transform; returns its YAML and its root."""
+    source: dict[str, Any] = {"format": "images", "path": str(folder)}
+    feature: dict[str, Any] = {"type": "image", "size": [photos.size, photos.size]}
+    if place == "ingest":
+        source["decode"] = {"height": photos.size, "width": photos.size, "channels": 3}
+        feature |= {"column": "pixels", "pixels": [photos.size, photos.size, 3]}
+    else:
+        feature["compute_at"] = place
+    content = {
+        "name": f"photos-{place}",
+        "data": {"source": source, "split": {"method": "random", "ratios": {"train": 99, "eval": 1}}},
+        "label": {"name": "label", "task": "binary", "positive": "class_1"},
+        "features": {"image": feature},
+        "model": "mlp",
+        "evaluation": {"thresholds": {"auc": {"min": 0.5}}},
+    }
+    yaml, root = write_yaml(work / f"{place}.yaml", content), work / place
+    time_command([*_FULLPASS, "run", str(yaml), "--root", str(root), "--to", "Transform"], log=work / f"{place}.log")
+    return yaml, root
+
+
+def measure_rates(photos: Photos, count: int, repeat: int, work: Path) -> dict[str, Figures]:
+    """Returns the figures of images_side, medians of `repeat` runs in turn."""
+    write_photos(photos, count, work / "photos")
+    prepared = {place: decoded_at(place, photos, work / "photos", work) for place in PLACES}
+    plain = [*_SIDE, "plain", f"--files={work}/photos/*/*", f"--size={photos.size}"]
+    commands = {"plain": plain, "averaged": [*plain, "--antialias"]}
+    commands |= {at: [*_SIDE, "ours", f"--yaml={yaml}", f"--root={root}"] for at, (yaml, root) in prepared.items()}
+    runs = [
+        {side: run_json(command, log=work / f"{side}.log") for side, command in commands.items()} for _ in range(repeat)
+    ]
+    return {side: {key: statistics.median(run[side][key] for run in runs) for key in runs[0][side]} for side in runs[0]}
+
+
+def compare_rates(found: Mapping[str, Figures]) -> list[Ratio]:
+    """Returns the lines of a set: images per second, and per second of processor time."""
+
+    def line(what: str, stock: str, at: str, key: str) -> Ratio:
+        unit = "images/s of processor" if key.endswith("_cpu") else "images/s"
+        rates = (found[side]["images"] / found[side][key] for side in (stock, at))
+        return Ratio(f"{what}, decoded at {at}", *rates, unit, "higher")
+
+    lines = [line("first pass", "plain", at, key) for at in PLACES for key in ("first", "first_cpu")]
+    lines += [line("first pass, both averaging", "averaged", "input", key) for key in ("first", "first_cpu")]
+    lines += [line("later passes", "plain", at, key) for at in PLACES for key in ("later", "later_cpu")]
+    return [*lines, Ratio("peak memory", found["plain"]["peak_mib"], found["input"]["peak_mib"], "MiB")]
+
+
+def write_digits(folder: Path) -> list[tuple[str, str]]:
+    """Writes scikit-learn's digits as PNG files, a folder per class; returns path and class of each."""
+    from sklearn.datasets import load_digits
+
+    digits, written = load_digits(), []
+    for number, (pixels, label) in enumerate(zip(digits.images, digits.target, strict=True)):
+        path = folder / str(label) / f"{number:04d}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((pixels * 255 / 16).round().astype(np.uint8)).save(path)
+        written.append((str(path.relative_to(folder)), str(label)))
+    return written
+
+
+def untouched(work: Path) -> float:
+    """Returns the accuracy that `init` and `run` reach on the eval split of the digits."""
+    write_digits(work / "digits")
+    yaml = work / "pipeline.yaml"
+    time_command([*_FULLPASS, "init", str(work / "digits"), "-o", str(yaml)], log=work / "init.log")
+    time_command([*_FULLPASS, "run", str(yaml)], log=work / "run.log")
+    summary = max(work.glob("runs/*/logs/*/summary.json"))
+    return json.loads(summary.read_text(encoding="utf-8"))["metrics"]["multiclass_accuracy"]
+
+
+def learned_of_few(seed: int, augment: Mapping[str, Any] | None, work: Path) -> tuple[float, float]:
+    """Trains on 200 digits; returns accuracy and log loss of the best epoch on all others."""
+    digits = write_digits(work / "digits")
+    chosen = set(np.random.default_rng(seed).permutation(len(digits))[:FEW].tolist())
+    with (work / "digits/list.csv").open("w", newline="", encoding="utf-8") as file:
+        rows = ((*digit, "few" if i in chosen else "rest") for i, digit in enumerate(digits))
+        csv.writer(file).writerows([("file", "label", "part"), *rows])
+    split = {"method": "column", "column": "part", "values": {"train": "few", "eval": "rest"}}
+    feature = {"type": "image", "size": [8, 8], "channels": 1, **({"augment": augment} if augment else {})}
+    content = {
+        "name": "few-digits",
+        "data": {"source": {"format": "images", "path": "digits/list.csv", "labels": "manifest"}, "split": split},
+        "label": {"name": "label", "task": "multiclass"},
+        "features": {"image": feature},
+        "model": {"kind": "mlp", "hidden": [64]},
+        "training": {"epochs": 60, "early_stopping": None, "seed": seed},
+        "evaluation": {"thresholds": {"multiclass_accuracy": {"min": 0.5}}},
+    }
+    yaml = write_yaml(work / "pipeline.yaml", content)
+    time_command([*_FULLPASS, "run", str(yaml), "--root", str(work / "root"), "--to", "Trainer"], log=work / "run.log")
+    (file,) = work.glob("root/Trainer/model_run/*/training.json")
+    record = json.loads(file.read_text(encoding="utf-8"))
+    history, best = record["history"], record["best_epoch"] - 1
+    return history["val_accuracy"][best], history["val_log_loss"][best]
+
+
+def measure_augmentation(seeds: int, work: Path) -> dict[str, list[tuple[float, float]]]:
+    """Returns accuracy and log loss of each seed, without augmentation and with it."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for seed in range(1, seeds + 1):
+        for name, augment in (("none", None), (json.dumps(AUGMENT), AUGMENT)):
+            folder = work / f"{seed}-{'plain' if augment is None else 'augmented'}"
+            folder.mkdir()
+            found.setdefault(name, []).append(learned_of_few(seed, augment, folder))
+    return found
+
+
+def show_augmentation(found: Mapping[str, list[tuple[float, float]]], console: Console) -> None:
+    """Prints a line without augmentation and one with it."""
+    table = Table(title=f"{FEW} digits to train on: accuracy, log loss of the others")
+    seeds = range(1, 1 + len(next(iter(found.values()))))
+    for heading in ("augment", *(f"seed {seed}" for seed in seeds), "mean"):
+        table.add_column(heading)
+    for name, figures in found.items():
+        mean = tuple(statistics.mean(column) for column in zip(*figures, strict=True))
+        table.add_row(name, *(f"{accuracy:.3f}, {loss:.3f}" for accuracy, loss in (*figures, mean)))
+    console.print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=_TABLES, default=_TABLES, help="tables")
+    parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS), help="of the rates")
+    parser.add_argument("--images", type=int, default=2000, help="of each set")
+    parser.add_argument("--repeat", type=int, default=2, help="runs of each side, of which the median counts")
+    parser.add_argument("--seeds", type=int, default=3, help="of augmentation")
+    arguments = parser.parse_args()
+    console = Console()
+    lines: list[Ratio] = []
+    details: dict[str, object] = {}
+    with tempfile.TemporaryDirectory(prefix="fullpass-bench-") as temporary:
+        work = Path(temporary)
+        for name in arguments.sets if "rates" in arguments.only else ():
+            found = measure_rates(SETS[name], arguments.images, arguments.repeat, work / name)
+            details[name] = found
+            lines += (rates := compare_rates(found))
+            title = f"{arguments.images:,} images, {name}, {SETS[name].size} x {SETS[name].size}, batches of 32"
+            print_ratios(title, rates, headings=("plain tf.data", "Fullpass"), console=console)
+        if "untouched" in arguments.only:
+            details["untouched"] = accuracy = untouched(work / "untouched")
+            console.print(f"digits, init and run untouched: accuracy {accuracy:.4f} on the eval split")
+        if "augmentation" in arguments.only:
+            (work / "few").mkdir()
+            details["augmentation"] = learned = measure_augmentation(arguments.seeds, work / "few")
+            show_augmentation(learned, console)
+    console.print(f"written to {write_results('images', lines, details).relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""One side of bench_images, alone in a process: reads the images of a train split pass after pass, augmented.
+
+    python -m benchmarks.images_side plain --files GLOB --size 160 [--antialias]
+    python -m benchmarks.images_side ours --yaml FILE --root FOLDER
+
+plain is tf.data as its guide on performance and TensorFlow's tutorial on images write it: decode in parallel, cache,
+shuffle, batch, augment in parallel, prefetch. ours is what the Trainer reads, and augments as the model does. Prints a
+JSON object: seconds of the first pass, from files to its last batch, and of the later ones (median), the processor
+seconds of the first, the images, and peak MiB.
+"""
+
+import argparse
+import json
+import resource
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from benchmarks.input_side import passes_of
+from fullpass.pipeline.authoring.loading.load import load
+from fullpass.pipeline.diagnose.training_artifacts import newest_training
+from fullpass.preprocessing.features.image_feature import Augment
+from fullpass.trainer.diagnosis.profiled_training import Training
+from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.input.input_fn import decoder
+from fullpass.trainer.input.input_plan import ReadingPlan
+from fullpass.trainer.input.load_split import RowSpec, load_split
+from fullpass.trainer.input.placement import placement_of
+from fullpass.trainer.models.augment_images import AugmentImages
+from fullpass.trainer.models.model_inputs import transformed_outputs
+
+BATCH = 32
+_SHUFFLE = 1000
+_FLIP, _BRIGHTNESS = "horizontal", 0.1
+
+
+def plain(files: str, size: int, *, antialias: bool) -> tuple[Iterator[None], int]:
+    """Returns passes over image files, and their number, as TensorFlow's guides write the input."""
+    listed = tf.data.Dataset.list_files(files, seed=1)
+    paths = tf.io.gfile.glob(files)
+    classes = tf.constant(sorted({path.split("/")[-2] for path in paths}))
+
+    def read(path: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        label = tf.argmax(tf.equal(tf.strings.split(path, "/")[-2], classes))
+        image = tf.io.decode_image(tf.io.read_file(path), channels=3, expand_animations=False)
+        return tf.image.resize(image, [size, size], antialias=antialias), label
+
+    def augment(images: tf.Tensor, label: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        images = tf.image.random_flip_left_right(images)
+        return tf.image.random_brightness(images, 255.0 * _BRIGHTNESS), label
+
+    dataset = listed.map(read, num_parallel_calls=tf.data.AUTOTUNE).cache().shuffle(_SHUFFLE).batch(BATCH)
+    dataset = dataset.map(augment, num_parallel_calls=tf.data.AUTOTUNE).repeat().prefetch(tf.data.AUTOTUNE)
+    return passes_of(dataset, -(-len(paths) // BATCH)), len(paths)
+
+
+def ours(training: Training) -> tuple[Iterator[None], int]:
+    """Returns passes over the train split of a run, and its rows, as the Trainer reads it."""
+    spec, output = training.spec, training.spec.tft_output
+    placement = placement_of(spec.preprocessing, transformed_outputs(spec.preprocessing, output))
+    decode = decoder(output, placement, placement.read, classes=0)
+    rows = RowSpec(decode, complete=None, task="multiclass", classes=2)
+    split = load_split("train", training.files, rows, ReadingPlan(readers=len(training.files)))
+    augment = AugmentImages(Augment(flip=_FLIP, brightness=_BRIGHTNESS), np.zeros(3))
+
+    def augmented(features: dict[str, tf.Tensor], *_: tf.Tensor) -> tf.Tensor:
+        (images,) = features.values()
+        return tf.reduce_sum(augment(images, training=True)[:, 0, 0, 0])
+
+    batches = split.batches(Order(batch_size=BATCH, shuffle=100_000, seed=1))
+    return passes_of(batches, -(-split.counts.used // BATCH), augmented), split.counts.used
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("side", choices=["plain", "ours"])
+    parser.add_argument("--files", help="pattern, of plain")
+    parser.add_argument("--size", type=int, help="pixels a side, of plain")
+    parser.add_argument("--antialias", action="store_true", help="plain resizes by averaging, as ours does")
+    parser.add_argument("--yaml", type=Path)
+    parser.add_argument("--root", type=Path)
+    parser.add_argument("--passes", type=int, default=4, help="after the first")
+    arguments = parser.parse_args()
+    training = newest_training(load(arguments.yaml), arguments.root).training if arguments.side == "ours" else None
+    started, busy = time.perf_counter(), time.process_time()
+    if training is not None:
+        passes, images = ours(training)
+    else:
+        passes, images = plain(arguments.files, arguments.size, antialias=arguments.antialias)
+    next(passes)
+    first, cpu = time.perf_counter() - started, time.process_time() - busy
+    later, later_cpu = [], []
+    for _ in range(arguments.passes):
+        started, busy = time.perf_counter(), time.process_time()
+        next(passes)
+        later.append(time.perf_counter() - started)
+        later_cpu.append(time.process_time() - busy)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    figures = {"images": images, "first": first, "first_cpu": cpu, "peak_mib": peak}
+    print(json.dumps({**figures, "later": statistics.median(later), "later_cpu": statistics.median(later_cpu)}))
+
+
+if __name__ == "__main__":
+    main()
