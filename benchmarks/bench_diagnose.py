@@ -71,7 +71,7 @@ class Case:
 
 _VECTOR = {"v": {"type": "vector", "column": "v", "width": WIDTH, "transforms": []}}
 _SLOW = {"slow": {"type": "custom", "function": "functions:slow", "columns": {"x0": "number"}, "compute_at": "input"}}
-_PHOTO = {"photo": {"type": "image", "size": [32, 32], "encoder": {"cnn": {"width": 8}}}}
+_PHOTO = {"photo": {"type": "image", "size": [16, 16], "encoder": {"cnn": {"width": 8}}}}
 _STREAMED = {"cache": "none"}
 CASES = {
     "slow map": Case("transform", 30_000, _SLOW, {"input": {**_STREAMED, "compute_at": "input"}}),

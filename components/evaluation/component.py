@@ -26,8 +26,11 @@ from fullpass.components.evaluation.evaluation_verdict import is_blessed, judge
 from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, FILE, Rows, read_measured, text_of, to_json
 from fullpass.components.evaluation.score_curves import FILE as CURVES_FILE
 from fullpass.components.evaluation.score_curves import to_json as curves_to_json
+from fullpass.components.evaluation.shown_texts import texts_of_export
 from fullpass.components.evaluation.slice_rows import SliceKey
 from fullpass.components.evaluation.slice_states import MOST_SLICES, SliceAccumulator, State
+from fullpass.components.evaluation.texts_file import FILE as TEXTS_FILE
+from fullpass.components.evaluation.texts_file import to_json as texts_to_json
 from fullpass.components.evaluation.tfma_files import write_tfma_files
 from fullpass.components.ingest.component import rows_of
 from fullpass.components.transform.component import serving_model, split_files
@@ -69,6 +72,7 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
         if runs := input_dict.get("model_run"):
             preprocessing = PreprocessingConfig.model_validate_json(exec_properties["preprocessing"])
             _write_dependence(evaluation.uri, exports[0], examples, preprocessing, runs[0])
+            _write_texts(evaluation.uri, exports[0], examples, preprocessing)
         measured = read_measured(evaluation.uri)
         blessed = is_blessed(measured, config)
         _describe(blessing, models, blessed=blessed)
@@ -100,6 +104,13 @@ def _write_dependence(
     if found is not None:
         with fileio.open(f"{folder}/{DEPENDENCE_FILE}", "w") as file:
             file.write(dependence_to_json(found))
+
+
+def _write_texts(folder: str, export: str, examples: Sequence[types.Artifact], config: PreprocessingConfig) -> None:
+    """Writes some texts with what the new model says of them; nothing where it reads none."""
+    if found := texts_of_export(export, split_files(examples, SPLIT), rows_of(examples, SPLIT), config):
+        with fileio.open(f"{folder}/{TEXTS_FILE}", "w") as file:
+            file.write(texts_to_json(found))
 
 
 def _measured(accumulator: SliceAccumulator, state: State) -> dict[SliceKey, Rows]:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 _TOP = 3
+_BYTES = "__BYTES_VALUE__"
+"""What TFDV's statistics hold in place of each value that is not UTF-8."""
 _KINDS = statistics_pb2.FeatureNameStatistics.Type
 
 
@@ -33,9 +35,12 @@ def _column(feature: statistics_pb2.FeatureNameStatistics, rows: int) -> Column:
     missing = 1 - common.num_non_missing / rows if rows else 0.0
     if not common.num_non_missing:
         return Column(name, _KINDS.Name(feature.type).lower(), missing, "no value", ())
-    kind, (text, bars) = (
-        ("number", _numbers(feature.num_stats)) if is_number else ("text", _texts(feature.string_stats))
-    )
+    if is_number:
+        kind, (text, bars) = "number", _numbers(feature.num_stats)
+    elif {value.value for value in feature.string_stats.top_values} == {_BYTES}:
+        kind, (text, bars) = "bytes", _bytes(feature.string_stats)
+    else:
+        kind, (text, bars) = "text", _texts(feature.string_stats)
     return Column(name, kind, missing, _lengths(common) + text, bars)
 
 
@@ -55,6 +60,15 @@ def _numbers(stats: statistics_pb2.NumericStatistics) -> tuple[str, tuple[float,
 
 def _texts(stats: statistics_pb2.StringStatistics) -> tuple[str, tuple[float, ...]]:
     total = stats.common_stats.tot_num_values or stats.common_stats.num_non_missing
-    top = ", ".join(f"{value.value} ({value.frequency / total:.0%})" for value in stats.top_values[:_TOP])
+    top = ", ".join(f"{_shown(value.value)} ({value.frequency / total:.0%})" for value in stats.top_values[:_TOP])
     text = f"{stats.unique:,} values" + (f": {top}" if top else "")
     return text, tuple(bucket.sample_count for bucket in stats.rank_histogram.buckets[:20])
+
+
+def _shown(value: str) -> str:
+    return "bytes that are not UTF-8" if value == _BYTES else value
+
+
+def _bytes(stats: statistics_pb2.StringStatistics) -> tuple[str, tuple[float, ...]]:
+    """Returns what can be said of a column of which no value is text, such as images."""
+    return f"{stats.unique:,} different values of {stats.avg_length:,.0f} bytes on average", ()

@@ -17,6 +17,7 @@ from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.dependence_file import read_dependence
 from fullpass.components.evaluation.evaluation_verdict import Verdict, read_verdict
 from fullpass.components.evaluation.score_curves import read_curves
+from fullpass.components.evaluation.texts_file import ShownText, read_texts
 from fullpass.components.ingest.writing.manifest import QUARANTINE, read_manifest
 from fullpass.components.push.model_lineage import RecordedArtifact
 from fullpass.components.report.charts import bar_chart, histogram, line_chart
@@ -87,6 +88,7 @@ class Run:
     data: Data
     pushed_to: str
     images: Images = Images()
+    texts: tuple[ShownText, ...] = ()
     dependence: ShownDependence | None = None
 
 
@@ -114,6 +116,7 @@ def read_run(
         curves=curves_section(read_curves(evaluation.uri)),
         insight=insight_section(record),
         images=image_section(record),
+        texts=read_texts(evaluation.uri),
         dependence=dependence_section(read_dependence(evaluation.uri)),
         training=training(record),
         parity=_parity(read_json(f"{parity.uri}/parity.json")),

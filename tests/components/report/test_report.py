@@ -19,6 +19,7 @@ from fullpass.components.data_gate.gate_verdict import Verdict as DataVerdict
 from fullpass.components.evaluation.dependence_file import ColumnDependence, Dependence
 from fullpass.components.evaluation.evaluation_verdict import Measured, Slice, Verdict
 from fullpass.components.evaluation.score_curves import Curve, Curves
+from fullpass.components.evaluation.texts_file import ShownText
 from fullpass.components.ingest.writing.manifest import QUARANTINE
 from fullpass.components.mlmd_values import ADDRESS
 from fullpass.components.report.charts import histogram
@@ -74,6 +75,18 @@ def test_lists_say_how_long_they_are():
     assert read_columns(told)[2].text == "lists of 1 to 7, mean 2.5; 1 to 9, mean 4.5, median 4"
     common.min_num_values = 7
     assert read_columns(told)[2].text == "lists of 7; 1 to 9, mean 4.5, median 4"
+
+
+def test_values_that_are_no_text_are_described_as_bytes():
+    told = statistics()
+    image = told.datasets[0].features.add(type=statistics_pb2.FeatureNameStatistics.STRING)
+    image.path.step.append("image")
+    stats = image.string_stats
+    stats.common_stats.num_non_missing, stats.unique, stats.avg_length = 10, 9, 1234.4
+    stats.top_values.add(value="__BYTES_VALUE__", frequency=10)
+    assert read_columns(told)[3] == Column("image", "bytes", 0.0, "9 different values of 1,234 bytes on average", ())
+    stats.top_values.add(value="a", frequency=1)
+    assert read_columns(told)[3].text == "9 values: bytes that are not UTF-8 (100%), a (10%)"
 
 
 def test_quarantined_rows_of_a_store_are_named_by_their_address():
@@ -353,3 +366,13 @@ def test_images_are_shown_in_the_page_itself_with_what_the_model_said():
     _, text = read(page)
     assert page.count('<img src="data:image/png;base64,aGk="') == page.count("<img") == 2
     assert f"is {HOSTILE}" in text and "cat 90%" in text and "://" not in page
+
+
+def test_texts_are_shown_with_what_the_model_said():
+    texts = (
+        ShownText({"title": HOSTILE}, label="cat", prediction="dog", probability=0.9),
+        ShownText({"title": "purr"}, label="cat", prediction="cat", probability=0.8),
+    )
+    _, text = read(render(replace(run(blessed=True), texts=texts)))
+    assert text.index(HOSTILE) < text.index("purr") and "dog 90%" in text and "cat 80%" in text
+    assert "Texts of the eval split" not in read(render(run(blessed=True)))[1]

@@ -1,0 +1,42 @@
+"""Texts of the eval split with what the model said of them, as a file. The report reads it without TensorFlow."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from fullpass.components.artifact_files import read_bytes
+
+FILE = "shown_texts.json"
+
+
+@dataclass(frozen=True)
+class ShownText:
+    """The texts of a row of the eval split.
+
+    Attributes:
+        texts: The text of each feature that is one, cut where it is long.
+        label: The name of its class.
+        prediction: The class that the model says.
+        probability: Of the prediction.
+    """
+
+    texts: Mapping[str, str]
+    label: str
+    prediction: str
+    probability: float
+
+    @property
+    def right(self) -> bool:
+        """Whether the model says the class that the row has."""
+        return self.label == self.prediction
+
+
+def to_json(shown: Sequence[ShownText]) -> str:
+    """Returns the content of FILE."""
+    return json.dumps([asdict(one) for one in shown], indent=1)
+
+
+def read_texts(folder: str) -> tuple[ShownText, ...]:
+    """Returns what an evaluation holds; nothing for one of an earlier release, or of a model without texts."""
+    content = read_bytes(f"{folder}/{FILE}")
+    return () if content is None else tuple(ShownText(**one) for one in json.loads(content))

@@ -1,0 +1,57 @@
+"""Texts of the report against a model whose answers are a column of the row."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from fullpass.components.evaluation.shown_texts import texts_of_export
+from fullpass.components.evaluation.texts_file import FILE, ShownText, read_texts, to_json
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
+from tests.components.evaluation.answering_model import Answers, example, saved, written
+
+pytestmark = pytest.mark.integration
+
+
+class Classes(Answers):
+    """Says `spam` where its column, a probability, is above a half."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+    def serve(self, examples):
+        scores = self._read(examples, self._column)
+        names = tf.constant([["ham", "spam"]])
+        prediction = tf.where(scores[:, 0] > 0.5, "spam", "ham")
+        return {"scores": scores, "classes": tf.repeat(names, tf.shape(scores)[0], axis=0), "prediction": prediction}
+
+
+def test_the_surest_mistakes_come_first_and_texts_are_cut(tmp_path):
+    told = [("free", 1, 0.9, 1), ("hello", 0, 0.7, 1), ("x" * 400, 0, 0.95, 1), ("hi", 1, 0.2, 1), ("lost", 1, 0.1, 0)]
+    rows = [
+        example({LABEL: [y], "p": [p], EXAMPLE_WEIGHT: [w], ROW_ID: [i], SPAN: [0]}, {"body": text})
+        for i, (text, y, p, w) in enumerate(told)
+    ]
+    written(rows, tmp_path / "examples", 0, files=1)
+    saved(Classes("p"), tmp_path / "model", 1)
+    files = [str(path) for path in (tmp_path / "examples/Split-eval").iterdir()]
+
+    def found(task="binary", **features):
+        config = PreprocessingConfig.model_validate({"features": features, "label": {"name": "y", "task": task}})
+        return texts_of_export(str(tmp_path / "model/Format-Serving"), files, len(rows), config)
+
+    shown = found(message={"type": "text", "column": "body"}, p="number")
+    assert [(one.texts["message"][:5], one.label, one.prediction, one.right) for one in shown] == [
+        ("xxxxx", "ham", "spam", False),
+        ("hi", "spam", "ham", False),
+        ("hello", "ham", "spam", False),
+        ("free", "spam", "spam", True),
+    ]
+    assert len(shown[0].texts["message"]) == 300 and shown[0].texts["message"].endswith("…")
+    np.testing.assert_allclose([one.probability for one in shown], [0.95, 0.8, 0.7, 0.9], rtol=1e-6)
+    assert found(p="number") == () == found(task="regression", message={"type": "text", "column": "body"})
+
+
+def test_the_report_reads_what_the_evaluator_wrote(tmp_path):
+    shown = (ShownText({"body": "hi"}, "ham", "spam", 0.8),)
+    (tmp_path / FILE).write_text(to_json(shown))
+    assert read_texts(str(tmp_path)) == shown
+    assert read_texts(str(tmp_path / "nothing")) == ()
