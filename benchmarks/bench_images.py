@@ -111,8 +111,8 @@ def compare_rates(found: Mapping[str, Figures]) -> list[Ratio]:
 
     def line(what: str, stock: str, at: str, key: str) -> Ratio:
         unit = "images/s of processor" if key.endswith("_cpu") else "images/s"
-        rates = (found[side]["images"] / found[side][key] for side in (stock, at))
-        return Ratio(f"{what}, decoded at {at}", *rates, unit, "higher")
+        plain, of_ours = (found[side]["images"] / found[side][key] for side in (stock, at))
+        return Ratio(f"{what}, decoded at {at}", plain, of_ours, unit, "higher")
 
     lines = [line("first pass", "plain", at, key) for at in PLACES for key in ("first", "first_cpu")]
     lines += [line("first pass, both averaging", "averaged", "input", key) for key in ("first", "first_cpu")]
@@ -163,8 +163,8 @@ def learned_of_few(seed: int, augment: Mapping[str, Any] | None, work: Path) -> 
     }
     yaml = write_yaml(work / "pipeline.yaml", content)
     time_command([*_FULLPASS, "run", str(yaml), "--root", str(work / "root"), "--to", "Trainer"], log=work / "run.log")
-    (file,) = work.glob("root/Trainer/model_run/*/training.json")
-    record = json.loads(file.read_text(encoding="utf-8"))
+    (trained,) = work.glob("root/Trainer/model_run/*/training.json")
+    record = json.loads(trained.read_text(encoding="utf-8"))
     history, best = record["history"], record["best_epoch"] - 1
     return history["val_accuracy"][best], history["val_log_loss"][best]
 

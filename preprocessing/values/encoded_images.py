@@ -106,7 +106,11 @@ def _decoding_problem(content: bytes) -> str | None:
 
     with tf.device("CPU"):
         try:
-            pixels = tf.io.decode_image(content, channels=0, dtype=tf.uint8, expand_animations=False)
+            if content.startswith(_JPEG):
+                # At an eighth all of the file is read, in half the time; that sees the same damage.
+                pixels = tf.io.decode_jpeg(content, channels=0, ratio=8)
+            else:
+                pixels = tf.io.decode_image(content, channels=0, dtype=tf.uint8, expand_animations=False)
         except (tf.errors.OpError, ValueError) as error:
             return f"an image that cannot be decoded: {_reason(error)}"
     channels = pixels.shape[2] if pixels.shape.rank == 3 else 0

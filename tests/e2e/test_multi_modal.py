@@ -52,7 +52,7 @@ def owner(tmp_path_factory):
     written = yaml.load(owner.config)
     kinds = {name: given if isinstance(given, str) else given["type"] for name, given in written["features"].items()}
     assert kinds == {"photo": "image", "title": "text", "price": "number", "tags": "category"}
-    written["training"]["epochs"] = 8
+    written["training"] = {"epochs": 8}
     written["features"]["photo"]["encoder"] = {"cnn": {"width": 8}}
     yaml.dump(written, owner.config)
     owner("run", "pipeline.yaml")

@@ -21,12 +21,14 @@ def encoded(pixels, form="PNG", mode=None, **options):
 
 def test_an_image_is_its_pixels_and_a_missing_one_is_black(assert_transform):
     files = [encoded(COLOUR), encoded(GREY), None, encoded(COLOUR, "BMP"), encoded(np.dstack([COLOUR, GREY]))]
+    later = [Image.fromarray(255 - GREY)] * 2
+    files.append(encoded(GREY, "GIF", save_all=True, append_images=later))  # of an animation the first counts
     grey_in_three = np.repeat(GREY[:, :, None], 3, axis=2)
     black = np.zeros_like(COLOUR)
     assert_transform(
         {"image": {"type": "image", "size": [2, 2]}},
-        analyze={"image": files, "y": [1.0] * 5},
-        expected={"image_xf": [v.tolist() for v in (COLOUR, grey_in_three, black, COLOUR, COLOUR)]},
+        analyze={"image": files, "y": [1.0] * 6},
+        expected={"image_xf": [v.tolist() for v in (COLOUR, grey_in_three, black, COLOUR, COLOUR, grey_in_three)]},
     )
 
 

@@ -72,3 +72,23 @@ def test_a_column_of_images_has_one_bad_row_for_each_broken_one():
     assert converted.bad.tolist() == [False, True, False, True, False]
     assert converted.reason_of(1).startswith("no JPEG") and converted.reason_of(3) == "an image of 0 bytes"
     assert converted.flat.to_pylist()[2] is None
+
+
+def test_a_damaged_jpeg_is_a_problem_where_it_cannot_be_decoded_whole():
+    import tensorflow as tf
+
+    draw = np.random.default_rng(3)
+    whole = [encoded("JPEG", mode, progressive=progressive) for mode in ("RGB", "L") for progressive in (True, False)]
+    seen = {True: 0, False: 0}
+    for number in range(200):
+        content = bytearray(whole[number % 4])
+        for place in draw.integers(0, len(content), draw.integers(0, 6)):
+            content[place] = draw.integers(0, 256)
+        content = bytes(content[: draw.choice([len(content), draw.integers(1, len(content))])])
+        try:
+            decodes = tf.io.decode_image(content, expand_animations=False).shape.rank == 3
+        except tf.errors.OpError:
+            decodes = False
+        seen[decodes] += 1
+        assert (image_problem(content) is None) == decodes
+    assert min(seen.values()) > 40

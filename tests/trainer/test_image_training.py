@@ -175,6 +175,23 @@ def test_a_picture_decoded_by_transform_is_the_same_in_its_examples(exported):
     np.testing.assert_array_equal(found.numpy(), pictures)
 
 
+def test_a_narrow_network_learns_from_batches_of_any_size():
+    """Each of them in turn: a convolution of one place, of few channels, ended the process there."""
+    feature = ImageFeature.model_validate({"type": "image", "size": [12, 10], "encoder": {"cnn": {"width": 8}}})
+    images = keras.Input((12, 10, 3))
+    model = keras.Model(images, keras.layers.Dense(1)(encode_image(images, feature, "image_xf")))
+
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None, 12, 10, 3])])
+    def gradients(batch):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(model(batch, training=True)))
+        return tape.gradient(loss, model.trainable_variables)
+
+    pixels = np.random.default_rng(0).random((32, 12, 10, 3), np.float32)
+    for rows in (32, 15, 32, 7) * 3:
+        assert all(np.isfinite(found).all() for found in gradients(tf.constant(pixels[:rows])))
+
+
 def test_mixup_blends_images_and_labels_and_trains(tmp_path):
     from fullpass.trainer.fit.blend import Blend
 

@@ -49,8 +49,7 @@ def candidates(profiled: ProfiledTraining, slowest: str) -> list[Candidate]:
         slowest: The stage that takes longest.
     """
     setting = input_settings(profiled, {})
-    # What the next training takes up comes before what has the examples written anew.
-    found = [*_cache(profiled, setting), *_places(profiled), *_records(profiled), *_readers(profiled, setting)]
+    found = [*_places(profiled), *_cache(profiled, setting), *_records(profiled), *_readers(profiled, setting)]
     return [*sorted(found, key=lambda candidate: slowest not in candidate.spares), *_batch_size(setting)]
 
 

@@ -10,10 +10,11 @@ from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining, Sourc
 from fullpass.trainer.diagnosis.rates import Rate, drain, train
 from fullpass.trainer.fit.optimizer import batch_size_for
 from fullpass.trainer.input.batch_order import Order
-from fullpass.trainer.input.input_fn import BLOCK_ROWS, STREAM_SHUFFLE_ROWS
+from fullpass.trainer.input.input_fn import STREAM_SHUFFLE_ROWS
 from fullpass.trainer.input.input_plan import MOST_READERS
 from fullpass.trainer.input.memory import available_memory
 from fullpass.trainer.input.parsed_chunks import Chunk, ChunkParser, read_chunks
+from fullpass.trainer.models.model_inputs import transformed_outputs
 
 RowStorage = Literal["memory", "disk", "files"]
 """Where rows are kept after the first reading; files keeps none and streams them again."""
@@ -54,14 +55,16 @@ class Speed:
     Attributes:
         first: The rate of the first reading: rows are read, decompressed, parsed and transformed once.
         epochs: The rate of the updates, their input included.
+        readings: How often rows are read that way before the first epoch.
     """
 
     first: Rate
     epochs: Rate
+    readings: float = 1.0
 
     def seconds_per_row(self, epochs: int) -> float:
         """Returns the seconds per example and epoch, with the first reading spread over the epochs."""
-        return self.epochs.seconds_per_row + self.first.seconds_per_row / epochs
+        return self.epochs.seconds_per_row + self.readings * self.first.seconds_per_row / epochs
 
     def per_second(self, epochs: int) -> float:
         """Returns examples per second over a training of so many epochs, the first reading included."""
@@ -69,7 +72,7 @@ class Speed:
 
     def wait(self, epochs: int) -> float:
         """Returns the share of the training's time in which the model waits for input, 0 .. 1."""
-        waited = self.epochs.waited / self.epochs.rows + self.first.seconds_per_row / epochs
+        waited = self.epochs.waited / self.epochs.rows + self.readings * self.first.seconds_per_row / epochs
         return min(1.0, waited / self.seconds_per_row(epochs))
 
 
@@ -126,9 +129,24 @@ def read_once(profiled: ProfiledTraining, setting: InputSettings, seconds: float
     source = setting.source
     parse = ChunkParser(source.decode, profiled.in_model.complete if profiled.in_model else None, source.files)
     whole = source.pass_seconds <= seconds
-    block_rows = BLOCK_ROWS if whole else source.block_rows
+    block_rows = parse.block_rows if whole else source.block_rows
     chunks = read_chunks(source.files, parse, setting.readers, rows=block_rows)
     return drain(chunks, _rows_of, seconds, passes_of=source.rows if whole else 0)
+
+
+def readings_before(profiled: ProfiledTraining, setting: InputSettings) -> float:
+    """Returns how often rows are read before the first epoch: once to be counted.
+
+    Where they are kept nowhere, they are read again for the moments of pixels, and the first of them for the knots of
+    numbers.
+    """
+    if setting.kept != "files":
+        return 1.0
+    spec = profiled.spec
+    features = transformed_outputs(spec.preprocessing, spec.tft_output)
+    for_moments = any(output.image is not None and output.image.normalize == "train" for output in features)
+    for_knots = any(output.kind == "dense" for output in features)
+    return 1.0 + for_moments + for_knots * min(1.0, STREAM_SHUFFLE_ROWS / profiled.training.rows)
 
 
 def run_epochs(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -> Rate:

@@ -6,7 +6,14 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from fullpass.trainer.diagnosis.candidates import Candidate
-from fullpass.trainer.diagnosis.input_settings import InputSettings, Speed, input_settings, read_once, run_epochs
+from fullpass.trainer.diagnosis.input_settings import (
+    InputSettings,
+    Speed,
+    input_settings,
+    read_once,
+    readings_before,
+    run_epochs,
+)
 from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining
 from fullpass.trainer.diagnosis.rates import Rate
 
@@ -156,7 +163,8 @@ def _speed(profiled: ProfiledTraining, setting: InputSettings, seconds: float, f
     """Returns the speed of a training under a setting; settings share the measurement of an equal first reading."""
     if setting.first_reading not in firsts:
         firsts[setting.first_reading] = read_once(profiled, setting, seconds)
-    return Speed(firsts[setting.first_reading], run_epochs(profiled, setting, seconds))
+    readings = readings_before(profiled, setting)
+    return Speed(firsts[setting.first_reading], run_epochs(profiled, setting, seconds), readings)
 
 
 def _fastest(contenders: Sequence[_Contender], epochs: int) -> list[_Contender]:

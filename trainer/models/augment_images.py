@@ -31,14 +31,13 @@ class AugmentImages(keras.layers.Layer):
 
     def call(self, images, training=False):
         """See base class."""
-        pixels = tf.cast(images, tf.float32)
         if not training:
-            return pixels
+            return tf.cast(images, tf.float32)
         config = self.config
         if config.crop or config.shift or config.rotate:
-            pixels = self._moved(pixels)
-        elif config.flip:
-            pixels = self._mirrored(pixels)
+            pixels = self._moved(tf.cast(images, tf.float32))
+        else:
+            pixels = tf.cast(self._mirrored(images), tf.float32)
         if config.brightness or config.contrast:
             pixels = self._lit(pixels)
         return self._cut_out(pixels) if config.cutout else pixels
@@ -55,12 +54,19 @@ class AugmentImages(keras.layers.Layer):
         """Returns -1 for the half of the images that are mirrored, else 1."""
         return tf.where(self._uniform(images) < 0.0, -1.0, 1.0) if mirrored else tf.ones_like(self._uniform(images))
 
-    def _mirrored(self, pixels: tf.Tensor) -> tf.Tensor:
-        for axis, names in ((2, ("horizontal", "both")), (1, ("vertical", "both"))):
+    def _mirrored(self, images: tf.Tensor) -> tf.Tensor:
+        """Returns images of which half are reversed: in three dimensions, since of four it takes ten times as long."""
+        height, width, channels = images.shape[1:]
+        for names, middle in (
+            (("horizontal", "both"), [-1, width, channels]),
+            (("vertical", "both"), [-1, height, width * channels]),
+        ):
             if self.config.flip in names:
-                chosen = self._signs(pixels, mirrored=True)[:, None, None, None] < 0
-                pixels = tf.where(chosen, tf.reverse(pixels, [axis]), pixels)
-        return pixels
+                mirror = tf.reshape(tf.reverse(tf.reshape(images, middle), [1]), tf.shape(images))
+                # Select, unlike its second version, copies whole images.
+                chosen = self._signs(images, mirrored=True) < 0
+                images = tf.raw_ops.Select(condition=chosen, x=mirror, y=images)
+        return images
 
     def _moved(self, pixels: tf.Tensor) -> tf.Tensor:
         config, (height, width) = self.config, pixels.shape[1:3]
@@ -80,10 +86,13 @@ class AugmentImages(keras.layers.Layer):
         return _interpolated(pixels, from_y, from_x)
 
     def _lit(self, pixels: tf.Tensor) -> tf.Tensor:
-        mean = tf.reduce_mean(pixels, axis=[1, 2, 3], keepdims=True)
-        factor = 1.0 + self.config.contrast * self._uniform(pixels)[:, None, None, None]
+        """Returns pixels times a number per image, and another one added."""
         added = RANGE * self.config.brightness * self._uniform(pixels)[:, None, None, None]
-        return tf.clip_by_value(mean + factor * (pixels - mean) + added, 0.0, RANGE)
+        if self.config.contrast:
+            factor = 1.0 + self.config.contrast * self._uniform(pixels)[:, None, None, None]
+            added += (1.0 - factor) * tf.reduce_mean(pixels, axis=[1, 2, 3], keepdims=True)
+            pixels *= factor
+        return tf.clip_by_value(pixels + added, 0.0, RANGE)
 
     def _cut_out(self, pixels: tf.Tensor) -> tf.Tensor:
         inside = tf.constant(True)

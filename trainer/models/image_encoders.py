@@ -118,11 +118,20 @@ class _Named:
     def __init__(self, feature: str):
         self._feature, self._made = feature, 0
 
-    def convolution(self, x: keras.KerasTensor, width: int, *, size: int = 3, stride: int = 1) -> keras.KerasTensor:
+    def convolution(self, x: keras.KerasTensor, width: int, *, stride: int = 1) -> keras.KerasTensor:
         layer = keras.layers.Conv2D(
-            width, size, stride, padding="same", use_bias=False, kernel_initializer="he_normal", name=self._next()
+            width, 3, stride, padding="same", use_bias=False, kernel_initializer="he_normal", name=self._next()
         )
         return self._stated(layer)(x)
+
+    def projection(self, x: keras.KerasTensor, width: int, stride: int) -> keras.KerasTensor:
+        """Returns what a convolution of one place makes of every `stride`-th place, as a product of matrices.
+
+        The gradient of such a convolution of fewer than 16 channels writes beyond its memory as soon as a batch is
+        smaller than the one before (oneDNN 3.3.4, which TensorFlow 2.16 holds).
+        """
+        layer = keras.layers.Dense(width, use_bias=False, kernel_initializer="he_normal", name=self._next())
+        return self._stated(layer)(x[:, ::stride, ::stride])
 
     def active(self, x: keras.KerasTensor) -> keras.KerasTensor:
         norm = keras.layers.BatchNormalization(momentum=_MOMENTUM, name=self._next())
@@ -139,7 +148,7 @@ class _Named:
 def _residual(layers: _Named, x: keras.KerasTensor, width: int, stride: int) -> keras.KerasTensor:
     active = layers.active(x)
     same = x.shape[-1] == width and stride == 1
-    shortcut = x if same else layers.convolution(active, width, size=1, stride=stride)
+    shortcut = x if same else layers.projection(active, width, stride)
     inner = layers.active(layers.convolution(active, width, stride=stride))
     return keras.layers.Add()([shortcut, layers.convolution(inner, width)])
 
