@@ -22,6 +22,7 @@ ALLOWED = {
     ("pipeline/printing.py", "typer.echo"),  # say and emit
     # Answers of one process to another, as JSON, and the text of a lock file: no person reads them.
     ("pipeline/scheduling/drift.py", "sys.stdout.write"),
+    ("pipeline/running/tracking/record_in_mlflow.py", "sys.stdout.write"),
     ("components/serving_check/probe.py", "sys.stdout.write"),
     ("kubeflow/image_requirements.py", "sys.stdout.write"),
     # From the probe into the log of a node.

@@ -103,7 +103,7 @@ def main() -> None:
     except Exception as error:
         # Whatever is wrong with the server, the sender is told why.
         answer["error"] = str(error) or type(error).__name__
-    print(json.dumps(answer))
+    sys.stdout.write(json.dumps(answer) + "\n")
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def server_words(address: str) -> str:
 
 
 def _answer(run: TrackedRun, seconds: float, environment: Mapping[str, str]) -> dict[str, str | None]:
-    command = [sys.executable, "-m", "fullpass.pipeline.running.tracking.record_in_mlflow"]
+    command = [sys.executable, "-P", "-m", "fullpass.pipeline.running.tracking.record_in_mlflow"]
     given = {**_DEFAULTS, **environment, **_REQUIRED}
     try:
         done = run_bounded(command, seconds=seconds, stdin=run.to_json(), environment=given)
