@@ -50,6 +50,7 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(50_000, 20, 50)
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Tests that wait for a process or a disk leave their core to another."""
     return len(os.sched_getaffinity(0)) + 1
