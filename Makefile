@@ -16,7 +16,7 @@ unexport UV_PYTHON UV_SYSTEM_PYTHON UV_BREAK_SYSTEM_PACKAGES UV_PROJECT_ENVIRONM
 unexport PYTHONDONTWRITEBYTECODE UV_CONSTRAINT UV_OVERRIDE UV_BUILD_CONSTRAINT UV_EXCLUDE_NEWER UV_RESOLUTION UV_PRERELEASE
 unexport UV_NO_VERIFY_HASHES UV_NO_BINARY UV_NO_BUILD UV_VENV_SEED UV_WORKING_DIRECTORY UV_PROJECT
 
-.PHONY: help env demo test test-fast test-long coverage fuzz lint types docs bench bench-run bench-taxi bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-images bench-kubeflow gate-events check-flink check-s3 check-serving check-image check-kfp check-airflow check-mlflow check-report pictures lock clean FORCE
+.PHONY: help env demo test test-fast test-long coverage fuzz lint types docs bench bench-run bench-taxi bench-input bench-ingest bench-records bench-init bench-vocabulary bench-window bench-diagnose bench-models bench-images bench-kubeflow gate-events check-flink check-s3 check-serving check-image check-kfp check-workers check-airflow check-mlflow check-report pictures lock lock-checks clean FORCE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -111,6 +111,7 @@ FLINK_HOME     ?= .tools/flink
 JOB_SERVER_JAR ?=
 VERSITYGW      ?= .tools/bin/versitygw
 KFP_BIN        ?=
+CRD            ?=
 EXPORT         ?= examples/taxi/serving/current
 
 check-flink: env $(filter .tools/flink,$(FLINK_HOME))  ## nodes on a real Flink; needs Java, JOB_SERVER_JAR=FILE of Beam, and Maven or FLINK_HOME=FOLDER
@@ -148,6 +149,9 @@ check-image: env  ## builds the image, runs a node and the demo in it as user 65
 check-kfp: env .tools/small/installed $(filter .tools/bin/versitygw,$(VERSITYGW))  ## packages by the driver and launcher of a release: KFP_BIN=FOLDER, KFP_RELEASE=2.17; needs root, and Go or VERSITYGW=PROGRAM
 	KFP_BIN="$(abspath $(KFP_BIN))" KFP_RELEASE="$(KFP_RELEASE)" SMALL="$(CURDIR)/.tools/small" VERSITYGW="$(abspath $(VERSITYGW))" PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pytest -s tests/live/kfp.py $(ARGS)
 
+check-workers: env  ## the Job of a Trainer's workers by an operator's own schema of Jobs: CRD=FILE of JobSet or of Kubeflow Trainer
+	CRD="$(abspath $(CRD))" $(BIN)/pytest -s tests/live/crds.py $(ARGS)
+
 # What the small image holds, in an environment of its own.
 .tools/small/installed: requirements.txt kubeflow/image_requirements.py | $(UV)
 	@rm -rf $(@D)
@@ -169,20 +173,15 @@ check-kfp: env .tools/small/installed $(filter .tools/bin/versitygw,$(VERSITYGW)
 check-airflow: env .tools/airflow/installed  ## a DAG file is read and run by a real Airflow, installed for it; needs a package index
 	AIRFLOW="$(CURDIR)/.tools/airflow" PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pytest tests/live/airflow_dags.py $(ARGS)
 
-.tools/airflow/installed: | $(UV)
+# Airflow and MLflow have environments of their own: their requirements and TFX's exclude each other.
+.tools/airflow/installed .tools/mlflow/installed: .tools/%/installed: tests/live/%.txt | $(UV)
 	@rm -rf $(@D)
 	$(UV) venv --quiet --python 3.11 $(@D)
-	$(UV) pip install --quiet --python $(@D)/bin/python apache-airflow==3.3.2
+	$(UV) pip install --quiet --python $(@D)/bin/python --no-deps --require-hashes -r $<
 	@touch $@
 
 check-mlflow: env .tools/mlflow/installed  ## a run is recorded by a real MLflow server, installed for it; needs a package index
 	MLFLOW="$(CURDIR)/.tools/mlflow" $(BIN)/pytest tests/live/mlflow_server.py $(ARGS)
-
-.tools/mlflow/installed: | $(UV)
-	@rm -rf $(@D)
-	$(UV) venv --quiet --python 3.11 $(@D)
-	$(UV) pip install --quiet --python $(@D)/bin/python 'mlflow[auth]==3.17.2'
-	@touch $@
 
 clean:  ## removes caches and the outputs of the examples; the environment stays
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist examples/*/runs examples/*/serving
@@ -226,9 +225,17 @@ endef
 	echo "No uv on PATH, and no Python 3 with pip to install it with. Install either ('apt install python3-pip')." >&2; exit 1
 
 lock: | $(UV)  ## pins pyproject's dependencies anew in requirements.txt; ARGS=--upgrade for newer versions
-	@cp requirements.txt requirements.txt.part
-	$(UV) pip compile pyproject.toml --quiet --all-extras --universal --python-version 3.11 --generate-hashes \
-	  --no-header $(ARGS) --output-file requirements.txt.part
-	@if grep -n '://' requirements.txt.part; then \
-	  echo "The lock would name an address (above). requirements.txt is unchanged; the rest is in requirements.txt.part." >&2; exit 1; fi
-	@mv requirements.txt.part requirements.txt
+	$(call LOCK,pyproject.toml --all-extras,requirements.txt)
+
+lock-checks: | $(UV)  ## pins anew what check-airflow and check-mlflow install; ARGS as above
+	$(call LOCK,tests/live/airflow.in,tests/live/airflow.txt)
+	$(call LOCK,tests/live/mlflow.in,tests/live/mlflow.txt)
+
+# $(call LOCK,WHAT,FILE) pins WHAT in FILE, which stays as it is where the new one would name an address.
+define LOCK
+@if [ -e $(2) ]; then cp $(2) $(2).part; fi
+$(UV) pip compile $(1) --quiet --universal --python-version 3.11 --generate-hashes --no-header $(ARGS) --output-file $(2).part
+@if grep -n '://' $(2).part; then \
+  echo "The lock would name an address (above). $(2) is unchanged; the rest is in $(2).part." >&2; exit 1; fi
+@mv $(2).part $(2)
+endef

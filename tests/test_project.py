@@ -25,15 +25,16 @@ SHARED_NAMES = ("__init__.py", "config.py", "component.py")
 
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
 LOCK = (REPOSITORY / "requirements.txt").read_text(encoding="utf-8")
+LOCKS = ("requirements.txt", "kubeflow/requirements-gpu.txt", "tests/live/airflow.txt", "tests/live/mlflow.txt")
 
 
 def source_files(package: str) -> list[Path]:
     return sorted((REPOSITORY / package).rglob("*.py"))
 
 
-def locked_lines() -> list[str]:
+def locked_lines(lock: str = LOCK) -> list[str]:
     """One string per pinned package: 'name==1.0 ; marker --hash=sha256:... --hash=...'."""
-    uncommented = re.sub(r"^\s*#.*\n", "", LOCK, flags=re.MULTILINE)
+    uncommented = re.sub(r"^\s*#.*\n", "", lock, flags=re.MULTILINE)
     return [line for line in uncommented.replace("\\\n", " ").splitlines() if line.strip()]
 
 
@@ -69,14 +70,26 @@ def run_python(code: str, *, cwd: Path) -> str:
     return done.stdout.strip()
 
 
-def test_the_lock_names_no_address_and_no_other_source():
-    assert "://" not in LOCK
-    assert [line for line in locked_lines() if line.startswith("-")] == []
+@pytest.mark.parametrize("file", LOCKS)
+def test_a_lock_names_no_address_and_no_other_source(file):
+    lock = (REPOSITORY / file).read_text(encoding="utf-8")
+    assert "://" not in lock
+    assert [line for line in locked_lines(lock) if line.startswith("-")] == []
 
 
-def test_every_package_in_the_lock_has_one_exact_version_and_hashes():
+@pytest.mark.parametrize("file", LOCKS)
+def test_every_package_in_a_lock_has_one_exact_version_and_hashes(file):
     pinned = re.compile(r"[a-z0-9][a-z0-9.-]*==[^ ;]+( ; [^-]*)?( +--hash=sha256:[0-9a-f]{64})+ *")
-    assert [line[:60] for line in locked_lines() if not pinned.fullmatch(line)] == []
+    lock = (REPOSITORY / file).read_text(encoding="utf-8")
+    assert [line[:60] for line in locked_lines(lock) if not pinned.fullmatch(line)] == []
+
+
+@pytest.mark.parametrize("check", ["airflow", "mlflow"])
+def test_the_lock_of_a_check_holds_what_the_check_asks_for(check):
+    asked = Requirement((REPOSITORY / "tests" / "live" / f"{check}.in").read_text(encoding="utf-8").strip())
+    lines = locked_lines((REPOSITORY / "tests" / "live" / f"{check}.txt").read_text(encoding="utf-8"))
+    [pinned] = [line.split("--hash=")[0] for line in lines if re.match(rf"{asked.name}\b(?!-)", line)]
+    assert Version(str(Requirement(pinned).specifier).removeprefix("==")) in asked.specifier
 
 
 @pytest.mark.parametrize("requirement", direct_requirements(), ids=lambda requirement: requirement.name)

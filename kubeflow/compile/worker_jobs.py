@@ -15,6 +15,8 @@ JOB, WORKERS, PORT, INDEX = "FULLPASS_JOB", "FULLPASS_WORKERS", "FULLPASS_PORT",
 """Variables of a pod: name of the Job, number of its pods, port of each, and which one it is (set by Kubernetes)."""
 QUEUE = "kueue.x-k8s.io/queue-name"
 """Label of a Job: the queue that admits it."""
+_NO_SIDECAR = {"sidecar.istio.io/inject": "false"}
+"""Kubeflow gives it to every pod of a run: profiles inject a proxy, which outlives the work and stands between workers."""
 _TTL_SECONDS = 3600
 
 
@@ -25,6 +27,7 @@ def manifests(
     *,
     pull_secrets: Sequence[str] = (),
     pull_policy: str | None = None,
+    service_account: str | None = None,
 ) -> tuple[Json, Json]:
     """Returns the Service and the Job.
 
@@ -36,6 +39,7 @@ def manifests(
         node: what each pod runs on, with `workers`.
         args: of each pod's container.
         pull_secrets, pull_policy: as in the environment file.
+        service_account: of the pods, that of the run: it may be what opens the store. By default the namespace's.
 
     Raises:
         ValueError: The node has no workers.
@@ -71,6 +75,7 @@ def manifests(
     }
     pod: Json = {
         "restartPolicy": "Never",
+        "serviceAccountName": service_account,
         "subdomain": name,
         # With that of the container, what the restricted pod security standard asks for; the image says the user.
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
@@ -91,7 +96,10 @@ def manifests(
             "backoffLimit": 0,
             "ttlSecondsAfterFinished": _TTL_SECONDS,
             **({"activeDeadlineSeconds": seconds(node.timeout)} if node.timeout else {}),
-            "template": {"metadata": {"labels": labels}, "spec": _without_empty(pod)},
+            "template": {
+                "metadata": {"labels": labels, "annotations": _NO_SIDECAR.copy()},
+                "spec": _without_empty(pod),
+            },
         },
     }
     return service, job

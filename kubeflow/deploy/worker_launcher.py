@@ -5,6 +5,7 @@
 """
 
 import argparse
+import base64
 import json
 import logging
 import os
@@ -31,7 +32,7 @@ from fullpass.preprocessing.whole_files import write_whole
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _POLL_SECONDS = 5.0
 _TIMEOUT = (10, 60)
 
@@ -49,13 +50,20 @@ def main() -> None:
         from kubernetes import client, config
 
         config.load_incluster_config()
-        run(client.ApiClient(), _NAMESPACE.read_text().strip(), settings, args)
+        account = service_account((_ACCOUNT / "token").read_text())
+        run(client.ApiClient(), (_ACCOUNT / "namespace").read_text().strip(), settings, args, account=account)
 
     termination.run_to_end(settings["node_id"], work)
 
 
 def run(
-    client: "ApiClient", namespace: str, settings: Json, args: Sequence[str], *, poll: float = _POLL_SECONDS
+    client: "ApiClient",
+    namespace: str,
+    settings: Json,
+    args: Sequence[str],
+    *,
+    account: str | None = None,
+    poll: float = _POLL_SECONDS,
 ) -> None:
     """Runs a node as a Job, copies its output message, and deletes the Job.
 
@@ -64,6 +72,7 @@ def run(
         namespace: of the run.
         settings: of the compiler: `pipeline`, `node_id`, `node` (its NodeConfig), `pull_secrets`, `pull_policy`.
         args: of each worker's container.
+        account: the service account of each worker; by default the namespace's.
         poll: seconds between two requests.
 
     Raises:
@@ -80,7 +89,12 @@ def run(
     node = node.model_copy(update={"env": node.env | env})
     name = job_name(settings["pipeline"], settings["node_id"])
     service, job = manifests(
-        name, node, args, pull_secrets=settings["pull_secrets"], pull_policy=settings["pull_policy"]
+        name,
+        node,
+        args,
+        pull_secrets=settings["pull_secrets"],
+        pull_policy=settings["pull_policy"],
+        service_account=account,
     )
     with Job(client, namespace, name).started(service, job) as started:
         logging.info("job %s: %d workers", name, job["spec"]["completions"])
@@ -95,6 +109,18 @@ def job_name(pipeline: str, node: str) -> str:
     """Returns a unique name of a Job, short enough for pod names of at most 63 characters."""
     stem = re.sub(r"[^a-z0-9]+", "-", f"{pipeline[:28]}-{node[:12]}".lower()).strip("-")
     return f"{stem}-{uuid.uuid4().hex[:8]}"
+
+
+def service_account(token: str) -> str | None:
+    """Returns whose token a pod has, or None where it is not that of a service account.
+
+    Args:
+        token: a JSON Web Token (RFC 7519). Its signature is not checked: the pod has it from Kubernetes.
+    """
+    payload = token.strip().split(".")[1]
+    claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    found = re.fullmatch(r"system:serviceaccount:[^:]+:([^:]+)", claims.get("sub", ""))
+    return found[1] if found else None
 
 
 @dataclass(frozen=True)

@@ -32,13 +32,15 @@ def as_kubernetes_reads_it(manifest: dict, kind: str) -> dict:
 
 
 class KubernetesServer:
-    """Objects by kind and name, and the processes of each Job's pods. forbidden: a kind that may not be created."""
+    """Objects by kind and name, and the processes of each Job's pods. forbidden: a kind that may not be created.
+    accounts: of the pods of each Job."""
 
     def __init__(self, folder: Path, *, forbidden: str = "") -> None:
         self.folder, self.forbidden = folder, forbidden
         self.objects: dict[tuple[str, str], dict[str, Any]] = {}
         self.pods: dict[str, list[subprocess.Popen]] = {}
         self.created: list[str] = []
+        self.accounts: list[str] = []
 
     def __enter__(self) -> "KubernetesServer":
         handler = type("Handler", (_Handler,), {"kubernetes": self})
@@ -71,6 +73,7 @@ class KubernetesServer:
         self.created.append(kind)
         if kind == "jobs":
             spec = body["spec"]
+            self.accounts.append(spec["template"]["spec"]["serviceAccountName"])
             self.pods[name] = [
                 self._start(name, index, spec["template"]["spec"]) for index in range(spec["completions"])
             ]

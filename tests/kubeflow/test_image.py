@@ -153,8 +153,16 @@ def test_the_launcher_of_every_store_may_write():
 
 def test_the_library_that_lightgbm_asks_for_is_there():
     """Its wheel, unlike others, brings no OpenMP; python:3.11-slim-bookworm has none."""
-    copied = next(command for command in of("RUN") if "libgomp.so.1" in command)
-    assert copied.split()[-1].rstrip("/") in of("ENV")[-1].partition("LD_LIBRARY_PATH=")[2].split()
+    [copied] = [command for command in of("RUN") if "libgomp.so.1" in command]
+    folder = copied.split()[-1].rstrip("/")
+    assert f"echo {folder} > /etc/ld.so.conf.d/fullpass.conf && /sbin/ldconfig" in of("RUN")
+    assert f"--from=project {folder.rpartition('/')[0]} {folder.rpartition('/')[0]}" in of("COPY")
+
+
+def test_the_drivers_of_gke_are_found():
+    """Its device plugin mounts them there, and changes no variable of the container."""
+    [given] = [value for value in of("ENV")[-1].split() if value.startswith("LD_LIBRARY_PATH=")]
+    assert given == "LD_LIBRARY_PATH=/usr/local/nvidia/lib:/usr/local/nvidia/lib64"
 
 
 def names(lock: str) -> list[str]:

@@ -1,5 +1,6 @@
 """Training by several pods: manifests as Kubernetes' own client reads them, and a Job from its start to its end."""
 
+import base64
 import json
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import pytest
 from fullpass.kubeflow.compile.packed import pack
 from fullpass.kubeflow.compile.worker_jobs import manifests, tf_config
 from fullpass.kubeflow.config import EnvironmentConfig
-from fullpass.kubeflow.deploy.worker_launcher import job_name, run
+from fullpass.kubeflow.deploy.worker_launcher import job_name, run, service_account
 from fullpass.preprocessing.errors import UserError
 from tests.kubeflow.kubernetes_server import KubernetesServer, as_kubernetes_reads_it
 
@@ -43,6 +44,33 @@ def test_the_manifests_are_whole_in_the_client_of_kubernetes():
     assert as_kubernetes_reads_it(service, "V1Service") == service
     assert as_kubernetes_reads_it(job, "V1Job") == job
     assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "gpus"
+
+
+def test_the_pods_run_as_the_run_does_and_get_no_proxy():
+    """Workload Identity and the like open the store for the run's account; a proxy of Istio would outlive the work."""
+    _, job = manifests("taxi-trainer-1", NODE, [], service_account="pipeline-runner")
+    template = job["spec"]["template"]
+    assert template["spec"]["serviceAccountName"] == "pipeline-runner"
+    assert template["metadata"]["annotations"] == {"sidecar.istio.io/inject": "false"}
+    assert as_kubernetes_reads_it(job, "V1Job") == job
+    _, job = manifests("taxi-trainer-1", NODE, [])
+    assert "serviceAccountName" not in job["spec"]["template"]["spec"]
+
+
+@pytest.mark.parametrize(
+    ("claims", "expected"),
+    [
+        ({"sub": "system:serviceaccount:team-a:default-editor", "aud": ["k"]}, "default-editor"),
+        ({"sub": "system:serviceaccount:kubeflow:pipeline-runner", "exp": 1}, "pipeline-runner"),
+        ({"sub": "jane"}, None),
+        ({}, None),
+    ],
+)
+def test_a_token_says_whose_it_is(claims, expected):
+    header, payload = (
+        base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in ({"alg": "RS256"}, claims)
+    )
+    assert service_account(f"{header}.{payload}.c2ln\n") == expected
 
 
 def test_a_misspelt_field_would_be_seen():
@@ -131,7 +159,7 @@ def trained(tmp_path, monkeypatch):
         node = {**NODE.model_dump(mode="json"), "workers": {"count": 2, "port": 3333}}
         asked = {"pipeline": "taxi", "node_id": "Trainer", "node": node, "pull_secrets": [], "pull_policy": None}
         with KubernetesServer(tmp_path / "pods", **given) as server:
-            run(server.client(), "ns", asked, args, poll=0.2)
+            run(server.client(), "ns", asked, args, account="pipeline-runner", poll=0.2)
         return json.loads(answer.read_text()), server, store
 
     return work
@@ -144,6 +172,7 @@ def test_a_job_does_the_work_of_a_node_and_leaves_nothing_behind(trained):
     assert model["uri"] == f"{store}/model" and model["metadata"] == {"by": 0, "run": "run-7"}
     assert sorted(file.name for file in (store / "model").iterdir()) == ["worker-0", "worker-1"]
     assert server.objects == {} and server.created == ["services", "jobs"]
+    assert server.accounts == ["pipeline-runner"]
 
 
 @pytest.mark.integration

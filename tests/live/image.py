@@ -191,6 +191,36 @@ def test_the_demo_runs_from_data_to_a_pushed_model(in_pod, work):
     print(f"\n{done.stdout}")
 
 
+TREES = """\
+name: trees
+data:
+  source: {format: csv, path: "package:tfx/examples/chicago_taxi_pipeline/data/simple/data.csv"}
+  derive: {big_tipper: tips > 0.2 * fare}
+label: {name: big_tipper, task: binary}
+features: {fare: number, trip_miles: {type: number, missing: median, indicator: true}, payment_type: category}
+model: {kind: trees}
+evaluation: {metrics: [auc], thresholds: {auc: {min: 0.9}}}
+push: {to: serving}
+"""
+MAPPED = """
+import lightgbm
+print({line.split()[-1] for line in open("/proc/self/maps") if "libgomp.so.1" in line})
+"""
+
+
+def test_trees_grow_on_the_openmp_that_the_image_brings(in_pod, work):
+    """From data to a pushed model, through LightGBM, whose wheel has no OpenMP of its own."""
+    mapped = in_pod(work, "python", "-c", MAPPED)
+    assert mapped.stdout == "{'/opt/fullpass/lib/libgomp.so.1'}\n", mapped.stdout + mapped.stderr[-2000:]
+    (work / "pipeline.yaml").write_text(TREES)
+    shutil.copy(REPOSITORY / "examples" / "taxi" / "three_trips.jsonl", work)
+    done = in_pod(work, "fullpass", "run", "pipeline.yaml")
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    predicted = in_pod(work, "fullpass", "predict", "serving", "three_trips.jsonl")
+    assert predicted.stdout.count('"prediction"') == 3, predicted.stderr[-2000:]
+    print(f"\n{done.stdout}")
+
+
 def test_its_size_is_printed(in_pod, work):
     print_sizes(in_pod, work)
 
