@@ -16,7 +16,7 @@ JOB, WORKERS, PORT, INDEX = "FULLPASS_JOB", "FULLPASS_WORKERS", "FULLPASS_PORT",
 QUEUE = "kueue.x-k8s.io/queue-name"
 """Label of a Job: the queue that admits it."""
 _NO_SIDECAR = {"sidecar.istio.io/inject": "false"}
-"""Kubeflow gives it to every pod of a run: profiles inject a proxy, which outlives the work and stands between workers."""
+"""Kubeflow gives it to every pod of a run: profiles inject a proxy, which outlives the work and parts the workers."""
 _TTL_SECONDS = 3600
 
 

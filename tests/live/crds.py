@@ -1,8 +1,8 @@
 """`make check-workers CRD=FILE`: the Job of a node's workers passes the strict schema that an operator has of Jobs.
 
-CRD=FILE is that of a JobSet, or of a TrainingRuntime of Kubeflow Trainer: of a release, or of a cluster (`kubectl get crd
-jobsets.jobset.x-k8s.io -o yaml`). Both embed the whole specification of a Job of batch/v1, in words that no field may
-leave, where the model classes of a client drop what they do not know.
+CRD=FILE is that of a JobSet, or of a TrainingRuntime of Kubeflow Trainer: of a release, or of a cluster (`kubectl get
+crd jobsets.jobset.x-k8s.io -o yaml`). Both embed the whole specification of a Job of batch/v1, and take no other field,
+where the model classes of a client drop what they do not know.
 """
 
 import copy
