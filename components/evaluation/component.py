@@ -62,17 +62,21 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
         evaluation, blessing = (
             artifact_utils.get_single_instance(output_dict[name]) for name in ("evaluation", "blessing")
         )
+        files, rows = split_files(examples, SPLIT), rows_of(examples, SPLIT)
         with self._make_beam_pipeline() as pipeline:
             states = (
                 pipeline
-                | "Files" >> beam.Create(split_files(examples, SPLIT))
-                | "Evaluate" >> Evaluate(accumulator, exports, options["columns"], rows_of(examples, SPLIT))
+                | "Files" >> beam.Create(files)
+                | "Evaluate" >> Evaluate(accumulator, exports, options["columns"], rows)
             )
             _ = states | "Write" >> beam.Map(_write_results, accumulator, config, evaluation.uri, exports)
         if runs := input_dict.get("model_run"):
             preprocessing = PreprocessingConfig.model_validate_json(exec_properties["preprocessing"])
-            _write_dependence(evaluation.uri, exports[0], examples, preprocessing, runs[0])
-            _write_texts(evaluation.uri, exports[0], examples, preprocessing)
+            importance = read_json(f"{runs[0].uri}/{TRAINING_FILE}").get("importance", ())
+            if dependence := dependence_of_export(exports[0], files, rows, preprocessing, importance):
+                _write(f"{evaluation.uri}/{DEPENDENCE_FILE}", dependence_to_json(dependence))
+            if texts := texts_of_export(exports[0], files, rows, preprocessing):
+                _write(f"{evaluation.uri}/{TEXTS_FILE}", texts_to_json(texts))
         measured = read_measured(evaluation.uri)
         blessed = is_blessed(measured, config)
         _describe(blessing, models, blessed=blessed)
@@ -88,29 +92,14 @@ def _write_results(
     measured = _measured(accumulator, state)
     blessed = is_blessed(list(measured.values()), config)
     write_tfma_files(folder, config, measured, blessed=blessed, newest_span=accumulator.newest, exports=exports)
-    with fileio.open(f"{folder}/{FILE}", "w") as file:
-        file.write(to_json(list(measured.values())))
+    _write(f"{folder}/{FILE}", to_json(list(measured.values())))
     if curves := accumulator.curves(state):
-        with fileio.open(f"{folder}/{CURVES_FILE}", "w") as file:
-            file.write(curves_to_json(curves))
+        _write(f"{folder}/{CURVES_FILE}", curves_to_json(curves))
 
 
-def _write_dependence(
-    folder: str, export: str, examples: Sequence[types.Artifact], config: PreprocessingConfig, run: types.Artifact
-) -> None:
-    """Writes what the new model's scores depend on; nothing where no importance of features was measured."""
-    importance = read_json(f"{run.uri}/{TRAINING_FILE}").get("importance", ())
-    found = dependence_of_export(export, split_files(examples, SPLIT), rows_of(examples, SPLIT), config, importance)
-    if found is not None:
-        with fileio.open(f"{folder}/{DEPENDENCE_FILE}", "w") as file:
-            file.write(dependence_to_json(found))
-
-
-def _write_texts(folder: str, export: str, examples: Sequence[types.Artifact], config: PreprocessingConfig) -> None:
-    """Writes some texts with what the new model says of them; nothing where it reads none."""
-    if found := texts_of_export(export, split_files(examples, SPLIT), rows_of(examples, SPLIT), config):
-        with fileio.open(f"{folder}/{TEXTS_FILE}", "w") as file:
-            file.write(texts_to_json(found))
+def _write(path: str, text: str) -> None:
+    with fileio.open(path, "w") as file:
+        file.write(text)
 
 
 def _measured(accumulator: SliceAccumulator, state: State) -> dict[SliceKey, Rows]:

@@ -1,4 +1,4 @@
-"""The section of the report on what the network is worth, and on what it goes by."""
+"""The section of the report on what the model is worth, and on what it goes by."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

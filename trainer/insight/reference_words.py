@@ -11,7 +11,7 @@ def reference_words(reference: Mapping[str, Any] | None) -> str:
         >>> found = {"kind": "ridge regression", "metric": "rmse", "reference": 3.0, "network": 2.5, "reach": 0.1,
         ...          "train_rows": 900, "eval_rows": 100, "seconds": 0.1}
         >>> reference_words(found)
-        'ridge regression on 900 rows has rmse 3.0000, the network 2.5000 on the same 100: better by 0.5000 ± 0.1000'
+        'ridge regression on 900 rows has rmse 3.0000, the model 2.5000 on the same 100: better by 0.5000 ± 0.1000'
     """
     if reference is None:
         return ""
@@ -23,6 +23,6 @@ def reference_words(reference: Mapping[str, Any] | None) -> str:
         verdict = f"equal within chance ({gain:+.4f}{within})"
     return (
         f"{reference['kind']} on {reference['train_rows']:,} rows has {reference['metric']} "
-        f"{reference['reference']:.4f}, the network {reference['network']:.4f} on the same "
+        f"{reference['reference']:.4f}, the model {reference['network']:.4f} on the same "
         f"{reference['eval_rows']:,}: {verdict}"
     )

@@ -1,4 +1,4 @@
-"""The simple reference: a linear model on the same transformed rows, so that an owner sees what a network is worth."""
+"""The simple reference: a linear model on the same transformed rows, so that an owner sees what a model is worth."""
 
 import time
 from collections.abc import Mapping, Sequence

@@ -163,7 +163,7 @@ INSIGHT = {
 
 def test_the_network_is_shown_beside_a_simple_reference():
     found = insight_section(INSIGHT)
-    assert found.reference.endswith("has auc 0.8800, the network 0.9100 on the same 1,234: better by 0.0300 ± 0.0100")
+    assert found.reference.endswith("has auc 0.8800, the model 0.9100 on the same 1,234: better by 0.0300 ± 0.0100")
     assert [feature.certain for feature in found.features] == [True, False]
     assert insight_section({}).features == ()
 
