@@ -16,7 +16,7 @@ from keras_tuner.engine import base_tuner, oracle, trial
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.progress import report
-from fullpass.trainer.config import CheckpointConfig, TrainerConfig
+from fullpass.trainer.config import CheckpointConfig, TrainerConfig, Trees
 from fullpass.trainer.fit.checkpoints import folder_for, prune, remove
 from fullpass.trainer.fit.fit import OnEpoch
 from fullpass.trainer.fit.strategy import choose_strategy
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _MOST_FAILURES = 10
 _CLOCK = "clock.json"
+_EPOCHS = "training.epochs"
 
 
 def tuner_fn(fn_args: "FnArgs") -> "TunerFnResult":
@@ -52,8 +53,9 @@ def tuner_fn(fn_args: "FnArgs") -> "TunerFnResult":
     from tfx.components.tuner.component import TunerFnResult
 
     inputs = parse_fn_args(fn_args)
+    config = inputs.spec.config
     tuning = TuningConfig.model_validate_json(inputs.custom["tuning"])
-    strategy = choose_strategy(inputs.spec.config.training)
+    strategy = choose_strategy(config.training, trees=isinstance(config.model, Trees))
     workers = Workers(strategy)
     if workers.count > 1:
         raise UserError(
@@ -98,7 +100,7 @@ class TrialRunner:
         """The folder of the curves of all trials, those of runs before an interruption too."""
         return f"{self.work}/{CURVES_FOLDER}"
 
-    def run(self, values: Mapping[str, Any], epochs: int, note: str, on_epoch: OnEpoch) -> float:
+    def run(self, values: Mapping[str, Any], epochs: int | None, note: str, on_epoch: OnEpoch) -> float:
         """Returns the best objective of a training.
 
         With hyperband a training of the same values goes on where it ended with fewer epochs: the learning rate falls
@@ -106,7 +108,7 @@ class TrialRunner:
 
         Args:
             values: The hyperparameters by path.
-            epochs: The epochs to run.
+            epochs: The epochs to run; None leaves it to `training.epochs`, which may be searched, and `tuning.epochs`.
             note: The prefix of progress messages.
             on_epoch: Is given the number of an epoch and its metrics.
         """
@@ -115,20 +117,24 @@ class TrialRunner:
         )
         config = TrainerConfig.model_validate(sections)
         saving = CheckpointConfig(keep=1)
-        most = self.tuning.epochs or config.training.epochs
+        most = config.training.epochs
+        if self.tuning.epochs is not None:
+            searched = config.training.most_epochs if _EPOCHS in values else self.tuning.epochs
+            most = min(self.tuning.epochs, searched)
         training = config.training.model_copy(update={"epochs": most, "checkpoint": saving, "profile": None})
         spec = replace(
             self.inputs.spec,
             preprocessing=PreprocessingConfig.model_validate(preprocessing),
             config=config.model_copy(update={"training": training}),
         )
+        limit = training.most_epochs
         folder = folder_for(f"{self.work}/trials", (), dict(values))
         again = self.tuning.algorithm == "hyperband"
         options = RunOptions(
             report=lambda done, total, unit, words: report(done, total, unit, f"{note}, {words}"),
             on_epoch=on_epoch,
             checkpoints=folder,
-            until=epochs,
+            until=min(epochs or limit, limit),
             keep_checkpoint=again,
         )
         keras.backend.clear_session()
@@ -179,7 +185,7 @@ class Search(base_tuner.BaseTuner):
         """Trains with the hyperparameters of a trial; returns the objective."""
         given = trial.hyperparameters.values
         values = {path: decode(spec, given[path]) for path, spec in self._trials.tuning.search.items()}
-        epochs = int(given.get("tuner/epochs", self._trials.epochs))
+        epochs = given.get("tuner/epochs")  # of hyperband
         note = f"trial {len(self.oracle.trials)} of {self._trials.tuning.max_trials}"
         shown = {path: given[path] for path in values}
         with trial_curves(self._trials.curves, trial.trial_id, shown) as curves:
