@@ -29,6 +29,7 @@ ROWS = 20_000
 _SMALL = 2_000
 _TREES_FROM = 3_000
 """Rows from which boosted trees do better than a network on numbers and categories (docs/training.md)."""
+_TREES = {"kind": "trees"}
 _OF_TREES = ("number", "written_number", "category", "boolean", "date")
 _MOST_SLICES, _SLICE_VALUES = 2, 12
 _BUDGET = 0.001
@@ -74,8 +75,10 @@ def init(
     selection = select_columns(profile, chosen)
     sequences = propose_sequences(profile, selection)
     taken = [*(c.name for c in profile.columns), *(line.name for line in selection.derive), chosen.column.name]
-    combined = combine_columns(profile, selection, chosen.target, taken)
-    text = yaml_of(_draft(data, file, profile, chosen, selection, sequences, combined))
+    model = _model(profile, chosen, selection, sequences)
+    trees = model[0].value == _TREES
+    combined = combine_columns(profile, selection, chosen.target, taken, crosses=not trees)
+    text = yaml_of(_draft(data, file, profile, chosen, selection, sequences, combined, model))
     _write(file, text)
     return WrittenFile(output, text, tuple(_summary(output, profile, chosen, selection, sequences, combined)))
 
@@ -104,6 +107,7 @@ def _draft(
     selection: Selection,
     sequences: Sequence[YamlLine],
     combined: Combinations,
+    model: Sequence[YamlLine],
 ) -> Draft:
     found = profile.found
     source = [YamlLine(key, value, found.why.get(key, "")) for key, value in found.settings.items()]
@@ -121,7 +125,7 @@ def _draft(
         left_out=selection.left_out,
         sequences=sequences,
         crosses=combined.crosses,
-        rest=_rest(profile, chosen, selection, sequences),
+        rest=[*model, _evaluation(chosen, selection)],
     )
 
 
@@ -194,33 +198,34 @@ def _is_for_trees(chosen: ChosenLabel, selection: Selection) -> bool:
     return chosen.guess.task != "multilabel" and kinds <= set(_OF_TREES)
 
 
-def _rest(
+def _model(
     profile: SourceProfile, chosen: ChosenLabel, selection: Selection, sequences: Sequence[YamlLine]
 ) -> list[YamlLine]:
+    """Returns the line `model`, and after it `training` where the model needs one."""
     rows = profile.sample.seen
-    lines = []
     if any(candidate.column.kind == "image" for candidate in selection.features):
-        lines.append(YamlLine("model", {"kind": "mlp", "hidden": [64]}, "over what the image's own network finds"))
-    elif not sequences and _tells_classes_by_text(chosen, selection):
-        lines.append(YamlLine("model", {"kind": "linear"}, "one weight per word and class: texts alone need no more"))
-        lines.append(YamlLine("training", {"learning_rate": 0.01}, "larger than usual, for a linear model"))
-    elif rows < _SMALL:
+        return [YamlLine("model", {"kind": "mlp", "hidden": [64]}, "over what the image's own network finds")]
+    if not sequences and _tells_classes_by_text(chosen, selection):
+        return [
+            YamlLine("model", {"kind": "linear"}, "one weight per word and class: texts alone need no more"),
+            YamlLine("training", {"learning_rate": 0.01}, "larger than usual, for a linear model"),
+        ]
+    if rows < _SMALL:
         model = {"kind": "wide_deep", "hidden": [32], "dropout": 0.2}
-        lines.append(YamlLine("model", model, f"small, for {rows:,} rows"))
-    elif rows >= _TREES_FROM and not sequences and _is_for_trees(chosen, selection):
+        return [YamlLine("model", model, f"small, for {rows:,} rows")]
+    if rows >= _TREES_FROM and not sequences and _is_for_trees(chosen, selection):
         why = "boosted trees: single numbers and categories alone; {kind: wide_deep} is a network"
-        lines.append(YamlLine("model", {"kind": "trees"}, why))
-    else:
-        lines.append(
-            YamlLine("model", {"kind": "wide_deep"}, "linear in ids and crosses, beside a network of all features")
-        )
+        return [YamlLine("model", _TREES, why)]
+    return [YamlLine("model", {"kind": "wide_deep"}, "linear in ids and crosses, beside a network of all features")]
+
+
+def _evaluation(chosen: ChosenLabel, selection: Selection) -> YamlLine:
     evaluation: dict[str, Any] = {}
     slices = _slices(selection)
     if slices:
         evaluation["slices"] = [[name] for name in slices]
     threshold, why = _threshold(chosen)
-    lines.append(YamlLine("evaluation", {**evaluation, "thresholds": threshold}, why))
-    return lines
+    return YamlLine("evaluation", {**evaluation, "thresholds": threshold}, why)
 
 
 def _slices(selection: Selection) -> list[str]:

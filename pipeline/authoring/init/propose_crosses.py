@@ -39,7 +39,9 @@ class Combinations:
     crosses: list[YamlLine] = field(default_factory=list)
 
 
-def combine_columns(profile: SourceProfile, selection: Selection, target: Target, taken: Sequence[str]) -> Combinations:
+def combine_columns(
+    profile: SourceProfile, selection: Selection, target: Target, taken: Sequence[str], *, crosses: bool
+) -> Combinations:
     """Returns what several columns make together.
 
     Args:
@@ -47,22 +49,24 @@ def combine_columns(profile: SourceProfile, selection: Selection, target: Target
         selection: the columns that are features.
         target: the label.
         taken: names of columns and features there are.
+        crosses: whether to cross columns. Trees see by themselves which go together; a cross of many values has only
+            few rows for each, which they then learn by heart.
     """
     combined = Combinations()
     columns = [candidate.column for candidate in selection.features]
     names = list(taken)
-    _add_positions(combined, profile, columns, target, names)
+    if crosses:
+        _add_cells(combined, columns, names)
+    _add_distance(combined, profile, columns, target, names)
     _add_duration(combined, columns, target, names)
-    _add_crosses(combined, columns, target, names)
+    if crosses:
+        _add_crosses(combined, columns, target, names)
     return combined
 
 
-def _add_positions(
-    combined: Combinations, profile: SourceProfile, columns: Sequence[ColumnProfile], target: Target, names: list[str]
-) -> None:
-    """Adds a grid for each position, and the distance between two."""
-    pairs = position_pairs(columns)
-    for latitude, longitude in pairs:
+def _add_cells(combined: Combinations, columns: Sequence[ColumnProfile], names: list[str]) -> None:
+    """Adds a grid for each position."""
+    for latitude, longitude in position_pairs(columns):
         grid = []
         for column in (latitude, longitude):
             name = _new(f"{column.name}_bucket", names)
@@ -71,13 +75,16 @@ def _add_positions(
         cell = _new(f"{latitude.name}_cell", names)
         value = {"name": cell, "inputs": grid, "hash_buckets": 2 * _GRID**2}
         combined.crosses.append(YamlLine(cell, value, f"a position is {latitude.name} and {longitude.name} together"))
-    if len(pairs) == 2:
-        _add_distance(combined, profile, [c for pair in pairs for c in pair], target, names)
 
 
 def _add_distance(
-    combined: Combinations, profile: SourceProfile, four: Sequence[ColumnProfile], target: Target, names: list[str]
+    combined: Combinations, profile: SourceProfile, columns: Sequence[ColumnProfile], target: Target, names: list[str]
 ) -> None:
+    """Adds the distance between two positions, where there are exactly two."""
+    pairs = position_pairs(columns)
+    if len(pairs) != 2:
+        return
+    four = [column for pair in pairs for column in pair]
     try:
         formula = f"haversine({', '.join(quoted(column.name) for column in four)})"
     except UserError:

@@ -32,6 +32,8 @@ _CODE = _ID | frozenset(
     "loc store shop product item sku carrier flight channel device gender sex race segment group cluster vendor rate "
     "level month mnth mth weekday wday dow day hour hr quarter qtr season grade flag".split()
 )
+_LARGEST = {"month": 12, "mnth": 12, "mth": 12, "weekday": 7, "wday": 7, "dow": 7, "day": 31, "hour": 24, "hr": 24}
+"""Of words for a part of a date: a number above it is no part, but counts days or hours, say."""
 _COUNT = frozenset("num count number n total amount qty quantity age price size length width weight".split())
 _IMAGE = re.compile(r"\.(jpe?g|png|gif|bmp|webp|tiff?)$", re.IGNORECASE)
 _WITHOUT_BLANKS = re.compile(
@@ -133,7 +135,7 @@ def _of_numbers(name: str, values: ValueCounts) -> ColumnProfile:
     if bad:
         return ColumnProfile(name, "written_number", f"{bad:.2%} of cells are no number", values, numbers, bad=bad)
     repeated = values.distinct <= _MOST_CODES * values.present or values.present < _FEW_ROWS
-    coded = bool(words & _CODE) and not words & _COUNT
+    coded = any(numbers.high <= _LARGEST.get(word, numbers.high) for word in words & _CODE) and not words & _COUNT
     if numbers.whole and numbers.low >= 0 and repeated and (coded or numbers.low > _LARGE_CODE):
         return ColumnProfile(name, "category", "whole numbers that name something", values, numbers)
     if values.distinct == 2 and numbers.whole:

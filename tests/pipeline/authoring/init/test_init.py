@@ -155,10 +155,23 @@ def test_thresholds_are_what_knowing_nothing_gives(tmp_path, random):
 
 
 def test_crosses_of_what_tells_more_together(tmp_path, random):
+    """Networks are given a cross; trees, from 3,000 rows on, see by themselves what goes together."""
     a, b = random.integers(0, 5, 6000), random.integers(0, 5, 6000)
     columns = {"a_code": a, "b_code": b, "y": (a + b) % 2, "x": random.normal(size=6000)}
+    few = run(tmp_path, write(tmp_path / "few.csv", {name: values[:2900] for name, values in columns.items()}))
+    assert [set(cross.inputs) for cross in few.crosses] == [{"a_code", "b_code"}]
+    (tmp_path / "p.yaml").unlink()
+    many = run(tmp_path, write(tmp_path / "many.csv", columns))
+    assert (many.model.kind, many.crosses) == ("trees", ())
+
+
+def test_trees_are_given_distances_and_no_cells(tmp_path, random):
+    columns = {f"{end}_{axis}": random.uniform(*span, 3000) for end in ("from", "to") for axis, span in SPANS.items()}
+    columns["y"] = random.choice(["a", "b"], 3000)
     config = run(tmp_path, write(tmp_path / "a.csv", columns))
-    assert [set(cross.inputs) for cross in config.crosses] == [{"a_code", "b_code"}]
+    assert config.data.derive == {"distance_km": "haversine(from_lat, from_lon, to_lat, to_lon)"}
+    assert (config.model.kind, config.crosses) == ("trees", ())
+    assert not any(name.endswith("_bucket") for name in config.features)
 
 
 def test_positions_become_cells_and_a_distance(tmp_path, random):

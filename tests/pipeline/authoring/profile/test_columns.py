@@ -35,6 +35,10 @@ def of(texts, rows=200):
         ("zip", of(["01234", "90210"]), "category"),
         ("tract_number", of([17031081000.0, 17031832600.0]), "category"),
         ("lane", of([1, 2]), "category"),
+        ("day", of(range(1, 32)), "category"),
+        ("day", of(range(90)), "number"),  # days since a beginning
+        ("day_code", of(range(90)), "category"),
+        ("Hour", of([0, 730, 1545, 2359]), "number"),  # of day, written with minutes
         ("id", [str(i) for i in RANDOM.permutation(200)], "id"),
         ("n", [str(i) for i in range(200)], "id"),
         ("score", [str(i) for i in RANDOM.permutation(200)], "number"),
