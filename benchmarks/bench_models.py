@@ -1,12 +1,16 @@
 """What `fullpass init` and `run`, untouched, are worth as models: against a constant, a linear model, boosted trees.
 
-    python -m benchmarks.bench_models [SET ...] [--seeds 1] [--no-ours]
+    python -m benchmarks.bench_models [SET ...] [--seeds 1] [--models ours ...] [--read FILE ...]
 
 For every set (benchmarks/model_sets.py) a fifth of the rows is set aside. All others go to `fullpass init` and `run`,
 which split them again for early stopping, and to scikit-learn, which gets all of them: the mean or the commonest class;
 a ridge or a logistic regression; HistGradientBoosting with its defaults and categories declared, or TF-IDF of runs of
-one to three characters with a logistic regression where the set is text. All are measured on the rows set aside: AUC,
+one to three characters with a logistic regression where the set is text. `network` is `ours` with the default network
+in place of trees where `init` wrote these, on the first seed alone. All are measured on the rows set aside: AUC,
 accuracy or root mean squared error.
+
+Every result is printed as a line of JSON. `--read` takes such lines from files, so that a long measurement can be made
+in parts.
 """
 
 import argparse
@@ -17,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +32,8 @@ from rich.table import Table
 from benchmarks.common import time_command
 from benchmarks.model_sets import SETS, DataSet
 
-MODELS = ("constant", "linear", "reference", "ours")
+MODELS = ("constant", "linear", "reference", "network", "ours")
+RANKED = ("constant", "linear", "reference", "ours")
 _METRICS = {"binary": "AUC", "multiclass": "accuracy", "regression": "RMSE"}
 _MOST_VALUES = 250
 
@@ -41,19 +46,25 @@ class Result:
         name: Of the set.
         task: Of the set.
         scores: Model -> metric on the rows set aside.
-        seconds: Model -> seconds of learning.
+        seconds: Model -> seconds of a processor for learning; of `ours` for `init` and the whole run.
+        seed: Decides which rows are set aside.
     """
 
     name: str
     task: str
     scores: Mapping[str, float]
     seconds: Mapping[str, float]
+    seed: int = 0
 
     def ranks(self) -> dict[str, int]:
-        """Returns the place of each model, 1 for the best; equal scores share the better place."""
+        """Returns the place of each model but `network`, 1 for the best; equal scores share the better place."""
         sign = 1 if self.task == "regression" else -1
-        keys = {model: sign * score for model, score in self.scores.items()}
+        keys = {model: sign * score for model, score in self.scores.items() if model in RANKED}
         return {model: 1 + sum(other < key for other in keys.values()) for model, key in keys.items()}
+
+    def joined(self, other: "Result") -> "Result":
+        """Returns the same set and seed with the models of both."""
+        return replace(self, scores={**self.scores, **other.scores}, seconds={**self.seconds, **other.seconds})
 
 
 def measure(name: str, seed: int, models: Sequence[str]) -> Result:
@@ -69,11 +80,14 @@ def measure(name: str, seed: int, models: Sequence[str]) -> Result:
     held_out = np.isin(np.arange(len(order)), order[: len(order) // 5])
     scores, seconds = {}, {}
     for model in models:
-        began = time.perf_counter()
-        answers = _ours(data, held_out) if model == "ours" else _of_sklearn(model, data, held_out)
-        seconds[model] = time.perf_counter() - began
+        if model in ("ours", "network"):
+            answers, seconds[model] = _ours(data, held_out, network=model == "network")
+        else:
+            began = time.process_time()
+            answers = _of_sklearn(model, data, held_out)
+            seconds[model] = time.process_time() - began
         scores[model] = metric(data.task, data.label[held_out], answers)
-    return Result(name, data.task, scores, seconds)
+    return Result(name, data.task, scores, seconds, seed)
 
 
 def metric(task: str, truth: np.ndarray, answers: np.ndarray) -> float:
@@ -87,8 +101,14 @@ def metric(task: str, truth: np.ndarray, answers: np.ndarray) -> float:
     return float(roc_auc_score(truth == max(truth), answers))
 
 
-def _ours(data: DataSet, held_out: np.ndarray) -> np.ndarray:
-    """Returns the answers for the rows set aside of a pipeline that `init` wrote, unchanged."""
+def _ours(data: DataSet, held_out: np.ndarray, *, network: bool) -> tuple[np.ndarray, float]:
+    """Returns the answers of a pipeline that `init` wrote for the rows set aside, and the processor seconds it took.
+
+    Args:
+        data: The set.
+        held_out: Which rows are set aside, bool [rows].
+        network: Whether to train the default network where `init` wrote trees; else the pipeline is left unchanged.
+    """
     fullpass = str(Path(sys.executable).with_name("fullpass"))
     with tempfile.TemporaryDirectory(prefix="bench_models_") as folder:
         directory = Path(folder)
@@ -106,8 +126,11 @@ def _ours(data: DataSet, held_out: np.ndarray) -> np.ndarray:
             "-o",
             str(config),
         ]
-        time_command(init, log=directory / "init.log")
-        time_command([fullpass, "run", str(config)], log=directory / "run.log")
+        spent = time_command(init, log=directory / "init.log").cpu
+        if network:
+            text = config.read_text()
+            config.write_text(text.replace("\nmodel: {kind: trees}", "\nmodel: {kind: wide_deep}"))
+        spent += time_command([fullpass, "run", str(config)], log=directory / "run.log").cpu
         export = max(directory.glob("runs/*/Trainer/model/*/Format-Serving"))
         command = [fullpass, "predict", str(export), str(directory / "new.csv"), "-o", str(out)]
         time_command(command, log=directory / "predict.log")
@@ -117,7 +140,7 @@ def _ours(data: DataSet, held_out: np.ndarray) -> np.ndarray:
     if answer not in rows[0]:
         answer = sorted(column for column in rows[0] if column.startswith("probability_"))[-1]
     values = [row[answer] for row in rows]
-    return np.array(values) if data.task == "multiclass" else np.array(values, float)
+    return np.array(values) if data.task == "multiclass" else np.array(values, float), spent
 
 
 def _write(path: Path, data: DataSet, chosen: np.ndarray) -> None:
@@ -189,18 +212,35 @@ def _codes(column: np.ndarray, fit: np.ndarray) -> np.ndarray:
 
 def print_results(results: Sequence[Result]) -> None:
     """Prints one line per set, the mean over its seeds, and the mean rank of each model."""
-    models = list(results[0].scores)
-    table = Table(title="rows set aside: mean over seeds, and seconds of learning")
+    models = [model for model in MODELS if any(model in result.scores for result in results)]
+    table = Table(title="rows set aside: mean over seeds, and processor seconds of learning")
     for heading in ("set", "metric", *models, *(f"{model}, s" for model in models if model != "constant")):
         table.add_column(heading, justify="left" if heading in ("set", "metric") else "right")
     for name in dict.fromkeys(result.name for result in results):
         of_set = [result for result in results if result.name == name]
-        means = [statistics.mean(r.scores[model] for r in of_set) for model in models]
-        spent = [statistics.mean(r.seconds[model] for r in of_set) for model in models if model != "constant"]
-        table.add_row(name, _METRICS[of_set[0].task], *(f"{m:.4f}" for m in means), *(f"{s:.0f}" for s in spent))
-    ranks = [statistics.mean(result.ranks()[model] for result in results) for model in models]
-    table.add_row("mean rank", "", *(f"{rank:.2f}" for rank in ranks), end_section=True)
-    Console(width=120).print(table)
+        means = [_mean([r.scores.get(model) for r in of_set], 4) for model in models]
+        spent = [_mean([r.seconds.get(model) for r in of_set], 0) for model in models if model != "constant"]
+        table.add_row(name, _METRICS[of_set[0].task], *means, *spent)
+    ranks = [_mean([result.ranks().get(model) for result in results], 2) for model in models]
+    table.add_row("mean rank", "", *ranks, end_section=True)
+    Console(width=140).print(table)
+
+
+def _mean(values: Sequence[float | None], digits: int) -> str:
+    known = [value for value in values if value is not None]
+    return f"{statistics.mean(known):.{digits}f}" if known else "-"
+
+
+def read_results(files: Sequence[str]) -> dict[tuple[str, int], Result]:
+    """Returns the results that lines of JSON hold, by set and seed; other lines are passed over."""
+    found: dict[tuple[str, int], Result] = {}
+    for file in files:
+        for line in Path(file).read_text().splitlines():
+            if line.startswith("{"):
+                one = Result(**json.loads(line))
+                key = (one.name, one.seed)
+                found[key] = found[key].joined(one) if key in found else one
+    return found
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -208,15 +248,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("sets", nargs="*", metavar="SET", help=f"of {', '.join(SETS)}; by default all")
     parser.add_argument("--seeds", type=int, default=1, help="how often, with other rows set aside; by default once")
-    parser.add_argument("--no-ours", action="store_true", help="only the models of scikit-learn")
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS, help="by default all")
+    parser.add_argument("--read", nargs="+", metavar="FILE", help="prints the table of results in files, measures none")
     options = parser.parse_args(arguments)
     unknown = sorted(set(options.sets) - set(SETS))
     if unknown:
         parser.error(f"no set {unknown[0]!r}. There are: {', '.join(SETS)}.")
-    models = [model for model in MODELS if model != "ours" or not options.no_ours]
+    if options.read:
+        print_results(list(read_results(options.read).values()))
+        return 0
     results = []
     for name in options.sets or SETS:
         for seed in range(options.seeds):
+            models = [model for model in MODELS if model in options.models and (seed == 0 or model != "network")]
             results.append(measure(name, seed, models))
             print(json.dumps(vars(results[-1])), flush=True)
     print_results(results)
