@@ -16,8 +16,11 @@ ADDRESS = re.compile(r"[^\s:/]+:[0-9]{1,5}|\[[0-9a-fA-F:.]+\]:[0-9]{1,5}")
 MOST_EPOCHS = 100
 """Passes over the train split with `epochs: auto`."""
 
-TREE_KEYS = ("epochs", "early_stopping", "max_minutes", "loss", "calibration", "seed", "checkpoint", "distribution")
-"""Keys of `training:` that `model: {kind: trees}` reads, or that do it no harm; all others are for networks."""
+TREE_KEYS = ("epochs", "early_stopping", "max_minutes", "loss", "calibration", "seed", "distribution")
+"""Keys of `training:` that `model: {kind: trees}` reads; all others are for networks."""
+
+MOST_TREE_IDS = 256
+"""Ids of a list or text under `model: {kind: trees}`, where each becomes a number."""
 
 Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 
@@ -87,8 +90,9 @@ class Trees(_Network):
     """Gradient boosted decision trees on numbers and categories, grown by LightGBM (docs/training.md).
 
     Exported as plain TensorFlow operations. Of `training:` they read the keys `epochs` (of ten rounds each, in which a
-    tree per class grows), `early_stopping`, `max_minutes`, `loss`, `calibration` and `seed`; all others are for
-    networks. Not for images, sequences, lists of many ids, and multilabel labels.
+    tree per class grows), `early_stopping`, `max_minutes`, `loss`, `calibration`, `seed` and `distribution`; all others
+    are for networks, and so are `encoding` of features and `input.shuffle_buffer`: `fullpass check` refuses them. Not
+    for images, sequences, lists and texts of more than 256 ids, and multilabel labels.
     Source: Ke et al. 2017, LightGBM: A Highly Efficient Gradient Boosting Decision Tree.
     """
 

@@ -12,6 +12,7 @@ import tensorflow as tf
 from fullpass.preprocessing.apply.stable_ids import FOLDER as LEDGERS
 from fullpass.preprocessing.features.outputs import ROW_ID
 from fullpass.preprocessing.progress import report
+from fullpass.trainer.config import Trees
 from fullpass.trainer.export.calibration import calibrate, predict_mean
 from fullpass.trainer.export.eval_scores import SCORES_FILE, write_scores
 from fullpass.trainer.export.export import export_model
@@ -50,12 +51,13 @@ def run_fn(fn_args: "FnArgs") -> None:
     """
     clock = [time.monotonic()]
     inputs = parse_fn_args(fn_args)
-    strategy = choose_strategy(inputs.spec.config.training)
+    config = inputs.spec.config
+    strategy = choose_strategy(config.training, trees=isinstance(config.model, Trees))
     workers = Workers(strategy)
     chief = workers.index == 0
     data = load_data(inputs.train_files, inputs.eval_files, inputs.spec, workers)
     clock.append(time.monotonic())
-    base = find_base(inputs.spec.config.training, inputs.base_model)
+    base = find_base(config.training, inputs.base_model)
     checkpoints = _checkpoint_folder(inputs, data, base)
     logs = inputs.model_run_dir if chief else tempfile.mkdtemp()
     curves = Curves(logs)
@@ -64,7 +66,7 @@ def run_fn(fn_args: "FnArgs") -> None:
     curves.close()
     calibration = _calibrate(inputs, data, trained.network)
     clock.append(time.monotonic())
-    _export(inputs, data, trained.network, chief=chief)
+    _export(inputs, data, trained, chief=chief)
     clock.append(time.monotonic())
     if not chief:
         return
@@ -74,7 +76,7 @@ def run_fn(fn_args: "FnArgs") -> None:
     record["calibration"] = calibration
     label = inputs.spec.preprocessing.label
     record["model"] = {"label": label.name, "task": label.task, "lineage": read_run_facts()}
-    record["warm_start"] = warm_start_record(inputs.spec.config.training, base, trained.began)
+    record["warm_start"] = warm_start_record(config.training, base, trained.began)
     if inputs.hyperparameters:
         record["hyperparameters"] = inputs.hyperparameters
     write_json(f"{inputs.model_run_dir}/{TRAINING_FILE}", record)
@@ -94,17 +96,18 @@ def _calibrate(inputs: TrainingInputs, data: TrainingData, network: Network) -> 
     return calibrate(network, rows, task, data.factors)
 
 
-def _export(inputs: TrainingInputs, data: TrainingData, network: Network, *, chief: bool) -> None:
+def _export(inputs: TrainingInputs, data: TrainingData, trained: Trained, *, chief: bool) -> None:
     """Writes the export. All workers must write, for that reads the variables of all; only the chief's is kept."""
     folder = inputs.serving_model_dir if chief else os.path.join(tempfile.mkdtemp(), "export")
+    weights = {"trees": dict(trained.trees)} if trained.trees else describe_weights(trained.network)
     export_model(
-        served_model(inputs.spec, network, data.names),
+        served_model(inputs.spec, trained.network, data.names),
         folder,
         name=inputs.custom.get("name", "model"),
         source=inputs.custom.get("source", {}),
         samples=read_samples(inputs.transform_output),
         facts={"made_from": inputs.custom.get("made_from")},
-        extras={WEIGHTS_FILE: json.dumps(describe_weights(network)), **_ledgers(inputs.transform_output)},
+        extras={WEIGHTS_FILE: json.dumps(weights), **_ledgers(inputs.transform_output)},
     )
 
 

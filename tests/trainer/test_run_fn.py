@@ -324,12 +324,39 @@ def test_balanced_classes_move_a_rare_class_up(changed):
     assert record["class_weights"] == pytest.approx({"not yes": 200 / (2 * 190), "yes": 200 / (2 * 10)})
 
 
-def mean_probability(model, prepared) -> float:
+@pytest.mark.parametrize(("task", "weighted"), [("binary", "yes"), ("multiclass", "low")])
+def test_the_focal_loss_of_a_row_counts_by_the_weight_of_its_class(planted, task, weighted):
+    """One class weighs three: the loss of an epoch in which nothing is learned, worked out with NumPy."""
+    prepared = planted(task)
+    label = {**prepared.preprocessing["label"], "class_weights": {weighted: 3.0}}
+    model, record = trained(
+        prepared,
+        preprocessing={**prepared.preprocessing, "label": label},
+        model="linear",
+        training={"epochs": 1, "learning_rate": 1e-30, "loss": {"kind": "focal", "gamma": 1.5}, "mask_rate": 0.0},
+    )
+    logits, truth = logits_and_labels(model, prepared, "train")
+    if task == "binary":
+        logits = np.concatenate([np.zeros_like(logits), logits], axis=1)
+    odds = np.exp(logits.astype(np.float64))
+    said = (odds / odds.sum(axis=1, keepdims=True))[np.arange(len(truth)), truth.astype(int)]
+    weights = np.where(truth == list(record["classes"]).index(weighted), 3.0, 1.0)
+    expected = np.average(-((1 - said) ** 1.5) * np.log(said), weights=weights)
+    assert record["history"]["loss"] == [pytest.approx(expected, rel=1e-4)]
+    assert record["history"]["loss"] != [pytest.approx(np.mean(-((1 - said) ** 1.5) * np.log(said)), rel=1e-2)]
+
+
+def logits_and_labels(model, prepared, split: str) -> tuple[np.ndarray, np.ndarray]:
     names = [name for name in prepared.tft_output.transformed_feature_spec() if name.endswith("_xf")]
     decode = decoder(prepared.tft_output, prepared.placement("transform"), names)
-    blocks = read_blocks(prepared.files("transformed", "eval"), decode, 1)
-    features, _, _ = to_batch(join(list(blocks)))
-    return float(np.mean(1 / (1 + np.exp(-apply_model(model, features, training=False).numpy()))))
+    blocks = read_blocks(prepared.files("transformed", split), decode, 1)
+    features, label, _ = to_batch(join(list(blocks)))
+    return apply_model(model, features, training=False).numpy(), label.numpy()
+
+
+def mean_probability(model, prepared) -> float:
+    logits, _ = logits_and_labels(model, prepared, "eval")
+    return float(np.mean(1 / (1 + np.exp(-logits))))
 
 
 def test_a_model_of_ones_own_may_use_some_of_the_inputs(planted, monkeypatch, tmp_path: Path):

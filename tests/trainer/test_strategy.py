@@ -61,6 +61,16 @@ def test_a_tpu_that_is_not_there_is_an_error(monkeypatch):
         choose_strategy(config(distribution="tpu"))
 
 
+def test_trees_take_no_devices_and_do_not_wait_for_workers(monkeypatch):
+    monkeypatch.setenv("TPU_NAME", "local")
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    assert choose_strategy(config(), trees=True) is tf.distribute.get_strategy()
+    workers = {"cluster": {"worker": ["localhost:1", "localhost:2"]}, "task": {"type": "worker", "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(workers))
+    with pytest.raises(UserError, match="trains on one machine, but TF_CONFIG names several workers"):
+        choose_strategy(config(), trees=True)
+
+
 @pytest.mark.parametrize(
     ("asked", "policy"),
     [("auto", "float32"), ("float32", "float32"), ("bfloat16", "mixed_bfloat16"), ("float16", "mixed_float16")],

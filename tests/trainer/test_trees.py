@@ -1,19 +1,27 @@
 """Boosted trees as TensorFlow operations against LightGBM's own answers, and trainings of them as TFX calls them."""
 
 import json
+import pickle
 import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
 
 import keras
 import lightgbm
 import numpy as np
+import pyarrow as pa
 import pytest
 import tensorflow as tf
 
+from fullpass.components.evaluation.dependence_rows import dependence_of_export
+from fullpass.components.predict.predict import BASE, EFFECT, load_export, predict_tables
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.errors import UserError
 from fullpass.trainer.config import TrainerConfig, TrainingConfig, Trees
 from fullpass.trainer.export.eval_scores import read_scores
 from fullpass.trainer.fit.fit import StoppedError
+from fullpass.trainer.fit.warm_start import find_base, read_base
 from fullpass.trainer.fit.worker_channel import Workers
 from fullpass.trainer.models.losses import loss_of
 from fullpass.trainer.run_fn import run_fn
@@ -25,6 +33,8 @@ from fullpass.trainer.trees.boosting import parameters
 from fullpass.trainer.trees.forest import forest_of
 from fullpass.trainer.trees.forest_layer import ForestLayer
 from fullpass.trainer.trees.rounds import Rounds
+from tests import REPOSITORY, warm_process
+from tests.trainer.conftest import CLASSES, LABELS, planted_rows, prepare_by_hand, to_examples, write_records
 
 CODE, FEW = 2, 3
 """Columns of ids: 300 of them, and 4."""
@@ -132,9 +142,10 @@ def test_a_large_batch_is_answered_piece_by_piece(monkeypatch):
     np.testing.assert_array_equal(answers([booster], columns), whole)
 
 
-def trained(prepared, *, compute_at: str = "transform", **training) -> Trained:
+def trained(prepared, *, compute_at: str = "transform", cache: str = "auto", **training) -> Trained:
     """Returns the trees that grow on the planted rows in three epochs."""
-    sections = {"model": "trees", "training": {"epochs": 3, **training}, "input": {"compute_at": compute_at}}
+    read = {"compute_at": compute_at, "cache": cache}
+    sections = {"model": "trees", "training": {"epochs": 3, **training}, "input": read}
     spec = TrainingSpec(
         PreprocessingConfig.model_validate({**prepared.preprocessing, "compute_at": compute_at}),
         TrainerConfig.model_validate(sections),
@@ -146,20 +157,30 @@ def trained(prepared, *, compute_at: str = "transform", **training) -> Trained:
     return train(data, spec, strategy)
 
 
+SECTIONS = {"model": "trees", "training": {"epochs": 20}}
+
+
+@pytest.fixture(scope="module")
+def export(planted, tmp_path_factory) -> Path:
+    """The export of trees on the planted rows; beside it is `model_run`."""
+    folder = tmp_path_factory.mktemp("trees")
+    prepared = planted("binary")
+    run_fn(prepared.fn_args(folder, **SECTIONS))
+    return folder / "Format-Serving"
+
+
 @pytest.mark.integration
-def test_run_fn_exports_trees(planted, tmp_path):
+def test_run_fn_exports_trees(planted, export):
     """x decides `likes` by the sign that `kind` says: no tree alone knows it after one decision."""
     prepared = planted("binary")
-    given = prepared.fn_args(tmp_path, model="trees", training={"epochs": 20})
-    run_fn(given)
-    record = json.loads((tmp_path / "model_run" / "training.json").read_text())
+    record = json.loads((export.parent / "model_run" / "training.json").read_text())
     assert record["trees"]["trees"] == 10 * record["best_epoch"] <= 200
     assert record["history"]["val_auc"][record["best_epoch"] - 1] > 0.95
     assert {entry["feature"] for entry in record["importance"][:3]} >= {"x", "kind"}
-    export = tf.saved_model.load(given.serving_model_dir)
+    loaded = tf.saved_model.load(str(export))
     records = [r for file in prepared.files("raw", "eval") for r in records_of(file)]
-    scores = export.signatures["serving_default"](examples=tf.constant(records))["scores"].numpy()
-    stored = read_scores(f"{given.model_run_dir}/eval_scores.npz")["scores"]
+    scores = loaded.signatures["serving_default"](examples=tf.constant(records))["scores"].numpy()
+    stored = read_scores(f"{export.parent}/model_run/eval_scores.npz")["scores"]
     np.testing.assert_array_equal(np.sort(scores), np.sort(stored))
 
 
@@ -176,7 +197,7 @@ def test_trees_are_the_same_again_wherever_features_are_computed(planted):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("loss", ["poisson", "log_normal", {"kind": "quantile"}])
+@pytest.mark.parametrize("loss", ["absolute", "huber", "poisson", "log_normal", {"kind": "quantile"}])
 def test_losses_of_regressions(planted, loss):
     """The price, 1000 + 200 x + 50 trip miles, has a deviation of 250; thirty rounds take off half of it."""
     found = trained(planted("regression"), loss=loss)
@@ -191,6 +212,168 @@ def test_losses_of_regressions(planted, loss):
         middle, low, _, high = found.model(rows).numpy()[0]
         assert low < middle < high
         assert history["val_coverage_0.1"][-1] < 0.3 < 0.7 < history["val_coverage_0.9"][-1]
+
+
+@pytest.mark.integration
+def test_rows_that_are_read_anew_grow_the_same_trees(planted):
+    """From memory, and from the files; the order of rows is that of the files either way."""
+    kept, read = (trained(planted("binary"), cache=cache, epochs=1) for cache in ("memory", "none"))
+    assert {**kept.fitted.history, "step_ms": []} == {**read.fitted.history, "step_ms": []}
+
+
+@pytest.mark.integration
+def test_wild_labels_move_the_median_less_than_the_mean(tmp_path):
+    """A tenth of the prices are a million: squared errors follow them, absolute ones hardly see them."""
+    rows = [{**row, "price": 1e6} if i % 10 == 5 else row for i, row in enumerate(planted_rows(600, 1))]
+    prepared = prepare_by_hand(tmp_path / "wild", "regression", rows, planted_rows(200, 2))
+
+    def error(loss) -> float:
+        return trained(prepared, loss=loss).fitted.history["val_mae"][-1]
+
+    assert 4 * error("absolute") < error("squared")
+
+
+@pytest.mark.integration
+def test_rows_count_by_their_weight(tmp_path, monkeypatch):
+    """Two thirds of the rows say the opposite of the truth, with little or no weight."""
+    told = {"yes": "no", "no": "yes"}
+    rows = [
+        {**row, "weight": 1.0} if i % 3 == 0 else {**row, "likes": told[row["likes"]], "weight": (0.0, 0.01)[i % 2]}
+        for i, row in enumerate(planted_rows(1500, 1))
+    ]
+    evaluation = [{**row, "weight": 1.0} for row in planted_rows(200, 2)]
+    monkeypatch.setitem(LABELS, "binary", {**LABELS["binary"], "weight": "weight"})
+    found = trained(prepare_by_hand(tmp_path / "weighted", "binary", rows, evaluation), epochs=10)
+    assert max(found.fitted.history["val_auc"]) > 0.9
+
+
+@pytest.mark.integration
+def test_class_weights_move_trees_and_calibration_takes_them_back(planted, tmp_path):
+    prepared = planted("binary")
+    prepared = replace(
+        prepared, preprocessing=prepared.preprocessing | {"label": LABELS["binary"] | {"class_weights": {"yes": 20.0}}}
+    )
+    run_fn(prepared.fn_args(tmp_path, model="trees", training={"epochs": 2}))
+    record = json.loads((tmp_path / "model_run" / "training.json").read_text())
+    stored = read_scores(f"{tmp_path}/model_run/eval_scores.npz")
+    share = np.mean([row["likes"] == "yes" for row in prepared.rows["eval"]])
+    assert stored["scores"].mean() == pytest.approx(share, abs=0.07)
+    assert record["calibration"]["before"]["gap"] > 0.2 > 0.15 > record["calibration"]["after"]["gap"]
+
+
+@pytest.mark.integration
+def test_probabilities_of_several_classes_are_calibrated(planted, tmp_path):
+    """The log loss that training.json has after calibration is that of the stored scores, worked out here."""
+    prepared = planted("multiclass")
+    run_fn(prepared.fn_args(tmp_path, model="trees", training={"epochs": 3}))
+    record = json.loads((tmp_path / "model_run" / "training.json").read_text())
+    stored = read_scores(f"{tmp_path}/model_run/eval_scores.npz")
+    scores = stored["scores"][np.argsort(stored["row_id"])]
+    np.testing.assert_allclose(scores.sum(axis=1), 1, rtol=1e-5)
+    truth = [CLASSES["multiclass"].index(row["group"]) for row in prepared.rows["eval"]]
+    log_loss = -np.log(scores[np.arange(len(truth)), truth]).mean()
+    assert record["calibration"]["after"]["log_loss"] == pytest.approx(log_loss, rel=1e-4)
+    assert log_loss < record["calibration"]["before"]["log_loss"], "thirty small trees are not sure enough"
+
+
+@pytest.mark.integration
+def test_a_time_budget_ends_growth_after_an_epoch(planted):
+    found = trained(planted("binary"), max_minutes=1e-9, epochs="auto")
+    assert (found.fitted.ended_by, found.fitted.epochs, found.trees["trees"]) == ("max_minutes", 1, 10)
+
+
+@pytest.mark.integration
+def test_without_early_stopping_all_rounds_grow_and_the_best_are_kept(planted):
+    found = trained(planted("binary"), epochs=12, early_stopping=None)
+    losses = found.fitted.history["val_log_loss"]
+    assert (found.fitted.ended_by, len(losses)) == ("epochs", 12)
+    assert found.trees["trees"] == 10 * (1 + int(np.argmin(losses)))
+
+
+@pytest.mark.integration
+def test_focal_loss_is_refused_where_no_check_has_seen_it(planted):
+    with pytest.raises(UserError, match="training.loss: focal is not for trees"):
+        trained(planted("binary"), loss="focal")
+
+
+KILLED = """
+import os, pickle, signal, sys
+os.environ.update(TF_USE_LEGACY_KERAS="0", TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="-1")
+from fullpass.trainer.run_fn import run_fn
+from fullpass.trainer.trees.rounds import Rounds
+from tests import REPOSITORY, warm_process
+from tests.trainer.conftest import CLASSES, LABELS, planted_rows, prepare_by_hand, to_examples, write_records
+grow, number = Rounds._grow, int(sys.argv[2])
+
+def signal_itself(rounds, stops):
+    if len(rounds._grown) == 3:
+        os.kill(os.getpid(), number)
+    return grow(rounds, stops)
+
+Rounds._grow = signal_itself
+run_fn(pickle.load(open(sys.argv[1], "rb")))
+"""
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_run_that_was_killed_grows_the_same_trees_again(planted, export, tmp_path, number):
+    args = planted("binary").fn_args(tmp_path, **SECTIONS)
+    (tmp_path / "args").write_bytes(pickle.dumps(args))
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "args"), str(int(number))]
+    done = warm_process.run(command, cwd=REPOSITORY, timeout=600)
+    assert done.returncode == -number, done.stderr[-3000:]
+    assert not (tmp_path / "model_run" / "training.json").exists()
+    run_fn(args)
+    again = json.loads((tmp_path / "model_run" / "training.json").read_text())
+    whole = json.loads((export.parent / "model_run" / "training.json").read_text())
+    assert {**again["history"], "step_ms": []} == {**whole["history"], "step_ms": []}
+    assert again["trees"] == whole["trees"]
+
+
+@pytest.mark.integration
+def test_a_model_of_trees_has_no_weights_to_begin_from(export):
+    with pytest.raises(UserError, match="is a model of boosted trees, which has no weights to begin from"):
+        read_base(str(export))
+    assert find_base(TrainingConfig(warm_start="blessed"), str(export)) is None, "a network begins anew"
+
+
+@pytest.mark.integration
+def test_what_moves_a_prediction_of_trees_adds_up_to_it(planted, export, tmp_path):
+    """x and kind decide; of kind c x says nothing."""
+    rows = planted("binary").rows["eval"][:60]
+    source = tmp_path / "rows.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = pa.concat_tables(predict_tables(load_export(export), str(source), explained=True)).to_pylist()
+    for row in found:
+        effects = [value for name, value in row.items() if name.startswith(EFFECT)]
+        assert row[BASE] + sum(effects) == pytest.approx(row["probability_yes"], abs=1e-5)
+
+    def mean_effect(name: str, kinds: str) -> float:
+        return float(np.mean([abs(row[f"{EFFECT}{name}"]) for row in found if row["kind"] in kinds]))
+
+    assert mean_effect("x", "ab") > 5 * mean_effect("x", "c")
+    assert mean_effect("tags", "c") > 2 * mean_effect("city", "abc")
+
+
+@pytest.mark.integration
+def test_partial_dependence_of_trees_is_the_mean_of_their_answers(planted, export, tmp_path):
+    prepared = planted("binary")
+    rows = prepared.rows["eval"][:100]
+    write_records(tmp_path / "eval", to_examples(rows), 1)
+    config = PreprocessingConfig.model_validate(prepared.preprocessing)
+    importance = json.loads((export.parent / "model_run" / "training.json").read_text())["importance"]
+    files = sorted(map(str, (tmp_path / "eval").iterdir()))
+    found = dependence_of_export(str(export), files, len(rows), config, importance)
+    serve = tf.saved_model.load(str(export)).signatures["serving_default"]
+
+    def mean(**replaced) -> float:
+        examples = to_examples([{**row, **replaced} for row in rows])
+        return float(serve(examples=tf.constant(examples))["scores"].numpy().mean())
+
+    shown = {one.column: one for one in found.columns}
+    assert shown["kind"].scores[0] == pytest.approx([mean(kind=value) for value in shown["kind"].values], rel=1e-4)
+    assert shown["x"].scores[0] == pytest.approx([mean(x=place) for place in shown["x"].places], rel=1e-4)
 
 
 @pytest.mark.integration

@@ -104,6 +104,11 @@ def read_base(folder: str) -> BaseExport:
     with tf.io.gfile.GFile(f"{folder}/variables/variables.index", "rb") as file:
         digest = hashlib.sha256(text.encode() + file.read()).hexdigest()
     said = json.loads(text)
+    if "trees" in said:
+        raise UserError(
+            f"training.warm_start: {folder} is a model of boosted trees, which has no weights to begin from. Train "
+            "once with warm_start: none."
+        )
     weights = [Weight(**weight | {"shape": tuple(weight["shape"])}) for weight in said["weights"]]
     by_name = {weight.name: weight for weight in weights}
     return BaseExport(folder, by_name, said["features"], said["encodings"], said[HEAD], digest)

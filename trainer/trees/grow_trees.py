@@ -102,11 +102,11 @@ def grow_trees(data: TrainingData, spec: TrainingSpec, *, epochs: int, report: R
         on_epoch: Is given the number of an epoch and its metrics.
 
     Raises:
-        UserError: A feature or a label is not for trees, there is too little memory, or several workers train.
+        UserError: A feature, label or loss is not for trees, or there is too little memory.
         StoppedError: This process was told to stop.
     """
     label, training = spec.preprocessing.label, spec.config.training
-    _check(data, label.task)
+    _check(label.task, training.loss)
     inputs = model_inputs(transformed_outputs(spec.preprocessing, spec.tft_output), spec.tft_output)
     columns = tree_columns(inputs)
     reader = with_preprocessing(columns_model(inputs, columns), data.in_model)
@@ -149,11 +149,8 @@ def _unit(task: Task, training: TrainingConfig, counts: SplitCounts) -> _Unit:
     return _Unit(task, training.loss, *((1.0, 0.0) if as_it_is else label_unit(counts, training.loss)))
 
 
-def _check(data: TrainingData, task: Task) -> None:
-    if data.train.workers.count > 1:
-        raise UserError(
-            "model: kind: trees trains on one machine, but TF_CONFIG names several workers. Start the Trainer without "
-            "TF_CONFIG, or use model: {kind: wide_deep}."
-        )
+def _check(task: Task, loss: LossConfig) -> None:
     if task == "multilabel":
         raise UserError("label.task: multilabel is not for trees. Use model: {kind: wide_deep}.")
+    if loss.kind == "focal":
+        raise UserError("training.loss: focal is not for trees. Use auto.")

@@ -8,11 +8,10 @@ import tensorflow as tf
 
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.feature import transformed_name
+from fullpass.trainer.config import MOST_TREE_IDS
 from fullpass.trainer.models.layers import MultiHot
 from fullpass.trainer.models.model_inputs import ModelInput, keras_inputs
 
-MOST_IDS_OF_LISTS = 256
-"""Ids of a list or text, each of which becomes a number."""
 _MOST_IDS = 1 << 24
 """A float32 holds every whole number up to here."""
 
@@ -112,10 +111,10 @@ def _refuse(item: ModelInput) -> None:
     if item.output.kind == "image" or item.output.sequence is not None:
         what = "an image" if item.output.kind == "image" else "a column of a sequence"
         raise UserError(f"{path}: is {what}, which trees cannot read. {_INSTEAD}")
-    if item.output.multi and item.size > MOST_IDS_OF_LISTS:
+    if item.output.multi and item.size > MOST_TREE_IDS:
         raise UserError(
             f"{path}: is a list or text of {item.size:,} different ids. Trees have a column for each, and take up to "
-            f"{MOST_IDS_OF_LISTS}: set vocabulary.top_k, or hash.buckets. {_INSTEAD}"
+            f"{MOST_TREE_IDS}: set vocabulary.top_k, or hash.buckets. {_INSTEAD}"
         )
     if item.size > _MOST_IDS:
         raise UserError(f"{path}: has {item.size:,} ids; trees take up to {_MOST_IDS:,}. Set vocabulary.top_k.")

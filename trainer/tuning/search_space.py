@@ -33,6 +33,8 @@ def path_problem(path: str, model: str, features: Mapping[str, Any]) -> str | No
     feature = _ENCODING.match(path)
     if feature is not None:
         name = feature["feature"]
+        if model == "trees":
+            return "encodings are how networks take ids; trees take the ids themselves. Remove it."
         return None if name in features else f"there is no feature {name!r}.{did_you_mean(name, features)}"
     section, _, field = path.partition(".")
     known = {

@@ -1,11 +1,24 @@
-"""Checks of `model: {kind: trees}`: what it can read and learn, and the keys of `training:` that are for networks."""
+"""Checks of `model: {kind: trees}`: what it can read and learn, and the keys that are for networks."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from fullpass.pipeline.authoring.checks.findings import Finding
 from fullpass.pipeline.authoring.loading.load import Loaded
-from fullpass.preprocessing.features.feature import ImageFeature
-from fullpass.trainer.config import TREE_KEYS, TrainingConfig, Trees
+from fullpass.pipeline.authoring.loading.problems import Keys
+from fullpass.preprocessing.dates.date_format import PARTS
+from fullpass.preprocessing.features.feature import (
+    CategoryFeature,
+    DateFeature,
+    Feature,
+    ImageFeature,
+    NumberFeature,
+    TextFeature,
+)
+from fullpass.preprocessing.features.ids import Vocabulary
+from fullpass.preprocessing.features.lists import list_options
+from fullpass.preprocessing.features.transforms import Bucketize
+from fullpass.trainer.config import MOST_TREE_IDS, TREE_KEYS, TrainingConfig, Trees
 from fullpass.trainer.loss_config import TASKS
 
 _INSTEAD = "Remove it, or use model: {kind: wide_deep}"
@@ -17,21 +30,104 @@ def check_trees(loaded: Loaded) -> Iterator[Finding]:
     if not isinstance(config.model, Trees):
         return
     for name, feature in config.features.items():
-        if isinstance(feature, ImageFeature):
-            yield Finding(("features", name), f"is an image, which trees cannot read. {_INSTEAD}.")
+        yield from _check_feature(name, feature)
+        if config.preprocessing is None:
+            yield from _check_ids(name, feature, loaded)
     for name in config.sequences:
         yield Finding(("sequences", name), f"is a sequence, which trees cannot read. {_INSTEAD}.")
+    for i, cross in enumerate(config.crosses):
+        if cross.encoding != "auto":
+            yield _encoding(("crosses", i, "encoding"))
     if config.label.task == "multilabel":
         yield Finding(("label", "task"), "multilabel is not for trees. Use model: {kind: wide_deep}.")
     if config.training.loss.kind == "focal":
         fitting = ", ".join(kind for kind, tasks in TASKS.items() if config.label.task in tasks and kind != "focal")
         yield Finding(("training", "loss"), f"focal is not for trees. Accepted: {fitting}.")
+    yield from _check_training(config.training)
+    if config.input.shuffle_buffer != "auto":
+        message = "is for networks; trees see all rows at once, whatever their order. Remove it."
+        yield Finding(("input", "shuffle_buffer"), message)
+
+
+def _check_feature(name: str, feature: Feature) -> Iterator[Finding]:
+    keys = ("features", name)
+    if isinstance(feature, ImageFeature):
+        yield Finding(keys, f"is an image, which trees cannot read. {_INSTEAD}.")
+    if getattr(feature, "encoding", "auto") != "auto":
+        yield _encoding((*keys, "encoding"))
+    if isinstance(feature, TextFeature) and feature.encoder is not None:
+        yield _in_order((*keys, "encoder"))
+    options = list_options(feature)
+    if options is not None:
+        if options.encoder is not None:
+            yield _in_order((*keys, "list", "encoder"))
+        if options.attend_to is not None:
+            yield _in_order((*keys, "list", "attend_to"))
+        if options.pooling == "attention":
+            message = "attention is for networks. Accepted for trees: mean, sum, max, sqrt_n."
+            yield Finding((*keys, "list", "pooling"), message)
+
+
+def _check_ids(name: str, feature: Feature, loaded: Loaded) -> Iterator[Finding]:
+    """Yields what is wrong with the number of ids of a list or text, each of which is a column of its own."""
+    if list_options(feature) is None and not isinstance(feature, TextFeature):
+        return
+    config = loaded.config
+    owner = config.preprocessing_config.vocabulary_owner(name)
+    vocabulary = getattr(config.features.get(owner, feature), "vocabulary", None)
+    learned = isinstance(vocabulary, Vocabulary) and vocabulary.is_learned
+    ids = _ids_of_vocabulary(vocabulary, loaded) if isinstance(vocabulary, Vocabulary) else _ids_of(feature)
+    if ids is not None and ids <= MOST_TREE_IDS:
+        return
+    how = "Make them fewer"
+    if isinstance(vocabulary, Vocabulary) and learned:
+        how = f"Set features.{owner}.vocabulary.top_k to {MOST_TREE_IDS - 1 - vocabulary.oov_buckets} or less"
+    known = "any number of" if ids is None else f"{ids:,}"
+    yield Finding(
+        ("features", name),
+        f"is a list or text of {known} different ids. Trees have a column for each, and take up to {MOST_TREE_IDS}. "
+        f"{how}, or use model: {{kind: wide_deep}}.",
+    )
+
+
+def _ids_of_vocabulary(vocabulary: Vocabulary, loaded: Loaded) -> int | None:
+    """Returns how many ids a vocabulary gives at most, that of missing values included; None where data decide."""
+    tokens = len(vocabulary.tokens) if vocabulary.tokens is not None else vocabulary.top_k
+    if vocabulary.file is not None:
+        file = Path(loaded.resolve(vocabulary.file))
+        tokens = file.read_bytes().removesuffix(b"\n").count(b"\n") + 1 if file.is_file() else 0
+    return None if tokens is None else 1 + vocabulary.oov_buckets + tokens
+
+
+def _ids_of(feature: Feature) -> int:
+    """Returns how many ids the values of a list have, that of missing values included; 0 of numbers."""
+    if isinstance(feature, CategoryFeature):
+        return 1 + feature.hash.buckets if feature.hash is not None else 2 + getattr(feature.identity, "size", 0)
+    if isinstance(feature, NumberFeature) and feature.transforms and isinstance(feature.transforms[-1], Bucketize):
+        buckets = feature.transforms[-1]
+        return 1 + (buckets.buckets or len(buckets.boundaries or ()) + 1)
+    parts = feature.parts if isinstance(feature, DateFeature) and not feature.cyclic else ()
+    return max((1 + (PARTS[part].size or 0) for part in parts), default=0)
+
+
+def _check_training(training: TrainingConfig) -> Iterator[Finding]:
     usual = TrainingConfig()
     for key in TrainingConfig.model_fields:
-        if key not in TREE_KEYS and getattr(config.training, key) != getattr(usual, key):
+        given = getattr(training, key)
+        # Trees are not saved while they grow, which is what null asks for.
+        if key not in TREE_KEYS and given != getattr(usual, key) and (key, given) != ("checkpoint", None):
             yield Finding(("training", key), f"is for networks; trees do not read it. {_instead(key)}")
-    if config.training.distribution not in ("auto", "one_device"):
+    if training.distribution not in ("auto", "one_device"):
         yield Finding(("training", "distribution"), "trees grow on one machine. Accepted: auto, one_device.")
+
+
+def _encoding(keys: Keys) -> Finding:
+    return Finding(keys, "is how networks take ids; trees take the ids themselves. Remove it.")
+
+
+def _in_order(keys: Keys) -> Finding:
+    message = "reads elements in their order, which trees cannot. Remove it, or use model: {kind: wide_deep}."
+    return Finding(keys, message)
 
 
 def _instead(key: str) -> str:
@@ -39,4 +135,6 @@ def _instead(key: str) -> str:
         return "Set model.learning_rate."
     if key == "warm_start":
         return "They grow anew, in seconds. Remove it."
+    if key == "checkpoint":
+        return "They are not saved while they grow. Remove it."
     return "Remove it."

@@ -91,6 +91,65 @@ def test_all_kinds_of_paths_reach_the_model(planted, tmp_path, monkeypatch):
     assert len(set(sizes.values())) == len(sizes) > 1
 
 
+def test_trees_are_searched_and_trained_with_the_best(planted, tmp_path):
+    """Two leaves see one feature a tree; what `kind` and `x` say together takes more."""
+    space = {"model.leaves": {"choices": [2, 15]}, "training.epochs": {"choices": [1, 4]}}
+    given = {"training": {"batch_size": "auto"}, "search": space, "algorithm": "random", "max_trials": 4}
+    args = tuner_args(planted, tmp_path, model="trees", **given)
+    tuner = searched(args)
+    best = tuner.get_best_hyperparameters()[0]
+    assert best.values == {"model.leaves": 15, "training.epochs": 4}
+    args.hyperparameters = best.get_config()
+    run_fn(args)
+    record = json.loads((tmp_path / "model_run" / "training.json").read_text())
+    [trial] = tuner.oracle.get_best_trials(1)
+    assert min(record["history"]["val_log_loss"]) == pytest.approx(trial.score, rel=1e-6), "trained as the trial was"
+
+
+@pytest.mark.parametrize(("limit", "epochs"), [(None, [1, 3]), (2, [1, 2])])
+def test_epochs_that_are_searched_are_run(planted, tmp_path, monkeypatch, limit, epochs):
+    """`training.epochs` is 2; the search tries 1 and 3, and `tuning.epochs` is the most of each trial."""
+    found = []
+    real = search.train
+
+    def train(*given):
+        trained = real(*given)
+        found.append(trained.fitted.epochs)
+        return trained
+
+    monkeypatch.setattr(search, "train", train)
+    space = {"training.epochs": {"choices": [1, 3]}}
+    searched(tuner_args(planted, tmp_path, search=space, algorithm="random", max_trials=2, epochs=limit))
+    assert sorted(found) == epochs
+
+
+@pytest.mark.long
+def test_hyperband_gives_trees_more_rounds(planted, tmp_path, monkeypatch):
+    """Trees are not saved: a trial that goes on grows the same ones again, and then more."""
+    runs = []
+    real = search.train
+
+    def train(data, spec, strategy, options):
+        trained = real(data, spec, strategy, options)
+        runs.append((spec.config.model.learning_rate, options.until, trained.fitted.history["val_log_loss"]))
+        return trained
+
+    monkeypatch.setattr(search, "train", train)
+    space = {"model.learning_rate": {"min": 0.01, "max": 0.3, "scale": "log"}}
+    training = {"epochs": 6, "early_stopping": None, "batch_size": "auto"}
+    args = tuner_args(
+        planted, tmp_path, model="trees", training=training, search=space, algorithm="hyperband", max_trials=6
+    )
+    searched(args)
+    longest = {}
+    for rate, until, history in runs:
+        assert len(history) == until
+        before = longest.get(rate, [])
+        np.testing.assert_array_equal(history[: len(before)], before)
+        longest[rate] = history
+    assert len(runs) > len(longest), "some went on"
+
+
 @pytest.mark.long
 def test_hyperband_goes_on_with_the_best_where_they_ended(planted, tmp_path, monkeypatch):
     runs = []

@@ -302,30 +302,6 @@ MISTAKES = {
     "loss of another task": mistake(
         section("training: {loss: poisson}"), ("training.loss", 18, "poisson is not for binary", "auto, focal")
     ),
-    "a loss that trees lack": mistake(
-        section("model: trees\ntraining: {loss: focal}"),
-        ("training.loss", 19, "focal is not for trees", "Accepted: auto"),
-    ),
-    "trees with a learning rate of networks": mistake(
-        section("model: {kind: trees}\ntraining: {learning_rate: 0.1}"),
-        ("training.learning_rate", 19, "is for networks", "Set model.learning_rate"),
-    ),
-    "trees that begin from another model": mistake(
-        section("model: trees\ntraining: {warm_start: blessed}"),
-        ("training.warm_start", 19, "They grow anew"),
-    ),
-    "trees of an image": mistake(
-        {15: "  fare: number\n  picture: {type: image, column: zone, size: [8, 8]}", 18: "model: trees\nevaluation:"},
-        ("features.picture", 16, "is an image, which trees cannot read"),
-    ),
-    "trees on several machines": mistake(
-        section("model: trees\ntraining: {distribution: multi_worker}"),
-        ("training.distribution", 19, "trees grow on one machine"),
-    ),
-    "trees tuned by a key of networks": mistake(
-        section("model: trees\ntuning: {search: {training.batch_size: {choices: [32, 64]}}}"),
-        ('tuning.search["training.batch_size"]', 19, "training has no"),
-    ),
     "pushed into the root": mistake(section("push: {to: runs/serving}"), ("push.to", 18, "inside root (runs)")),
     "root inside what is pushed": mistake(section("root: serving/runs"), ("root", 18, "inside push.to (serving)")),
     "pushed to an address": mistake(
