@@ -316,7 +316,7 @@ run_fn(pickle.load(open(sys.argv[1], "rb")))
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_a_run_that_was_killed_grows_the_same_trees_again(planted, export, tmp_path, number):
     args = planted("binary").fn_args(tmp_path, **SECTIONS)
     (tmp_path / "args").write_bytes(pickle.dumps(args))
