@@ -2,8 +2,11 @@
 
 BASE=IMAGE is the Python image that it is built from, instead of those of the Dockerfile. ENGINE=PROGRAM is docker,
 podman or buildah, by default the first that answers. BUILD_ARGS are further options of its build, such as a volume
-with the certificates of a proxy. IMAGE=NAME and SMALL_IMAGE=NAME are images that are there already, and are not built.
-With buildah it needs root: `unshare` makes the root of the file system read-only.
+with the certificates of a proxy, or a base for each stage (--build-arg=BUILD_IMAGE=..., PYTHON_IMAGE=...). Without a
+registry, a base is what `debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates bookworm FOLDER`
+makes; the stage that builds also needs gcc, g++, python3-dev and libgomp1. IMAGE=NAME and SMALL_IMAGE=NAME are images
+that are there already, and are not built. With buildah it needs root: `unshare` makes the root of the file system
+read-only.
 """
 
 import os
