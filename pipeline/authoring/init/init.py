@@ -266,9 +266,9 @@ def _summary(
     combined: Combinations,
 ) -> list[str]:
     features = len(selection.features) + len(combined.features)
-    counts = f"{features} features, {len(combined.crosses)} crosses"
+    counts = f"{_counted(features, 'feature')}, {_counted(len(combined.crosses), 'cross', 'crosses')}"
     if sequences:
-        counts += f", {len(sequences)} sequences"
+        counts += f", {_counted(len(sequences), 'sequence')}"
     lines = [
         f"{output}: {counts}, from {profile.sample.rows:,} rows looked at",
         f"label: {chosen.column.name} ({chosen.guess.task}; {chosen.guess.why})",
@@ -281,3 +281,8 @@ def _summary(
         if c.strength
     ]
     return [*lines, f"Next: fullpass check {output} --data"]
+
+
+def _counted(number: int, one: str, several: str = "") -> str:
+    """Returns a number with what it counts, such as 1 sequence, 2 sequences."""
+    return f"{number} {one if number == 1 else several or one + 's'}"

@@ -71,7 +71,7 @@ def test_lists_of_one_length_are_a_sequence(tmp_path, file, name, within):
     assert {key: column.type for key, column in found[1].columns.items()} == COLUMNS
     assert found[1].max_length == 5 and found[1].keep == "last"
     assert set(loaded.config.features) == {"tags", "age"} and loaded.config.features["tags"].list is not None
-    assert "1 sequences" in written.summary[0] and "left out" not in " ".join(written.summary)
+    assert ", 1 sequence, from" in written.summary[0] and "left out" not in " ".join(written.summary)
     assert not check_data(loaded).has_errors
 
 

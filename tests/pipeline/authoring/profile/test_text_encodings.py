@@ -1,12 +1,14 @@
 """The encoding of a text is that which tells the label on rows not fitted: texts made so that the answer is known."""
 
+from itertools import product
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from fullpass.pipeline.authoring.profile.column_profile import profile_column
 from fullpass.pipeline.authoring.profile.strength import Target
-from fullpass.pipeline.authoring.profile.text_encodings import measure_text
+from fullpass.pipeline.authoring.profile.text_encodings import measure_text, split_by
 from fullpass.pipeline.authoring.profile.value_counts import count_values
 
 ROWS = 1200
@@ -37,10 +39,32 @@ def test_what_tells_the_label_is_chosen(kind):
     found = measured(*texts_and_labels(kind, np.random.default_rng(1)))
     assert found.chosen.name == kind
     by_name = dict(zip((one.name for one in found.candidates), (s.value for s in found.strengths), strict=True))
-    assert by_name[kind] > 0.95 and found.shown.count("0.") + found.shown.count("1.000") == 3
+    assert by_name[kind] > 0.95 and found.shown.count("0.") + found.shown.count("1.000") == 4
     assert found.rows == ROWS - int(0.6 * ROWS)
     if kind != "words":
         assert by_name["words"] < 0.6  # a bag of words holds nothing of it
+
+
+def test_pieces_of_compound_words_are_chosen():
+    """The first and the last letter of a part tell the label together; no word and no run of four letters has both."""
+    random = np.random.default_rng(6)
+    parts = [
+        [a + "rens" + b for (i, a), (j, b) in product(enumerate("bdfgkl"), repeat=2) if (i + j) % 2 == y]
+        for y in (0, 1)
+    ]
+    y = random.integers(0, 2, ROWS)
+    texts = [" ".join("".join(random.choice(parts[label], 5)) for _ in range(2)) for label in y]
+    found = measured(texts, y.astype(float))
+    by_name = dict(zip((one.name for one in found.candidates), (s.value for s in found.strengths), strict=True))
+    assert found.chosen.fields == {"tokenize": "subwords", "output": "tf_idf"}, found.shown
+    assert by_name["pieces of words"] > 0.95 and by_name["words"] < 0.6 and by_name["characters"] < 0.6
+
+
+def test_words_are_split_by_the_longest_piece_from_the_beginning():
+    split = split_by(frozenset(["un", "##happ", "##y", "happ", "##i", "##ily", "h", "##l"]))
+    assert [split(word) for word in ("unhappy", "happily", "happi", "zun", "hill")] == [
+        "un ##happ ##y", "happ ##ily", "happ ##i", "z ##u ##n", "h ##i ##l ##l",
+    ]  # fmt: skip
 
 
 def test_a_number_and_several_classes():

@@ -1,0 +1,154 @@
+"""Lists and images that cannot be used cost their row, with the reason in quarantine; no other row is touched."""
+
+import io
+import struct
+import zlib
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from fullpass.components.ingest.config import BadRows, IngestConfig, RandomSplit, RecordsConfig, SplitLeakage
+from fullpass.components.ingest.ingest import Ingest, finish, run
+from fullpass.components.ingest.sources.source_config import FileSource, ParquetSource, TfRecordSource
+from fullpass.components.ingest.sources.source_files import find_files, resolve_path
+from fullpass.components.ingest.writing.manifest import QUARANTINE
+from fullpass.preprocessing.features.raw_columns import RawColumn
+
+pytestmark = pytest.mark.integration
+
+GREY = np.arange(30, dtype=np.uint8).reshape(5, 6)
+GROUP = "sequences.history"
+COLUMNS = (
+    RawColumn("item", "string", many=True, group=GROUP),
+    RawColumn("price", "number", many=True, group=GROUP),
+    RawColumn("photo", "string", image=True),
+    RawColumn("pixels", "vector", 4),
+    RawColumn("title", "string"),
+)
+
+
+def encoded(form="PNG", mode="L", **options):
+    stream = io.BytesIO()
+    Image.fromarray(GREY).convert(mode).save(stream, form, **options)
+    return stream.getvalue()
+
+
+def png_of(width, height):
+    """Returns a PNG of a few bytes that says it has so many pixels."""
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    checksum = struct.pack(">I", zlib.crc32(b"IHDR" + head))
+    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", len(head)) + b"IHDR" + head + checksum
+
+
+GOOD = {
+    "item": [["a"], ["b"]],
+    "price": ["1", "2.5"],
+    "photo": encoded(),
+    "pixels": [0.0, 1.0, 2.0, 3.0],
+    "title": b"t",
+}
+MILLION = 1_000_000
+BAD = {
+    "an image that cannot be decoded: Invalid PNG data, size 60": {"photo": encoded()[:60]},
+    "an image of 0 bytes": {"photo": b""},
+    "an image of 10,000 x 10,000 pixels, above 64 million": {"photo": png_of(10_000, 10_000)},
+    "no JPEG, PNG, GIF or BMP image": {"photo": b"\xff\xfe"},
+    "not 4 numbers long": {"pixels": [0.0, 1.0, 2.0]},
+    "a list of lists": {"item": [["a", "b"], ["c"]]},
+    f"not as long as the lists beside it ({GROUP})": {"price": ["1"]},
+    "in a list: not a number": {"price": ["1", "one"]},
+    "a list of more than 65,536 elements": {"item": [["a"]] * MILLION, "price": ["1"] * MILLION},
+}
+USABLE = [
+    {"photo": encoded("GIF", save_all=True, append_images=[Image.fromarray(GREY[::-1].copy())] * 3)},
+    *({"photo": encoded(mode=mode)} for mode in ("LA", "RGB", "RGBA", "P")),
+    {"photo": encoded("JPEG", "CMYK")},
+    {"photo": None, "item": None, "price": None, "pixels": None, "title": None},
+    {"title": b"gr\xfcn \xff", "item": [[b"\xff\xfe"], ["b"]]},
+]
+
+
+def ingested(folder, source: FileSource, columns=COLUMNS):
+    """Returns the manifest, the tf.Examples by row, and the quarantine by row."""
+    config = IngestConfig(
+        source=source,
+        split=RandomSplit(method="random", ratios={"train": 1, "eval": 1}),
+        records=RecordsConfig(),
+        bad_rows=BadRows(max_fraction=1.0),
+        split_leakage=SplitLeakage(),
+    )
+    files = find_files(source.path, lambda path: resolve_path(path, folder))
+    ingestion = Ingest(config, files, ("train", "eval"), columns, str(folder / "examples"), gzip=False)
+    with beam.Pipeline() as pipeline:
+        run([ingestion], pipeline)
+    manifest = finish(ingestion)
+    shards = [str(path) for path in (folder / "examples").glob("Split-*/*")]
+    examples = [
+        tf.train.Example.FromString(r).features.feature for r in tf.data.TFRecordDataset(shards).as_numpy_iterator()
+    ]
+    kept = pq.read_table(folder / "examples" / QUARANTINE).to_pylist()
+    return manifest, {e["fullpass_row"].int64_list.value[0]: e for e in examples}, {row["row"]: row for row in kept}
+
+
+def test_each_kind_costs_one_row(tmp_path):
+    rows = [{**GOOD, **change} for change in [{}, *BAD.values(), *USABLE]]
+    kinds = {
+        "item": pa.list_(pa.list_(pa.binary())),
+        "price": pa.list_(pa.string()),
+        "photo": pa.binary(),
+        "pixels": pa.list_(pa.float32()),
+        "title": pa.binary(),
+    }
+    for row in rows:
+        row["item"] = row["item"] and [[v.encode() if isinstance(v, str) else v for v in e] for e in row["item"]]
+    table = pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind in kinds.items()})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    manifest, examples, bad = ingested(tmp_path, ParquetSource(format="parquet", path="rows.parquet"))
+
+    assert (manifest.read, manifest.rows_written) == (len(rows), 1 + len(USABLE))
+    assert [bad[2 + place]["reason"] for place in range(len(BAD))] == list(BAD)
+    assert all(len(row["text"]) <= 1000 for row in bad.values())
+    last = examples[len(rows)]
+    assert last["title"].bytes_list.value[0] == b"gr\xfcn \xff"
+    assert list(last["item"].bytes_list.value) == [b"\xff\xfe", b"b"]
+    assert list(examples[1]["price"].float_list.value) == [1.0, 2.5]
+    animation = tf.io.decode_image(examples[2 + len(BAD)]["photo"].bytes_list.value[0], expand_animations=False)
+    np.testing.assert_array_equal(animation[:, :, 0], GREY)
+
+
+def test_feature_lists_of_a_sequence_example_likewise(tmp_path):
+    def steps(values):
+        features = [tf.train.Feature(bytes_list=tf.train.BytesList(value=step)) for step in values]
+        return tf.train.FeatureList(feature=features)
+
+    def record(items, prices):
+        lists = tf.train.FeatureLists(feature_list={"item": steps(items), "price": steps(prices)})
+        return tf.train.SequenceExample(feature_lists=lists).SerializeToString()
+
+    many = [[b"1"]] * MILLION
+    rows = [
+        record([[b"a"], [b"\xff"]], [[b"1"], [b"2"]]),
+        record([[b"a", b"b"], [b"c"]], [[b"1"], [b"2"]]),
+        record([[b"a"], [b"b"]], [[b"1"]]),
+        record([[b"a"]], [[b"one"]]),
+        record(many, many),
+        record([], []),
+    ]
+    with tf.io.TFRecordWriter(str(tmp_path / "rows.tfrecord")) as writer:
+        for row in rows:
+            writer.write(row)
+    source = TfRecordSource(format="tfrecord", path="rows.tfrecord", payload="sequence_example")
+    manifest, examples, bad = ingested(tmp_path, source, COLUMNS[:2])
+    assert (manifest.read, manifest.rows_written) == (6, 2)
+    assert {row: found["reason"] for row, found in bad.items()} == {
+        2: "a list of lists",
+        3: f"not as long as the lists beside it ({GROUP})",
+        4: "in a list: not a number",
+        5: "a list of more than 65,536 elements",
+    }
+    assert list(examples[1]["item"].bytes_list.value) == [b"a", b"\xff"] and not examples[6]["item"].bytes_list.value
