@@ -1,8 +1,10 @@
 """Boosted trees as TensorFlow operations against LightGBM's own answers, and trainings of them as TFX calls them."""
 
 import json
+import os
 import pickle
 import signal
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +30,7 @@ from fullpass.trainer.run_fn import run_fn
 from fullpass.trainer.train import Trained, train
 from fullpass.trainer.training_data import load_data
 from fullpass.trainer.training_spec import TrainingSpec
-from fullpass.trainer.trees import tree_rows
+from fullpass.trainer.trees import boosting, tree_rows
 from fullpass.trainer.trees.boosting import parameters
 from fullpass.trainer.trees.forest import forest_of
 from fullpass.trainer.trees.forest_layer import ForestLayer
@@ -383,6 +385,25 @@ def test_more_than_fits_into_memory_is_refused_before_it_is_read(planted, monkey
         trained(planted("binary"))
 
 
+@pytest.mark.parametrize(("given", "expected"), [({}, "passive"), ({"OMP_WAIT_POLICY": "active"}, "active")])
+def test_threads_that_wait_sleep_unless_the_user_says_otherwise(given, expected):
+    code = "import os, sys, fullpass.trainer.trees; print(os.environ['OMP_WAIT_POLICY'], 'lightgbm' in sys.modules)"
+    usual = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], env=usual | given, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == [expected, "False"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "cores", "expected"),
+    [(3_000, 16, 8, 1), (100_000, 13, 8, 2), (100_000, 13, 1, 1), (50_000_000, 20, 8, 8), (0, 5, 4, 1)],
+)
+def test_a_small_table_gets_one_thread(rows, columns, cores, expected, monkeypatch):
+    monkeypatch.setattr(boosting, "usable_cores", lambda: cores)
+    assert boosting.threads_for(rows, columns) == expected
+
+
 @pytest.mark.parametrize(
     ("loss", "expected"),
     [
@@ -397,7 +418,7 @@ def test_more_than_fits_into_memory_is_refused_before_it_is_read(planted, monkey
 )
 def test_what_lightgbm_is_asked_to_make_smaller(loss, expected):
     training = TrainingConfig.model_validate({"loss": loss})
-    found = parameters(Trees(kind="trees"), training, "regression", 0)
+    found = parameters(Trees(kind="trees"), training, "regression", 0, 1)
     assert [{key: one[key] for key in ("objective", "alpha") if key in one} for one in found] == expected
 
 

@@ -22,9 +22,16 @@ _OBJECTIVES: Mapping[str, str] = {
 _LEAST = 1e-15
 # LightGBM's own defaults hold categories with few rows back; over the sets of docs/training.md these do better.
 _CATEGORIES = {"cat_smooth": 5.0, "cat_l2": 1.0, "min_data_per_group": 20}
+_CELLS_OF_THREAD = 500_000
+"""Numbers that a thread gets at least: with fewer, threads wait for each other longer than they work."""
 
 
-def parameters(model: Trees, training: TrainingConfig, task: Task, classes: int) -> list[dict[str, Any]]:
+def threads_for(rows: int, columns: int) -> int:
+    """Returns how many threads grow the trees of a table."""
+    return max(1, min(usable_cores(), rows * columns // _CELLS_OF_THREAD))
+
+
+def parameters(model: Trees, training: TrainingConfig, task: Task, classes: int, threads: int) -> list[dict[str, Any]]:
     """Returns the parameters of each booster; `loss: quantile` has one per level, all else one.
 
     Args:
@@ -32,6 +39,7 @@ def parameters(model: Trees, training: TrainingConfig, task: Task, classes: int)
         training: The section `training:`.
         task: The task of the label.
         classes: The number of classes.
+        threads: How many threads grow the trees.
     """
     common = {
         "num_leaves": model.leaves,
@@ -47,7 +55,7 @@ def parameters(model: Trees, training: TrainingConfig, task: Task, classes: int)
         "deterministic": True,
         "force_row_wise": True,
         "feature_pre_filter": False,
-        "num_threads": usable_cores(),
+        "num_threads": threads,
         "verbosity": -1,
     }
     if task == "binary":

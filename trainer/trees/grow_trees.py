@@ -26,7 +26,7 @@ from fullpass.trainer.models.tasks import logit_names
 from fullpass.trainer.models.weight_semantics import Network
 from fullpass.trainer.training_data import TrainingData
 from fullpass.trainer.training_spec import TrainingSpec
-from fullpass.trainer.trees.boosting import parameters
+from fullpass.trainer.trees.boosting import parameters, threads_for
 from fullpass.trainer.trees.forest import forest_of
 from fullpass.trainer.trees.forest_layer import ForestLayer
 from fullpass.trainer.trees.rounds import Rounds
@@ -113,7 +113,8 @@ def grow_trees(data: TrainingData, spec: TrainingSpec, *, epochs: int, report: R
     names = logit_names(label.task, data.names, training.loss)
     check_memory(data.train.counts.used, columns.width, len(names))
     unit = _unit(label.task, training, data.train.counts)
-    settings = parameters(_trees(spec), training, label.task, len(data.names))
+    threads = threads_for(data.train.counts.used, columns.width)
+    settings = parameters(_trees(spec), training, label.task, len(data.names), threads)
 
     def read(batch: Batch) -> np.ndarray:
         return apply_model(reader, batch[0], training=False).numpy()
