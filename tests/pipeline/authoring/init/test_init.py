@@ -380,6 +380,18 @@ def test_classes_of_texts_alone_are_told_by_words_and_pairs_of_them(tmp_path, ra
     assert features(config)["query"]["output"] == "tf_idf" and config.model.kind == "wide_deep"
 
 
+def test_two_classes_of_texts_alone_are_told_by_a_linear_model(tmp_path, random):
+    """`good` or `bad` stands among other words; a number beside the text wants more than a weight per word."""
+    words = np.array([f"word{i}" for i in range(300)])
+    y = random.choice(["good", "bad"], ROWS)
+    columns = {"note": [" ".join([*random.choice(words, 6), one]) for one in y], "y": random.permutation(y)}
+    config = run(tmp_path, write(tmp_path / "a.csv", columns), label="y")
+    assert (config.model.kind, config.model.l2, config.training.learning_rate) == ("linear", 0.0001, 0.01)
+    (tmp_path / "p.yaml").unlink()
+    mixed = run(tmp_path, write(tmp_path / "b.csv", {**columns, "x": random.normal(size=ROWS)}), label="y")
+    assert mixed.model.kind == "wide_deep"
+
+
 def test_trees_for_tables_and_networks_for_the_rest(tmp_path, random):
     """From 3,000 rows on; fewer rows, and texts, are for networks."""
     rows = 3000
