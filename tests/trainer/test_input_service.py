@@ -284,9 +284,10 @@ def test_blocks_in_any_order_lost_and_sent_twice_come_out_in_order(tmp_path):
         assert os.listdir(folder) == []
 
 
-def test_a_model_is_trained_from_a_service_that_the_environment_names(address, planted, tmp_path, monkeypatch):
+@pytest.mark.parametrize("model", ["linear", "trees"])
+def test_a_model_is_trained_from_a_service_that_the_environment_names(address, planted, tmp_path, monkeypatch, model):
     monkeypatch.setenv("FULLPASS_INPUT_SERVICE", address)
-    arguments = planted("binary").fn_args(tmp_path, training={"epochs": 1}, input={"service": {}})
+    arguments = planted("binary").fn_args(tmp_path, model=model, training={"epochs": 1}, input={"service": {}})
     run_fn(arguments)
     record = json.loads((tmp_path / "model_run" / "training.json").read_text())
     assert record["rows"] == {"train": 1000, "eval": 300}
