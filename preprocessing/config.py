@@ -51,9 +51,12 @@ class PreprocessingConfig(Spec):
         vocabulary = getattr(self.features.get(feature), "vocabulary", None)
         return vocabulary.shared_with or feature if isinstance(vocabulary, Vocabulary) else feature
 
-    def vocabulary_users(self, owner: str) -> list[str]:
-        """Returns the features that have the vocabulary of `owner`, itself included, in the order of the YAML."""
-        return [name for name in self.features if self.vocabulary_owner(name) == owner]
+    def vocabulary_users(self) -> dict[str, list[str]]:
+        """Returns, by `vocabulary_owner`, the features that have its vocabulary, itself included, in their order."""
+        users: dict[str, list[str]] = {}
+        for name in self.features:
+            users.setdefault(self.vocabulary_owner(name), []).append(name)
+        return users
 
     def sequence_of(self, feature: str) -> str | None:
         """Returns the sequence that a feature is a column of; None for any other feature."""

@@ -3,7 +3,7 @@
 The accumulators are TFDV's own. On batches of thousands of rows they cost little: reading takes most of the time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -54,12 +54,12 @@ class StatisticsAccumulator:
         """Returns the states after a batch."""
         return [g.add_input(state, batch) for g, state in zip(self._generators, states, strict=True)]
 
-    def merge(self, parts: Sequence[States]) -> States:
-        """Returns the states of all rows of some parts, which no longer hold."""
-        return [
-            generator.merge_accumulators([generator.create_accumulator(), *states])
-            for generator, states in zip(self._generators, zip(*parts, strict=True), strict=True)
-        ]
+    def merge(self, parts: Iterable[States]) -> States:
+        """Returns the states of all rows of some parts, which no longer hold; one part is taken at a time."""
+        merged = self.start()
+        for states in parts:
+            merged = [g.merge_accumulators([a, b]) for g, a, b in zip(self._generators, merged, states, strict=True)]
+        return merged
 
     def finish(self, states: States) -> statistics_pb2.DatasetFeatureStatisticsList:
         """Returns the statistics."""

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.coders import FastPrimitivesCoder
 from tfx import types
 from tfx.components.statistics_gen.executor import DEFAULT_FILE_NAME
 from tfx.dsl.components.base import base_beam_component, base_beam_executor, executor_spec
@@ -19,6 +20,7 @@ from fullpass.components.data_gate.series import Series, Sketches, series_of
 from fullpass.components.data_gate.span_summary import SummaryStore
 from fullpass.components.data_gate.write_summary import WriteSummary, lacking, span_name
 from fullpass.components.ingest.component import rows_of
+from fullpass.components.ingest.writing.record_writer import PENDING
 from fullpass.components.statistics.accumulators_of_tfdv import States, StatisticsAccumulator
 from fullpass.components.statistics.raw_records import RawRecords
 from fullpass.components.transform.component import split_files
@@ -27,10 +29,16 @@ from fullpass.preprocessing.features.raw_columns import raw_columns
 from fullpass.preprocessing.progress import report
 
 _SKETCHES = "sketches"
+_CODER = FastPrimitivesCoder()
+"""Encodes states as Beam would between two steps."""
 
 
 class StatisticsExecutor(base_beam_executor.BaseBeamExecutor):
-    """Accumulates each file, merges the files of a split in their order, and writes TFDV's file of it."""
+    """Accumulates each file, merges the files of a split in their order, and writes TFDV's file of it.
+
+    The states of a file wait in a file of the pending folder, and the merge reads one after the other: the memory
+    that a split takes does not grow with its files.
+    """
 
     def Do(
         self,
@@ -58,7 +66,9 @@ class StatisticsExecutor(base_beam_executor.BaseBeamExecutor):
         ]
         folders = {split: artifact_utils.get_split_uri([statistics], split) for split in splits}
         rows = sum(rows_of(examples, split) for split in splits) or None
-        accumulate = _Accumulate(preprocessing, rows, series, lacking(spans, store))
+        pending = f"{statistics.uri}/{PENDING}"
+        fileio.makedirs(pending)
+        accumulate = _Accumulate(preprocessing, rows, series, lacking(spans, store), pending)
         with self._make_beam_pipeline() as pipeline:
             made = (
                 pipeline
@@ -72,16 +82,18 @@ class StatisticsExecutor(base_beam_executor.BaseBeamExecutor):
                 | "Span" >> beam.GroupByKey()
                 | "WriteSummary" >> beam.MapTuple(WriteSummary(store, spans))
             )
+        fileio.rmtree(pending)
 
 
 class _Accumulate(beam.DoFn):
-    """(split, number of the file, path, index of its span) -> (split, (number of the file, states)).
+    """(split, number of the file, path, index of its span) -> (split, (number of the file, path of its states)).
 
     Args:
         preprocessing: features and label.
         rows: how many there are in all; None if that is not known.
         series: what is sketched of a span.
         sketched: indices of the spans whose files yield (index, (rows, distributions)) besides.
+        pending: folder for the states.
     """
 
     def __init__(
@@ -90,9 +102,11 @@ class _Accumulate(beam.DoFn):
         rows: int | None,
         series: tuple[Series, ...],
         sketched: Collection[int],
+        pending: str,
     ):
         self._preprocessing, self._rows = preprocessing, rows
         self._series, self._sketched = series, frozenset(sketched)
+        self._pending = pending
 
     def setup(self) -> None:
         self._records = RawRecords(raw_columns(self._preprocessing))
@@ -109,9 +123,17 @@ class _Accumulate(beam.DoFn):
                 sketches.add(dict(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows)
             self._done += batch.num_rows
             report(self._done, self._rows, "rows", "read")
-        yield split, (number, states)
+        waiting = f"{self._pending}/{split}-{number:06d}"
+        with fileio.open(waiting, "wb") as file:
+            file.write(_CODER.encode(states))
+        yield split, (number, waiting)
         if sketches is not None:
             yield beam.pvalue.TaggedOutput(_SKETCHES, (span, (sketches.rows, sketches.distributions())))
+
+
+def _read_states(path: str) -> States:
+    with fileio.open(path, "rb") as file:
+        return _CODER.decode(file.read())
 
 
 class _Write:
@@ -120,9 +142,9 @@ class _Write:
     def __init__(self, folders: dict[str, str]):
         self._folders = folders
 
-    def __call__(self, split: str, parts: Iterable[tuple[int, States]]) -> None:
+    def __call__(self, split: str, parts: Iterable[tuple[int, str]]) -> None:
         accumulator = StatisticsAccumulator()
-        in_order = [states for _, states in sorted(parts, key=lambda part: part[0])]
+        in_order = (_read_states(path) for _, path in sorted(parts))
         merged = accumulator.finish(accumulator.merge(in_order))
         fileio.makedirs(self._folders[split])
         with fileio.open(f"{self._folders[split]}/{DEFAULT_FILE_NAME}", "wb") as file:

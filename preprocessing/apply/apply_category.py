@@ -89,7 +89,7 @@ def _ids(
 def _table(name: str, tokens: tf.Tensor, vocabulary: Vocabulary, columns: Columns) -> tuple[Table, int]:
     """Returns the table of a feature's vocabulary, and its OOV buckets; that of a shared one is made once."""
     owner = columns.config.vocabulary_owner(name)
-    users = columns.config.vocabulary_users(owner)
+    users = columns.vocabulary_users[owner]
     if len(users) == 1:
         return make_table(tokens, vocabulary, vocabulary_name(name), columns), vocabulary.oov_buckets
     declared = columns.config.features[owner]

@@ -45,7 +45,9 @@ class Columns:
         self, inputs: Mapping[str, tf.SparseTensor], config: PreprocessingConfig, continued: Continued = NOTHING
     ):
         self.config, self.continued = config, continued
-        raw, serving = raw_columns(config), serving_columns(config)
+        self.vocabulary_users = config.vocabulary_users()
+        self._raw = raw = raw_columns(config)
+        serving = serving_columns(config)
         self._inputs = inputs
         self.tables: dict[str, Any] = {}
         """Tables of vocabularies that several features share, by the feature that owns each."""
@@ -101,7 +103,7 @@ class Columns:
             name: a raw column of lists.
             numbers: as numbers, which text cannot be; else numbers are written out, as `string` does.
         """
-        column = raw_columns(self.config).get(name)
+        column = self._raw.get(name)
         if column is None or not column.many:
             raise UserError(f"column {name!r} is no list.{did_you_mean(name, self._inputs)}")
         if name in self._inputs:

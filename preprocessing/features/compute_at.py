@@ -4,10 +4,12 @@ The analysis is the same for all, and so are the values: there is one transform 
 part of it. A cross is computed where the latest of its inputs is computed.
 """
 
+from collections.abc import Iterable, Mapping
+
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.base_feature import ComputeAt
 from fullpass.preprocessing.features.cross import Cross
-from fullpass.preprocessing.features.feature import CategoryFeature, Feature
+from fullpass.preprocessing.features.feature import CategoryFeature
 from fullpass.preprocessing.features.outputs import outputs
 from fullpass.preprocessing.features.raw_columns import RawColumn, feature_columns, raw_columns, with_origins
 
@@ -67,12 +69,12 @@ def raw_name(column: str) -> str:
     return f"{_RAW}{column}"
 
 
-def works_on_text(config: PreprocessingConfig, name: str) -> bool:
-    """Returns whether a feature or cross is computed with text, which only a CPU does."""
-    feature = config.features.get(name)
-    if feature is None or config.function is not None:
-        return True
-    return _reads_text(name, feature, config)
+def working_on_text(config: PreprocessingConfig, names: Iterable[str]) -> frozenset[str]:
+    """Returns those features and crosses that are computed with text, which only a CPU does."""
+    if config.function is not None:
+        return frozenset(names)
+    types = {name: column.type for name, column in raw_columns(config).items()}
+    return frozenset(name for name in names if _reads_text(name, config, types))
 
 
 def owners(cross: Cross, config: PreprocessingConfig) -> list[str]:
@@ -81,9 +83,11 @@ def owners(cross: Cross, config: PreprocessingConfig) -> list[str]:
     return [name for name in named if name in config.features]
 
 
-def _reads_text(name: str, feature: Feature, config: PreprocessingConfig) -> bool:
+def _reads_text(name: str, config: PreprocessingConfig, types: Mapping[str, str]) -> bool:
+    feature = config.features.get(name)
+    if feature is None:
+        return True
     wanted = feature_columns(name, feature)
     if isinstance(feature, CategoryFeature) or set(wanted.values()) & {"string", "token", "image"}:
         return True
-    origins = with_origins(wanted, config.derive)
-    return any(column.type == "string" for key, column in raw_columns(config).items() if key in origins)
+    return any(types.get(column) == "string" for column in with_origins(wanted, config.derive))

@@ -5,7 +5,7 @@ The trainer builds its inputs from these; widths and sizes are not here, they co
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -84,8 +84,9 @@ def outputs(config: PreprocessingConfig) -> tuple[Output, ...]:
     """
     if config.function is not None:
         return ()
+    users = config.vocabulary_users()
     of_features = [
-        _with_table(output, config)
+        _with_table(output, config, users)
         for name, feature in config.features.items()
         for output in _outputs_of(name, feature, config)
     ]
@@ -206,11 +207,10 @@ def _in_order(output: Output, options: ListOf) -> Output:
     return replace(output, encoder=options.encoder, longest=options.max_length, attend_to=candidate)
 
 
-def _with_table(output: Output, config: PreprocessingConfig) -> Output:
+def _with_table(output: Output, config: PreprocessingConfig, users: Mapping[str, Sequence[str]]) -> Output:
     """Returns an output with the embedding and encoding of the category that it shares a vocabulary with."""
     owner = config.vocabulary_owner(output.feature)
-    users = config.vocabulary_users(owner)
-    if len(users) < 2 or output.kind != "ids":
+    if len(users[owner]) < 2 or output.kind != "ids":
         return output
     of_owner = config.features[owner]
     if not isinstance(of_owner, CategoryFeature):

@@ -17,7 +17,7 @@ from fullpass.preprocessing.features.compute_at import (
     compute_at_by_feature,
     materializes,
     raw_name,
-    works_on_text,
+    working_on_text,
 )
 from fullpass.preprocessing.features.outputs import Output
 from fullpass.preprocessing.features.raw_columns import RawColumn
@@ -65,8 +65,9 @@ def placement_of(config: PreprocessingConfig, features: Sequence[Output]) -> Fea
         where: [o for o in features if by_feature.get(o.feature, config.compute_at) == where]
         for where in ("transform", "input", "model")
     }
-    with_text = [output for output in at["model"] if works_on_text(config, output.feature)]
-    without = [output for output in at["model"] if output not in with_text]
+    on_text = working_on_text(config, [output.feature for output in at["model"]])
+    with_text = [output for output in at["model"] if output.feature in on_text]
+    without = [output for output in at["model"] if output.feature not in on_text]
     return FeaturePlacement(
         materialized=materializes(config),
         stored=tuple(feature_names(at["transform"])),

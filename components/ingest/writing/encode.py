@@ -7,7 +7,6 @@ missing value is an absent feature.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -24,14 +23,6 @@ _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = b"\x0a", b"\x12", b"\x1a"
 _LIST_VALUE = b"\x0a"
 
 
-@dataclass(frozen=True)
-class _Pieces:
-    """A part of each row. arrays: binary, to be joined; null is nothing. sizes: int64 [rows], bytes of the part."""
-
-    arrays: tuple[pa.BinaryArray, ...]
-    sizes: np.ndarray
-
-
 def encode(columns: Mapping[str, pa.Array]) -> pa.BinaryArray:
     """Returns one serialized tf.Example per row.
 
@@ -46,9 +37,10 @@ def entries(columns: Mapping[str, pa.Array]) -> pa.BinaryArray:
     """Returns the features of each row, equal for equal rows, to be made `examples`; columns as in `encode`."""
     names = sorted(columns, key=str.encode)
     floats = [name for name in names if _is_float(columns[name].type)]
-    pieces = [_float_entries({name: columns[name] for name in floats})] if floats else []
-    pieces += [_entries(name, columns[name]) for name in names if name not in floats]
-    return _joined([array for piece in pieces for array in piece.arrays])
+    numbers = [_float_entries({name: columns[name] for name in floats})] if floats else []
+    return _joined(
+        [*numbers, *(part for n in names if not _is_float(columns[n].type) for part in _entries(n, columns[n]))]
+    )
 
 
 def examples(*features: pa.BinaryArray) -> pa.BinaryArray:
@@ -80,7 +72,7 @@ def _is_float(kind: pa.DataType) -> bool:
     return pa.types.is_float32(kind) or pa.types.is_list(kind)
 
 
-def _float_entries(columns: Mapping[str, pa.Array]) -> _Pieces:
+def _float_entries(columns: Mapping[str, pa.Array]) -> pa.BinaryArray:
     """Returns the entries of all numbers and vectors: they are equally long in every row, or absent."""
     rows = len(next(iter(columns.values())))
     values = {name: _as_bytes(column) for name, column in columns.items()}
@@ -96,10 +88,10 @@ def _float_entries(columns: Mapping[str, pa.Array]) -> _Pieces:
     widths = np.array([len(heads[name]) + values[name].shape[1] for name in heads])
     if not any(column.null_count for column in columns.values()):
         sizes = np.full(rows, len(template), dtype=np.int64)
-        return _Pieces((_binary(matrix, sizes),), sizes)
+        return _binary(matrix, sizes)
     present = np.stack([as_mask(column.is_valid()) for column in columns.values()], axis=1)
     sizes = present @ widths
-    return _Pieces((_binary(matrix, sizes, np.repeat(present, widths, axis=1)),), sizes)
+    return _binary(matrix, sizes, np.repeat(present, widths, axis=1))
 
 
 def _as_bytes(column: pa.Array) -> np.ndarray:
@@ -114,8 +106,11 @@ def _as_bytes(column: pa.Array) -> np.ndarray:
     return values
 
 
-def _entries(name: str, column: pa.Array) -> _Pieces:
-    """Returns the entries of a column of texts or whole numbers, or of lists of any length."""
+def _entries(name: str, column: pa.Array) -> tuple[pa.BinaryArray, pa.BinaryArray]:
+    """Returns the heads and values of the entries of a column of texts or whole numbers, or of lists of any length.
+
+    Both are null where the value is missing.
+    """
     kind, values = _values(column)
     several = pa.types.is_large_list(column.type) and kind == _BYTES_LIST  # each with a tag of its own
     valid = as_mask(column.is_valid())
@@ -123,9 +118,9 @@ def _entries(name: str, column: pa.Array) -> _Pieces:
     distinct, index = np.unique(lengths, return_inverse=True)
     heads = [_head(_key(name), kind, int(length), tagged=several) for length in distinct]
     head_of_row = pa.array(heads, type=_BINARY).take(pa.array(index, mask=~valid))
-    values = pc.if_else(column.is_valid(), values, pa.scalar(None, _BINARY))
-    sizes = np.array([len(head) for head in heads], dtype=np.int64)[index] + lengths if heads else lengths
-    return _Pieces((head_of_row, values), np.where(valid, sizes, 0))
+    if values is not column:  # which has its nulls
+        values = pc.if_else(column.is_valid(), values, pa.scalar(None, _BINARY))
+    return head_of_row, values
 
 
 def _values(column: pa.Array) -> tuple[bytes, pa.BinaryArray]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys
-from fullpass.preprocessing.features.compute_at import compute_at_by_feature, works_on_text
+from fullpass.preprocessing.features.compute_at import compute_at_by_feature, working_on_text
 from fullpass.preprocessing.features.lists import reads_list
 
 
@@ -25,9 +25,11 @@ def check_text_in_the_model(loaded: Loaded) -> Iterator[Finding]:
     """Features that read text are not computed on a GPU or TPU."""
     config = loaded.config
     by_keys: dict[Keys, list[str]] = {}
-    for name, compute_at in compute_at_by_feature(config.preprocessing_config).items():
-        if compute_at == "model" and works_on_text(config.preprocessing_config, name):
-            by_keys.setdefault(_keys(loaded, name), []).append(name)
+    preprocessing = config.preprocessing_config
+    in_model = [name for name, where in compute_at_by_feature(preprocessing).items() if where == "model"]
+    on_text = working_on_text(preprocessing, in_model)
+    for name in (name for name in in_model if name in on_text):
+        by_keys.setdefault(_keys(loaded, name), []).append(name)
     for keys, names in by_keys.items():
         which = f"{', '.join(names)}: computed in the model with text, which"
         if config.training.distribution == "tpu":
@@ -45,8 +47,9 @@ def check_text_in_the_model(loaded: Loaded) -> Iterator[Finding]:
 def check_lists_in_the_model(loaded: Loaded) -> Iterator[Finding]:
     """Features of lists are not computed in the model, whose raw columns have one width."""
     config = loaded.config
+    features = config.all_features
     for name, where in compute_at_by_feature(config.preprocessing_config).items():
-        if where == "model" and reads_list(config.all_features.get(name)):
+        if where == "model" and reads_list(features.get(name)):
             yield Finding(
                 _keys(loaded, name),
                 f"{name} is a list, which is computed when examples are written or as training reads them. Give it "

@@ -1,19 +1,26 @@
 """StatisticsGen's accumulators against NumPy, and against TFDV run as it is, on the same records."""
 
+import json
+import shutil
+import weakref
+
 import numpy as np
 import pyarrow as pa
 import pytest
 import tensorflow as tf
+from tensorflow_metadata.proto.v0 import statistics_pb2
+from tfx.types import artifact_utils, standard_artifacts
 from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
 from fullpass.components.data_gate.read_series import sketch_records
 from fullpass.components.data_gate.series import series_of
 from fullpass.components.statistics.accumulators_of_tfdv import COUNTED_TOKENS, StatisticsAccumulator
-from fullpass.components.statistics.component import _Accumulate
-from fullpass.components.statistics.raw_records import RawRecords
+from fullpass.components.statistics.component import StatisticsExecutor, _Accumulate
+from fullpass.components.statistics.raw_records import BATCH_ROWS, RawRecords
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.raw_columns import RawColumn
 
+BEAM = ["--runner=DirectRunner", "--direct_running_mode=in_memory", "--sdk_container_image=none"]
 ROWS = 3000
 COLUMNS = {
     "x": RawColumn("x", "number"),
@@ -148,19 +155,65 @@ def test_everything_but_quantiles_is_what_tfdv_writes(files):
         assert found == expected, name
 
 
-def test_one_read_makes_the_statistics_and_the_summary_of_a_new_span(files):
-    config = PreprocessingConfig.model_validate(
-        {
-            "features": {"town": {"type": "category"}, "x": {"type": "number"}},
-            "label": {"name": "x", "task": "regression"},
-        }
-    )
-    series = series_of(config, None)
-    step = _Accumulate(config, ROWS, series, [1])
+CONFIG = PreprocessingConfig.model_validate(
+    {
+        "features": {"town": {"type": "category"}, "many": {"type": "category"}, "x": {"type": "number"}},
+        "label": {"name": "x", "task": "regression"},
+    }
+)
+
+
+def test_parts_are_merged_one_at_a_time(files):
+    """Neither the merge nor what it is given holds a part that was merged."""
+    accumulator, records = StatisticsAccumulator(), RawRecords(COLUMNS)
+    alive = []
+
+    def parts():
+        for _ in range(4):
+            states = accumulator.start()
+            for batch in records.batches(files[0]):
+                states = accumulator.add(states, batch)
+            alive.append(weakref.ref(states[0]))
+            yield states
+            del states
+            assert sum(ref() is not None for ref in alive) <= 1
+
+    assert accumulator.finish(accumulator.merge(parts())).datasets[0].num_examples == 4000
+
+
+def test_one_read_makes_the_statistics_and_the_summary_of_a_new_span(files, tmp_path):
+    series = series_of(CONFIG, None)
+    step = _Accumulate(CONFIG, ROWS, series, [1], str(tmp_path))
     step.setup()
     made = [one for span, path in enumerate(files) for one in step.process(("train", span, path, span))]
     statistics = [one for one in made if isinstance(one, tuple)]
     assert [(split, number) for split, (number, _) in statistics] == [("train", 0), ("train", 1)]
     (sketched,) = (one.value for one in made if not isinstance(one, tuple))
-    expected = sketch_records(files[1:], config, series)
+    expected = sketch_records(files[1:], CONFIG, series)
     assert sketched == (1, (2000, expected.distributions())) and expected.rows == 2000
+
+
+def test_the_executor_writes_the_statistics_of_each_split_and_nothing_else(files, tmp_path):
+    examples, statistics = standard_artifacts.Examples(), standard_artifacts.ExampleStatistics()
+    examples.uri, statistics.uri = str(tmp_path / "examples"), str(tmp_path / "statistics")
+    examples.split_names = artifact_utils.encode_split_names(["train", "eval"])
+    for split, parts in {"train": files, "eval": files[1:]}.items():
+        folder = tmp_path / "examples" / f"Split-{split}"
+        folder.mkdir(parents=True)
+        for path in parts:
+            shutil.copy(path, folder)
+    properties = {
+        "preprocessing": CONFIG.model_dump_json(),
+        "options": json.dumps({"unit": None, "folder": str(tmp_path / "summaries")}),
+    }
+    context = StatisticsExecutor.Context(beam_pipeline_args=BEAM, tmp_dir=str(tmp_path / "temporary"), unique_id="1")
+    StatisticsExecutor(context).Do({"examples": [examples]}, {"statistics": [statistics]}, properties)
+
+    written = {path.relative_to(tmp_path / "statistics").as_posix() for path in (tmp_path / "statistics").rglob("*.*")}
+    assert written == {"Split-train/FeatureStats.pb", "Split-eval/FeatureStats.pb"}
+    assert sorted(path.name for path in (tmp_path / "statistics").iterdir()) == ["Split-eval", "Split-train"]
+    for split, parts in {"train": files, "eval": files[1:]}.items():
+        content = (tmp_path / "statistics" / f"Split-{split}" / "FeatureStats.pb").read_bytes()
+        found = _features(statistics_pb2.DatasetFeatureStatisticsList.FromString(content).datasets[0])
+        expected = _features(_statistics(parts, BATCH_ROWS))
+        assert found == {name: expected[name] for name in ("town", "many", "x")}
