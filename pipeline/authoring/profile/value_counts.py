@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 """What ingest reads as a number, with a decimal point."""
@@ -51,7 +52,7 @@ class ValueCounts:
     @cached_property
     def numbers(self) -> np.ndarray:
         """float64 [values], each value as ingest reads it as a number; NaN where it is none."""
-        return np.array([_number(text, self.decimal) for text in self.texts], dtype=np.float64)
+        return _numbers(pa.array(self.texts, pa.string()), self.decimal)
 
     @property
     def number_share(self) -> float:
@@ -93,18 +94,24 @@ def count_values(column: pa.Array, *, decimal: str = ".") -> ValueCounts:
         >>> values.texts, values.counts.tolist(), values.codes.tolist()
         (('cash', 'card'), [2, 1], [0, 1, 0, -1])
     """
-    encoded = column.dictionary_encode()
-    texts = encoded.dictionary.to_pylist()
-    codes = encoded.indices.fill_null(-1).to_numpy().astype(np.int32)
+    encoded = column.cast(pa.string()).dictionary_encode()
+    texts, codes = encoded.dictionary, encoded.indices.fill_null(-1).to_numpy().astype(np.int32)
     counts = np.bincount(codes[codes >= 0], minlength=len(texts)).astype(np.int64)
-    order = sorted(range(len(texts)), key=lambda index: (-counts[index], texts[index]))
+    # Arrow sorts text by its bytes in UTF-8, which is the order of Python.
+    table = pa.table({"count": counts, "text": texts})
+    order = pc.sort_indices(table, sort_keys=[("count", "descending"), ("text", "ascending")])
     new_codes = np.full(len(texts) + 1, -1, dtype=np.int32)
-    new_codes[order] = np.arange(len(texts), dtype=np.int32)
-    return ValueCounts(tuple(texts[index] for index in order), counts[order], new_codes[codes], decimal)
+    new_codes[order.to_numpy()] = np.arange(len(texts), dtype=np.int32)
+    return ValueCounts(tuple(texts.take(order).to_pylist()), counts[order.to_numpy()], new_codes[codes], decimal)
 
 
-def _number(text: str, decimal: str) -> float:
+def _numbers(texts: pa.StringArray, decimal: str) -> np.ndarray:
+    """Returns float64 [texts], NaN for a text that is no number or outside the range of float32."""
     if decimal != ".":
-        text = text.replace(decimal, ".") if "." not in text else ""
-    number = float(text) if NUMBER.fullmatch(text) else np.nan
-    return number if abs(number) <= FLOAT32_MAX else np.nan
+        written = pc.replace_substring(texts, decimal, ".")
+        texts = pc.if_else(pc.match_substring(texts, "."), "", written)
+    is_number = pc.match_substring_regex(texts, f"^({NUMBER.pattern})$")
+    kept = pc.if_else(is_number, texts, pa.scalar(None, pa.string()))
+    numbers = pc.utf8_ltrim(kept, "+").cast(pa.float64())  # Arrow reads no leading plus
+    found = numbers.to_numpy(zero_copy_only=False).astype(np.float64)
+    return np.where(np.abs(found) <= FLOAT32_MAX, found, np.nan)
