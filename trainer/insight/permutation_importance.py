@@ -3,8 +3,10 @@
 Source: Breiman, Random Forests (2001); Fisher, Rudin and Dominici, All Models are Wrong, but Many are Useful (2019).
 """
 
+import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,11 +15,19 @@ import tensorflow as tf
 from fullpass.preprocessing.features.label import Task
 from fullpass.trainer.insight.sampled_rows import SampledRows
 from fullpass.trainer.models.losses import loss_of
+from fullpass.trainer.models.model_inputs import ModelInput, apply_model
 from fullpass.trainer.models.weight_semantics import Network
+
+_LOG = logging.getLogger(__name__)
 
 _ROWS_IN_ALL = 400_000
 _FEWEST_ROWS, _MOST_ROWS = 500, 5000
 _REACH = 1.96
+MOST_FEATURES = 256
+"""Of more features only the strongest are measured: both their number and the time of a prediction grow with them."""
+
+_Growth = Callable[[Sequence[str]], np.ndarray]
+"""Names of inputs -> how much the loss of each row grows when they are dealt to other rows, float64 [rows]."""
 
 
 def measure_importance(network: Network, evaluation: SampledRows, task: Task) -> list[dict[str, Any]]:
@@ -28,37 +38,71 @@ def measure_importance(network: Network, evaluation: SampledRows, task: Task) ->
     the squared error as a share of the label's variance. Its interval of 95 % follows from how that growth differs from
     row to row. Features that tell the same share their importance: each alone is hardly missed.
 
+    Of more than MOST_FEATURES features, those are measured whose blocks matter most: half as many blocks of features
+    are dealt first, each block as one.
+
     Args:
         network: The trained network.
         evaluation: Rows of the eval split.
         task: The task of the label.
 
     Returns:
-        Per feature: feature, importance, reach.
+        Per measured feature: feature, importance, reach.
     """
     groups = dict(_groups(network))
     evaluation = evaluation.first(max(_FEWEST_ROWS, min(_MOST_ROWS, _ROWS_IN_ALL // max(len(groups), 1))))
     if len(evaluation) < 2 or (task == "regression" and evaluation.labels.std() == 0):
         return []
-    usual = _losses(evaluation.logits(network), evaluation, task)
+    many = len(groups) > MOST_FEATURES
+    predict = _compiled(network, evaluation) if many else partial(evaluation.logits, network)
+    usual = _losses(predict({}), evaluation, task)
     order = np.random.default_rng(1).permutation(len(evaluation))
+
+    def growth_of(names: Sequence[str]) -> np.ndarray:
+        logits = predict({name: evaluation.features[name][order] for name in names})
+        return (_losses(logits, evaluation, task) - usual) * evaluation.weights / evaluation.weights.mean()
+
     found = []
-    for feature, names in groups.items():
-        logits = evaluation.logits(network, {name: evaluation.features[name][order] for name in names})
-        growth = (_losses(logits, evaluation, task) - usual) * evaluation.weights / evaluation.weights.mean()
+    for feature, names in (_strongest(groups, growth_of) if many else groups).items():
+        growth = growth_of(names)
         reach = _REACH * growth.std() / math.sqrt(len(growth))
         found.append({"feature": feature, "importance": float(growth.mean()), "reach": float(reach)})
     return sorted(found, key=lambda entry: -entry["importance"])
 
 
+def _strongest(groups: Mapping[str, Sequence[str]], growth_of: _Growth) -> dict[str, Sequence[str]]:
+    """Returns the features of the blocks that matter most, at most half of MOST_FEATURES."""
+    names, half = list(groups), MOST_FEATURES // 2
+    size = math.ceil(len(names) / half)
+    blocks = [names[first : first + size] for first in range(0, len(names), size)]
+    growth = [growth_of([name for feature in block for name in groups[feature]]).mean() for block in blocks]
+    best = sorted(zip(growth, blocks, strict=True), key=lambda pair: -pair[0])
+    kept = [feature for _, block in best for feature in block][:half]
+    _LOG.info("importance: %d of %d features are measured, those of the strongest blocks", len(kept), len(groups))
+    return {feature: groups[feature] for feature in kept}
+
+
+def _compiled(network: Network, rows: SampledRows) -> Callable[[Mapping[str, np.ndarray]], np.ndarray]:
+    """Returns what predicts rows with some features changed; an eager call takes long where there are many inputs."""
+    usual = {tensor.name: tf.constant(rows.features[tensor.name]) for tensor in network.model.inputs}
+    compute = tf.function(lambda features: apply_model(network.model, features, training=False), autograph=False)
+
+    def predict(changed: Mapping[str, np.ndarray]) -> np.ndarray:
+        return compute({**usual, **{name: tf.constant(changed[name]) for name in changed.keys() & usual}}).numpy()
+
+    return predict
+
+
 def _groups(network: Network) -> Iterator[tuple[str, list[str]]]:
     """Yields each feature with the inputs that it decides, crosses included."""
     crosses = {cross.feature_name: cross for cross in network.config.crosses}
-    of_feature = {item.output.feature for item in network.inputs.values()}
-    for feature in sorted(of_feature - set(crosses)):
+    of_feature: dict[str, list[ModelInput]] = {}
+    for item in network.inputs.values():
+        of_feature.setdefault(item.output.feature, []).append(item)
+    for feature in sorted(of_feature.keys() - crosses.keys()):
         parts = tuple(f"{feature}.{part}" for part in getattr(network.config.features.get(feature), "parts", ()))
-        within = {name for name, cross in crosses.items() if set(cross.inputs) & {feature, *parts}}
-        items = [item for item in network.inputs.values() if item.output.feature in {feature, *within}]
+        within = [name for name, cross in crosses.items() if set(cross.inputs) & {feature, *parts}]
+        items = [item for name in (feature, *within) for item in of_feature.get(name, ())]
         yield feature, [t.name for item in items for t in (item.keras_input, item.weights) if t is not None]
 
 

@@ -1,0 +1,45 @@
+"""Importance of features of a network of hundreds of inputs, whose weights are given."""
+
+import keras
+import numpy as np
+import pytest
+
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.features.outputs import outputs
+from fullpass.trainer.insight.permutation_importance import MOST_FEATURES, measure_importance
+from fullpass.trainer.insight.sampled_rows import SampledRows
+from fullpass.trainer.models.model_inputs import ModelInput
+from fullpass.trainer.models.weight_semantics import Network
+
+ROWS = 400
+
+
+def _measured(features):
+    """Returns the importance of features of which number 7 has the weight 2, number 100 the weight 1, others none."""
+    names = [f"x{i:03d}" for i in range(features)]
+    config = PreprocessingConfig.model_validate(
+        {"features": dict.fromkeys(names, {"type": "number"}), "label": {"name": "y", "task": "regression"}}
+    )
+    inputs = {o.name: ModelInput(keras.Input((), name=o.name), o, width=1) for o in outputs(config)}
+    tensors = {item.name: item.keras_input for item in inputs.values()}
+    head = keras.layers.Dense(1, use_bias=False)
+    model = keras.Model(tensors, head(keras.ops.stack(list(tensors.values()), axis=1)))
+    weights = np.zeros((features, 1), np.float32)
+    weights[[7, 100], 0] = 2, 1
+    head.set_weights([weights])
+    values = np.random.default_rng(3).normal(size=(ROWS, features)).astype(np.float32)
+    rows = SampledRows(dict(zip(inputs, values.T, strict=True)), (values @ weights)[:, 0], np.ones(ROWS, np.float32))
+    return names, values, measure_importance(Network(model, inputs, config, ()), rows, "regression")
+
+
+@pytest.mark.parametrize("features", [120, MOST_FEATURES + 44])
+def test_the_growth_of_the_loss_is_that_of_numpy(features):
+    names, values, found = _measured(features)
+    assert len(found) == (features if features <= MOST_FEATURES else MOST_FEATURES // 2)
+    assert [entry["feature"] for entry in found[:2]] == [names[7], names[100]]
+    order = np.random.default_rng(1).permutation(ROWS)
+    variance = (2 * values[:, 7] + values[:, 100]).var()
+    for entry, index, weight in ((found[0], 7, 2), (found[1], 100, 1)):
+        moved = weight * (values[order, index] - values[:, index])
+        assert entry["importance"] == pytest.approx(np.mean(moved**2) / variance, rel=1e-4)
+    assert all(entry["importance"] == 0 for entry in found[2:])
