@@ -111,6 +111,17 @@ class Trees(_Network):
     """Weight of the L2 penalty on what leaves add."""
 
 
+class TreesOrNetwork(_Network):
+    """Boosted trees and then a network (`wide_deep`), both with their defaults: the better on the eval split is kept.
+
+    Trees do better where categories and thresholds decide, networks where the label is a smooth function of numbers.
+    It takes the time of both, and `max_minutes` is for each. Features, label and loss must be such as trees take; keys
+    of `training:` that trees do not read are for the network alone.
+    """
+
+    kind: Literal["auto"]
+
+
 class Module(_Network):
     """A model of your own: `module: package.module:build_model`.
 
@@ -133,6 +144,7 @@ NETWORKS: Mapping[str, type[_Network]] = {
     "wide_deep": WideDeep,
     "dcn": Dcn,
     "trees": Trees,
+    "auto": TreesOrNetwork,
     "module": Module,
 }
 
@@ -143,6 +155,7 @@ ModelConfig = Annotated[
     | Annotated[WideDeep, Tag("wide_deep")]
     | Annotated[Dcn, Tag("dcn")]
     | Annotated[Trees, Tag("trees")]
+    | Annotated[TreesOrNetwork, Tag("auto")]
     | Annotated[Module, Tag("module")],
     discriminator("kind", bare=True),
 ]
@@ -381,5 +394,6 @@ __all__ = [
     "TrainerConfig",
     "TrainingConfig",
     "Trees",
+    "TreesOrNetwork",
     "WideDeep",
 ]

@@ -1,7 +1,7 @@
 """Builds a model and fits it to data that was read."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import keras
@@ -10,7 +10,8 @@ import tensorflow as tf
 
 from fullpass.preprocessing.cores import usable_cores
 from fullpass.preprocessing.errors import UserError
-from fullpass.trainer.config import InputConfig, Trees
+from fullpass.trainer.config import InputConfig, Trees, TreesOrNetwork, WideDeep
+from fullpass.trainer.fit.epoch_metrics import monitored
 from fullpass.trainer.fit.fit import Fit, Fitted, OnEpoch, Report
 from fullpass.trainer.fit.profiling import Profile
 from fullpass.trainer.fit.strategy import describe_devices
@@ -62,6 +63,8 @@ class Trained:
         precision: The name of the Keras dtype policy.
         began: How each weight began, where there was a model to begin from.
         trees: How many trees and leaves a model of trees has; empty for networks.
+        compared: Where several models were tried, the kind of each -> its metric on the eval split, the least of which
+            is kept; else empty.
     """
 
     model: keras.Model
@@ -71,6 +74,7 @@ class Trained:
     precision: str
     began: tuple[WeightOrigin, ...] = ()
     trees: Mapping[str, int] = field(default_factory=dict)
+    compared: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def parameters(self) -> int:
@@ -88,8 +92,13 @@ def train(
         spec: Decides model and training.
         strategy: The devices.
         options: What to do besides; by default nothing.
+
+    Raises:
+        UserError: The data or the configuration do not let a model be trained.
     """
     options, training = options or RunOptions(), spec.config.training
+    if isinstance(spec.config.model, TreesOrNetwork):
+        return _train_both(data, spec, strategy, options)
     if isinstance(spec.config.model, Trees):
         return _grow(data, spec, options)
     updates = data.steps_per_epoch * training.most_epochs
@@ -112,6 +121,31 @@ def train(
     evaluation = data.evaluation.batches(Order(batch_size=_eval_batch(built.network, size), fixed=fixed))
     fitted = fit.run(data.train.batches(order, data.factors.tolist()), evaluation)
     return Trained(built.model, built.network, fitted, describe_devices(strategy), built.precision, built.began)
+
+
+def _train_both(
+    data: TrainingData, spec: TrainingSpec, strategy: tf.distribute.Strategy, options: RunOptions
+) -> Trained:
+    """Returns the better of trees and a network on the eval split; `on_epoch` is told the epochs of that one alone."""
+    if data.train.workers.count > 1:
+        raise UserError(
+            "model: kind: auto trains on one machine, but TF_CONFIG names several workers. Start the Trainer without "
+            "TF_CONFIG, or use model: {kind: wide_deep}."
+        )
+    metric = f"val_{monitored(spec.preprocessing.label.task, spec.config.training.loss)}"
+    tried: list[tuple[float, Trained, list[tuple[int, Mapping[str, float]]]]] = []
+    compared = {}
+    for model in (Trees(kind="trees"), WideDeep(kind="wide_deep")):
+        own = replace(spec, config=spec.config.model_copy(update={"model": model}))
+        epochs: list[tuple[int, Mapping[str, float]]] = []
+        noted = replace(options, on_epoch=lambda number, found, to=epochs: to.append((number, found)))
+        trained = train(data, own, strategy, noted)
+        compared[model.kind] = trained.fitted.history[metric][trained.fitted.best_epoch - 1]
+        tried.append((compared[model.kind], trained, epochs))
+    _, kept, epochs = min(tried, key=lambda one: one[0])
+    for number, found in epochs:
+        options.on_epoch(number, found)
+    return replace(kept, compared=compared)
 
 
 def _grow(data: TrainingData, spec: TrainingSpec, options: RunOptions) -> Trained:
@@ -156,6 +190,7 @@ def training_record(data: TrainingData, trained: Trained, seconds: Mapping[str, 
         "steps_per_epoch": data.steps_per_epoch,
         "parameters": trained.parameters,
         "trees": dict(trained.trees),
+        "compared": dict(trained.compared),
         "epochs": fitted.epochs,
         "best_epoch": fitted.best_epoch,
         "ended_by": fitted.ended_by,

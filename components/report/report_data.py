@@ -137,6 +137,8 @@ def training(record: Mapping[str, Any]) -> Training:
         ("epochs", f"{record['epochs']}, the best {record['best_epoch']}"),
         *(_of_trees(record) if record.get("trees") else _of_network(record)),
     ]
+    if record.get("compared"):
+        facts.append(("the better of", ", ".join(f"{kind} {value:.4g}" for kind, value in record["compared"].items())))
     waited = record["step_ms"] * record["input_wait"]
     step = {"waiting for input": waited, "the update itself": record["step_ms"] - waited}
     if record["classes"]:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import tensorflow as tf
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from fullpass.components.evaluation.dependence_rows import dependence_of_export
 from fullpass.components.predict.predict import BASE, EFFECT, load_export, predict_tables
@@ -290,6 +291,25 @@ def test_without_early_stopping_all_rounds_grow_and_the_best_are_kept(planted):
     losses = found.fitted.history["val_log_loss"]
     assert (found.fitted.ended_by, len(losses)) == ("epochs", 12)
     assert found.trees["trees"] == 10 * (1 + int(np.argmin(losses)))
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("task", "metric", "kept"), [("binary", "log_loss", "trees"), ("regression", "rmse", "wide_deep")]
+)
+def test_the_better_of_trees_and_a_network_is_kept(planted, tmp_path, task, metric, kept):
+    """Signs that turn with a category are for trees, a sum of numbers is for a network."""
+    run_fn(planted(task).fn_args(tmp_path, model="auto", training={"epochs": 8, "learning_rate": 0.01}))
+    record = json.loads((tmp_path / "model_run" / "training.json").read_text())
+    assert min(record["compared"], key=record["compared"].get) == kept
+    assert set(record["compared"]) == {"trees", "wide_deep"}
+    history = record["history"][f"val_{metric}"]
+    assert history[record["best_epoch"] - 1] == min(record["compared"].values())
+    weights = json.loads((tmp_path / "Format-Serving" / "assets.extra" / "weights.json").read_text())
+    assert ("trees" in weights) == (kept == "trees") == bool(record["trees"])
+    curves = EventAccumulator(str(tmp_path / "model_run" / "validation")).Reload()
+    values = [float(tf.make_ndarray(event.tensor_proto)) for event in curves.Tensors(metric)]
+    assert values == pytest.approx(history), "of the one that is kept alone"
 
 
 @pytest.mark.integration

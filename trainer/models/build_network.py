@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.label import Task
-from fullpass.trainer.config import Dcn, Linear, Mlp, ModelConfig, Module, Trees, WideDeep
+from fullpass.trainer.config import Dcn, Linear, Mlp, ModelConfig, Module, Trees, TreesOrNetwork, WideDeep
 from fullpass.trainer.fit.blend import Blend
 from fullpass.trainer.fit.epoch_metrics import monitored
 from fullpass.trainer.fit.optimizer import learning_rate_of, make_optimizer, peak_learning_rate
@@ -180,7 +180,7 @@ def build_model(inputs: Mapping[str, ModelInput], *, task: Task, classes: int, c
         inputs: The inputs by name of transformed feature.
         task: The task of the label.
         classes: The columns of the logits: 1 for binary and regression, of quantiles one per level.
-        config: The section `model:`.
+        config: The section `model:`; of trees or a network it is the network.
     """
     match config:
         case Linear():
@@ -193,5 +193,7 @@ def build_model(inputs: Mapping[str, ModelInput], *, task: Task, classes: int, c
             return dcn.build(inputs, classes, config)
         case Module():
             return user_model.build(inputs, classes, config, task)
+        case TreesOrNetwork():
+            return wide_deep.build(inputs, classes, WideDeep(kind="wide_deep"))
         case Trees():
             raise TypeError("trees are grown (trainer/trees/), not built")

@@ -50,7 +50,7 @@ def path_problem(path: str, model: str, features: Mapping[str, Any]) -> str | No
     top, _, inner = field.partition(".")
     if top not in known[section]:
         hint = did_you_mean(top, known[section])
-        return f"{section} has no {top!r} to search.{hint} There are: {', '.join(known[section])}."
+        return f"{section} has no {top!r} to search.{hint} There are: {', '.join(known[section]) or 'none'}."
     if inner and (section, top) not in (("model", "options"), ("training", "early_stopping")):
         return f"{section}.{top} holds no {inner!r}."
     return None

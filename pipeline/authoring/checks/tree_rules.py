@@ -1,4 +1,4 @@
-"""Checks of `model: {kind: trees}`: what it can read and learn, and the keys that are for networks."""
+"""Checks of `model: {kind: trees}` and `auto`: what trees can read and learn, and the keys that are for networks."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ from fullpass.preprocessing.features.feature import (
 from fullpass.preprocessing.features.ids import Vocabulary
 from fullpass.preprocessing.features.lists import list_options
 from fullpass.preprocessing.features.transforms import Bucketize
-from fullpass.trainer.config import MOST_TREE_IDS, TREE_KEYS, TrainingConfig, Trees
+from fullpass.trainer.config import MOST_TREE_IDS, TREE_KEYS, TrainingConfig, Trees, TreesOrNetwork
 from fullpass.trainer.loss_config import TASKS
 
 _INSTEAD = "Remove it, or use model: {kind: wide_deep}"
@@ -27,7 +27,7 @@ _INSTEAD = "Remove it, or use model: {kind: wide_deep}"
 def check_trees(loaded: Loaded) -> Iterator[Finding]:
     """Trees learn one label of numbers and categories, and read no key that is for networks."""
     config = loaded.config
-    if not isinstance(config.model, Trees):
+    if not isinstance(config.model, Trees | TreesOrNetwork):
         return
     for name, feature in config.features.items():
         yield from _check_feature(name, feature)
@@ -35,26 +35,22 @@ def check_trees(loaded: Loaded) -> Iterator[Finding]:
             yield from _check_ids(name, feature, loaded)
     for name in config.sequences:
         yield Finding(("sequences", name), f"is a sequence, which trees cannot read. {_INSTEAD}.")
-    for i, cross in enumerate(config.crosses):
-        if cross.encoding != "auto":
-            yield _encoding(("crosses", i, "encoding"))
     if config.label.task == "multilabel":
         yield Finding(("label", "task"), "multilabel is not for trees. Use model: {kind: wide_deep}.")
     if config.training.loss.kind == "focal":
         fitting = ", ".join(kind for kind, tasks in TASKS.items() if config.label.task in tasks and kind != "focal")
         yield Finding(("training", "loss"), f"focal is not for trees. Accepted: {fitting}.")
-    yield from _check_training(config.training)
-    if config.input.shuffle_buffer != "auto":
-        message = "is for networks; trees see all rows at once, whatever their order. Remove it."
-        yield Finding(("input", "shuffle_buffer"), message)
+    if isinstance(config.model, Trees):
+        yield from _check_keys_of_networks(loaded)
+    elif config.training.distribution == "multi_worker":
+        message = "kind: auto trains on one machine. Accepted: auto, one_device, mirrored, tpu."
+        yield Finding(("training", "distribution"), message)
 
 
 def _check_feature(name: str, feature: Feature) -> Iterator[Finding]:
     keys = ("features", name)
     if isinstance(feature, ImageFeature):
         yield Finding(keys, f"is an image, which trees cannot read. {_INSTEAD}.")
-    if getattr(feature, "encoding", "auto") != "auto":
-        yield _encoding((*keys, "encoding"))
     if isinstance(feature, TextFeature) and feature.encoder is not None:
         yield _in_order((*keys, "encoder"))
     options = list_options(feature)
@@ -110,15 +106,25 @@ def _ids_of(feature: Feature) -> int:
     return max((1 + (PARTS[part].size or 0) for part in parts), default=0)
 
 
-def _check_training(training: TrainingConfig) -> Iterator[Finding]:
-    usual = TrainingConfig()
+def _check_keys_of_networks(loaded: Loaded) -> Iterator[Finding]:
+    """Yields the keys that are read where a network is trained only."""
+    config, usual = loaded.config, TrainingConfig()
+    for name, feature in config.features.items():
+        if getattr(feature, "encoding", "auto") != "auto":
+            yield _encoding(("features", name, "encoding"))
+    for i, cross in enumerate(config.crosses):
+        if cross.encoding != "auto":
+            yield _encoding(("crosses", i, "encoding"))
     for key in TrainingConfig.model_fields:
-        given = getattr(training, key)
+        given = getattr(config.training, key)
         # Trees are not saved while they grow, which is what null asks for.
         if key not in TREE_KEYS and given != getattr(usual, key) and (key, given) != ("checkpoint", None):
             yield Finding(("training", key), f"is for networks; trees do not read it. {_instead(key)}")
-    if training.distribution not in ("auto", "one_device"):
+    if config.training.distribution not in ("auto", "one_device"):
         yield Finding(("training", "distribution"), "trees grow on one machine. Accepted: auto, one_device.")
+    if config.input.shuffle_buffer != "auto":
+        message = "is for networks; trees see all rows at once, whatever their order. Remove it."
+        yield Finding(("input", "shuffle_buffer"), message)
 
 
 def _encoding(keys: Keys) -> Finding:

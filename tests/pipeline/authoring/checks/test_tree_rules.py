@@ -116,6 +116,21 @@ MISTAKES = {
         tags("type: text, output: ids, max_length: 9, encoder: gru, vocabulary: {top_k: 9}"),
         ("features.company.encoder", 16, "reads elements in their order"),
     ),
+    "an image, to trees or a network": mistake(
+        {15: "  fare: number\n  picture: {type: image, column: zone, size: [8, 8]}", 18: "model: auto\nevaluation:"},
+        ("features.picture", 16, "is an image, which trees cannot read"),
+    ),
+    "a loss that trees lack, of both": mistake(
+        section("model: auto\ntraining: {loss: focal}"), ("training.loss", 19, "focal is not for trees")
+    ),
+    "both on several machines": mistake(
+        section("model: auto\ntraining: {distribution: multi_worker}"),
+        ("training.distribution", 19, "kind: auto trains on one machine"),
+    ),
+    "a search in what is tried with its defaults": mistake(
+        section("model: auto\ntuning: {search: {model.leaves: {min: 7, max: 63}}}"),
+        ('tuning.search["model.leaves"]', 19, "There are: none"),
+    ),
     "a list pooled by what a model learns": mistake(
         tags("type: category, list: {pooling: attention}, vocabulary: {top_k: 9}"),
         ("features.company.list.pooling", 16, "Accepted for trees: mean, sum, max, sqrt_n"),
@@ -132,6 +147,14 @@ ALLOWED = {
     "a cache, and features computed late": section("model: trees\ninput: {cache: none, compute_at: input}"),
     "weights of classes": {13: "  task: binary\n  class_weights: balanced", 18: "model: trees\nevaluation:"},
     "weights of rows": {13: "  task: binary\n  weight: hour", 18: "model: trees\nevaluation:"},
+    "keys of the network of both": section(
+        "model: auto\ntraining: {learning_rate: 0.01, batch_size: 64, distribution: mirrored}\n"
+        "input: {shuffle_buffer: 1000}"
+    ),
+    "the encoding of the network of both": {
+        16: "  company: {type: category, encoding: one_hot}",
+        18: "model: auto\nevaluation:",
+    },
     "a search": section(
         "model: trees\ntuning:\n  search:\n    model.leaves: {min: 7, max: 63}\n"
         "    model.learning_rate: {min: 0.01, max: 0.2, scale: log}\n    training.epochs: {min: 1, max: 9}"
