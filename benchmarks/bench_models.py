@@ -6,7 +6,7 @@ For every set (benchmarks/model_sets.py) a fifth of the rows is set aside. All o
 which split them again for early stopping, and to scikit-learn, which gets all of them: the mean or the commonest class;
 a ridge or a logistic regression; HistGradientBoosting with its defaults and categories declared, or TF-IDF of runs of
 one to three characters with a logistic regression where the set is text. `network` is `ours` with the default network
-in place of trees where `init` wrote these, on the first seed alone. All are measured on the rows set aside: AUC,
+where `init` wrote trees or a network, on the first seed alone. All are measured on the rows set aside: AUC,
 accuracy or root mean squared error.
 
 Every result is printed as a line of JSON. `--read` takes such lines from files, so that a long measurement can be made
@@ -107,7 +107,7 @@ def _ours(data: DataSet, held_out: np.ndarray, *, network: bool) -> tuple[np.nda
     Args:
         data: The set.
         held_out: Which rows are set aside, bool [rows].
-        network: Whether to train the default network where `init` wrote trees; else the pipeline is left unchanged.
+        network: Whether to train the default network where `init` wrote `auto`; else the pipeline is left unchanged.
     """
     fullpass = str(Path(sys.executable).with_name("fullpass"))
     with tempfile.TemporaryDirectory(prefix="bench_models_") as folder:
@@ -129,7 +129,7 @@ def _ours(data: DataSet, held_out: np.ndarray, *, network: bool) -> tuple[np.nda
         spent = time_command(init, log=directory / "init.log").cpu
         if network:
             text = config.read_text()
-            config.write_text(text.replace("\nmodel: {kind: trees}", "\nmodel: {kind: wide_deep}"))
+            config.write_text(text.replace("\nmodel: {kind: auto}", "\nmodel: {kind: wide_deep}"))
         spent += time_command([fullpass, "run", str(config)], log=directory / "run.log").cpu
         export = max(directory.glob("runs/*/Trainer/model/*/Format-Serving"))
         command = [fullpass, "predict", str(export), str(directory / "new.csv"), "-o", str(out)]

@@ -29,7 +29,8 @@ ROWS = 20_000
 _SMALL = 2_000
 _TREES_FROM = 3_000
 """Rows from which boosted trees do better than a network on numbers and categories (docs/training.md)."""
-_TREES = {"kind": "trees"}
+_BOTH_UP_TO = 200_000
+"""Rows up to which a network is tried beside trees, whose time grows less with the rows."""
 _OF_TREES = ("number", "written_number", "category", "boolean", "date")
 _MOST_SLICES, _SLICE_VALUES = 2, 12
 _BUDGET = 0.001
@@ -76,7 +77,7 @@ def init(
     sequences = propose_sequences(profile, selection)
     taken = [*(c.name for c in profile.columns), *(line.name for line in selection.derive), chosen.column.name]
     model = _model(profile, chosen, selection, sequences)
-    trees = model[0].value == _TREES
+    trees = model[0].value["kind"] in ("auto", "trees")
     combined = combine_columns(profile, selection, chosen.target, taken, crosses=not trees)
     text = yaml_of(_draft(data, file, profile, chosen, selection, sequences, combined, model))
     _write(file, text)
@@ -220,8 +221,10 @@ def _model(
         model = {"kind": "wide_deep", "hidden": [32], "dropout": 0.2}
         return [YamlLine("model", model, f"small, for {rows:,} rows")]
     if rows >= _TREES_FROM and not sequences and _is_for_trees(chosen, selection):
-        why = "boosted trees: single numbers and categories alone; {kind: wide_deep} is a network"
-        return [YamlLine("model", _TREES, why)]
+        if (profile.sample.total or rows) > _BOTH_UP_TO:
+            return [YamlLine("model", {"kind": "trees"}, "boosted trees: single numbers and categories alone")]
+        why = "boosted trees or a network, whichever does better; each has a kind of its own: trees, wide_deep"
+        return [YamlLine("model", {"kind": "auto"}, why)]
     return [YamlLine("model", {"kind": "wide_deep"}, "linear in ids and crosses, beside a network of all features")]
 
 

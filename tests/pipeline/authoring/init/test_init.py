@@ -162,7 +162,7 @@ def test_crosses_of_what_tells_more_together(tmp_path, random):
     assert [set(cross.inputs) for cross in few.crosses] == [{"a_code", "b_code"}]
     (tmp_path / "p.yaml").unlink()
     many = run(tmp_path, write(tmp_path / "many.csv", columns))
-    assert (many.model.kind, many.crosses) == ("trees", ())
+    assert (many.model.kind, many.crosses) == ("auto", ())
 
 
 def test_trees_are_given_distances_and_no_cells(tmp_path, random):
@@ -170,7 +170,7 @@ def test_trees_are_given_distances_and_no_cells(tmp_path, random):
     columns["y"] = random.choice(["a", "b"], 3000)
     config = run(tmp_path, write(tmp_path / "a.csv", columns))
     assert config.data.derive == {"distance_km": "haversine(from_lat, from_lon, to_lat, to_lon)"}
-    assert (config.model.kind, config.crosses) == ("trees", ())
+    assert (config.model.kind, config.crosses) == ("auto", ())
     assert not any(name.endswith("_bucket") for name in config.features)
 
 
@@ -392,8 +392,8 @@ def test_two_classes_of_texts_alone_are_told_by_a_linear_model(tmp_path, random)
     assert mixed.model.kind == "wide_deep"
 
 
-def test_trees_for_tables_and_networks_for_the_rest(tmp_path, random):
-    """From 3,000 rows on; fewer rows, and texts, are for networks."""
+def test_trees_for_tables_and_networks_for_the_rest(tmp_path, random, monkeypatch):
+    """From 3,000 rows on trees are tried, up to 200,000 beside a network; fewer rows, and texts, are for networks."""
     rows = 3000
     table = {
         "fare": random.normal(size=rows),
@@ -407,6 +407,8 @@ def test_trees_for_tables_and_networks_for_the_rest(tmp_path, random):
         (tmp_path / "p.yaml").unlink(missing_ok=True)
         return run(tmp_path, write(tmp_path / "a.csv", columns), label="paid").model.kind
 
-    assert model(table) == "trees"
+    assert model(table) == "auto"
     assert model({name: values[: rows - 1] for name, values in table.items()}) == "wide_deep"
     assert model({**table, **text}) == "wide_deep"
+    monkeypatch.setattr("fullpass.pipeline.authoring.init.init._BOTH_UP_TO", rows - 1)
+    assert model(table) == "trees"
