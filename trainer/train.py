@@ -27,6 +27,9 @@ from fullpass.trainer.training_spec import TrainingSpec
 EVAL_BATCH = 4096
 _EVAL_PIXELS = 4 << 20
 
+_Epochs = list[tuple[int, dict[str, float]]]
+"""Numbers of epochs and their metrics."""
+
 
 @dataclass(frozen=True)
 class RunOptions:
@@ -133,19 +136,27 @@ def _train_both(
             "TF_CONFIG, or use model: {kind: wide_deep}."
         )
     metric = f"val_{monitored(spec.preprocessing.label.task, spec.config.training.loss)}"
-    tried: list[tuple[float, Trained, list[tuple[int, Mapping[str, float]]]]] = []
-    compared = {}
+    tried: list[tuple[float, Trained, _Epochs]] = []
+    compared: dict[str, float] = {}
     for model in (Trees(kind="trees"), WideDeep(kind="wide_deep")):
         own = replace(spec, config=spec.config.model_copy(update={"model": model}))
-        epochs: list[tuple[int, Mapping[str, float]]] = []
-        noted = replace(options, on_epoch=lambda number, found, to=epochs: to.append((number, found)))
-        trained = train(data, own, strategy, noted)
+        epochs: _Epochs = []
+        trained = train(data, own, strategy, replace(options, on_epoch=_into(epochs)))
         compared[model.kind] = trained.fitted.history[metric][trained.fitted.best_epoch - 1]
         tried.append((compared[model.kind], trained, epochs))
     _, kept, epochs = min(tried, key=lambda one: one[0])
     for number, found in epochs:
         options.on_epoch(number, found)
     return replace(kept, compared=compared)
+
+
+def _into(epochs: _Epochs) -> OnEpoch:
+    """Returns what notes the epochs that it is told in a list."""
+
+    def note(number: int, found: dict[str, float]) -> None:
+        epochs.append((number, found))
+
+    return note
 
 
 def _grow(data: TrainingData, spec: TrainingSpec, options: RunOptions) -> Trained:
