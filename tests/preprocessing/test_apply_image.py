@@ -41,6 +41,15 @@ def test_colour_becomes_grey_by_its_luminance(assert_transform):
     )
 
 
+def test_a_jpeg_in_cmyk_has_its_colours(assert_transform):
+    flat = np.full((8, 8, 3), (200, 40, 10), np.uint8)
+    feature = {"type": "image", "size": [8, 8]}
+    found = assert_transform(
+        {"image": feature}, analyze={"image": [encoded(flat, "JPEG", "CMYK")], "y": [1.0]}, expected={}
+    )
+    np.testing.assert_allclose(found.applied["image_xf"][0], flat, atol=2)
+
+
 @pytest.mark.parametrize(
     ("resize", "expected"),
     [("stretch", [[5, 25], [5, 25]]), ("pad", [[0, 0], [5, 25]]), ("crop", [[10, 20], [10, 20]])],
