@@ -267,6 +267,7 @@ class _PackageBuilder:
         self.tasks[name] = importer.dag_task
         self.components |= {f"comp-{name}": importer.dag, f"comp-{importer.name}": importer.component}
         self.executors[f"exec-{importer.name}"] = importer.executor
+        self._add_end(importer.end, node.id, importer.dag["dag"]["tasks"])
         self.sources[node.id, "model"] = Output(name, "model")
         if not by_metadata:
             self.resolvers.append(node.id)
@@ -310,8 +311,18 @@ class _PackageBuilder:
         settings = settings.model_copy(update={"volumes": settings.volumes + volumes})
         self._add_container(task, lookup_tasks.COMMAND, lookup_tasks.lookup_args(kind, task), settings)
 
-    def _add_container(self, task: Task, command: Sequence[str], args: Sequence[str], settings: NodeConfig) -> None:
-        if task.name in self.tasks:
+    def _add_end(self, task: Task, node: str, dag: Json) -> None:
+        """Adds the task that ends a DAG: it opens nothing."""
+        settings = waiting(self.environment.node(node, small=True), self.environment.defaults, LOOKUP_MEMORY)
+        settings = settings.model_copy(update={"volumes": (), "secrets": (), "env": {}})
+        self._add_container(task, lookup_tasks.END_COMMAND, (), settings, dag)
+
+    def _add_container(
+        self, task: Task, command: Sequence[str], args: Sequence[str], settings: NodeConfig, dag: Json | None = None
+    ) -> None:
+        """Adds a task to a DAG, by default to the root."""
+        tasks = self.tasks if dag is None else dag
+        if task.name in tasks:
             raise UserError(f"{task.label}: two nodes are called {task.name} on Kubeflow. Rename one of them.")
         if self.loaded.config.notify:
             variables = notify_tasks.variables(self.loaded.config.name, self.environment)
@@ -328,7 +339,7 @@ class _PackageBuilder:
         asked = kubernetes(settings, self.environment)
         if asked:
             self.kubernetes[f"exec-{task.name}"] = asked
-        self.tasks[task.name] = task.task_spec()
+        tasks[task.name] = task.task_spec()
 
 
 def _registry_nodes(nodes: Sequence[base_node.BaseNode], environment: EnvironmentConfig) -> list[str]:

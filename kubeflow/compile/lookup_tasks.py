@@ -15,6 +15,9 @@ from fullpass.kubeflow.config import SCHEDULE_TIME_SINCE, EnvironmentConfig, is_
 from fullpass.pipeline.scheduling.config import ScheduleConfig
 
 COMMAND = ("python", "-P", "-m", "fullpass.kubeflow.runtime.lookup")
+END_COMMAND = ("true",)
+"""Of a container that is there to end: the backend sets the state of a DAG when one of its containers has ended
+(v2/component/launcher_v2.go:200 at 2.5.0, :227 at 2.17.0), never when an importer has, which would leave it RUNNING."""
 DATA_PATH = "data_path"
 """Parameter of a pipeline: other files than those of the YAML."""
 SPAN = "span"
@@ -162,7 +165,7 @@ class ModelImport:
     """A DAG that turns an address into a model.
 
     name: of the importer in it. dag_task, dag: the task and the component of the DAG. component, executor: of the
-    importer.
+    importer. end: the task that ends the DAG, still to be added to it: a container of END_COMMAND.
     """
 
     name: str
@@ -170,6 +173,7 @@ class ModelImport:
     dag: Json
     component: Json
     executor: Json
+    end: Task
 
 
 def import_model(task: str, found: Task) -> ModelImport:
@@ -180,6 +184,7 @@ def import_model(task: str, found: Task) -> ModelImport:
         found: the look-up.
     """
     importer = f"import-{task}"
+    end = Task(name=f"end-{task}", label=found.label, after=(importer,), cache=False)
     uri = {"parameters": {MODEL_URI: {"parameterType": "STRING"}}}
     model = {"artifacts": {"model": {"artifactType": artifact_type(MODEL_TITLE)}}}
     dag_task = {
@@ -217,4 +222,4 @@ def import_model(task: str, found: Task) -> ModelImport:
         "outputDefinitions": {"artifacts": {_ARTIFACT: {"artifactType": artifact_type(MODEL_TITLE)}}},
     }
     spec = {"importer": {"artifactUri": {"runtimeParameter": _URI}, "typeSchema": artifact_type(MODEL_TITLE)}}
-    return ModelImport(importer, dag_task, dag, component, spec)
+    return ModelImport(importer, dag_task, dag, component, spec, end)

@@ -291,7 +291,7 @@ def test_what_needs_no_tensorflow_has_the_small_image(compile_taxi):
     images = {name: executor["container"]["image"] for name, executor in executors.items() if "container" in executor}
     assert {name.removeprefix("exec-") for name, image in images.items() if "small" in image} == {
         "find-ingest-inputs", "no-last-blessed-model", "find-last-blessed-model", "record-last-blessed-model",
-        "schema", "data-gate", "report",
+        "end-last-blessed-model", "schema", "data-gate", "report",
     }  # fmt: skip
     assert images["exec-pusher"] == "pusher:1" and images["exec-trainer"] == "registry.example/taxi:1.4.2"
     direct = f"{given}artifacts: direct\npipeline_root: gs://bucket/root\n"
@@ -321,7 +321,8 @@ def test_ids_and_weights_come_from_the_model_that_a_look_up_found(compile_taxi):
 def test_the_look_up_of_the_blessed_model_sees_what_was_rolled_back(compile_taxi):
     pushed = "volumes: [{claim: serving, mount: /models/taxi}]"
     package = compile_taxi(ENVIRONMENT.replace("nodes:\n", f"nodes:\n  Pusher: {{{pushed}}}\n")).package
-    mounted = {name: [v["constant"] for v in pod["pvcMount"]] for name, pod in package.kubernetes.items()}
+    mounted = {name: [v["constant"] for v in pod.get("pvcMount", ())] for name, pod in package.kubernetes.items()}
+    assert mounted.pop("exec-end-last-blessed-model") == [], "it opens nothing"
     of_pushes = {"exec-pusher", "exec-find-last-blessed-model"}
     assert {name for name, claims in mounted.items() if claims == ["models", "serving"]} == of_pushes
     assert all(claims == ["models"] for name, claims in mounted.items() if name not in of_pushes)

@@ -23,6 +23,7 @@ from fullpass.kubeflow.runtime.registry_store import FolderRegistry
 from fullpass.kubeflow.runtime.span_store import SpanStore, StoredSpan
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_columns import RawColumn
+from tests.kubeflow.backend.metadata import DAG
 from tests.kubeflow.backend.run import Backend
 from tests.kubeflow.conftest import as_text, toy, toy_package
 
@@ -117,6 +118,7 @@ def test_while_no_model_was_blessed_an_unchanged_run_repeats_no_node_that_would_
 
     first, again = run(), run()
     assert set(first.values()) == {"COMPLETE"}
+    assert backend.metadata.states(DAG)["last-blessed-model"] == ["COMPLETE", "COMPLETE"]
     assert again == {**first, "no-last-blessed-model": "CACHED", "node": "CACHED"}
     [seen] = [key for key in backend.store.keys() if key.endswith("/out/seen")]
     assert backend.store.path(seen).read_text() == str([ABSENT])

@@ -52,7 +52,8 @@ def package(asking) -> str:
     for name, title in (("model", "tfx.Model"), ("blessing", "tfx.ModelBlessing")):
         definitions = toys["components"]["comp-evaluator"]["outputDefinitions"]["artifacts"]
         definitions[name] = {"artifactType": {"schemaTitle": title, "schemaVersion": "0.0.1"}}
-    names = ("no-last-blessed-model", "find-last-blessed-model", "last-blessed-model", "import-last-blessed-model")
+    inner = ("import-last-blessed-model", "end-last-blessed-model")
+    names = ("no-last-blessed-model", "find-last-blessed-model", "last-blessed-model", *inner)
     taxi = json.loads(json.dumps(asking.pipeline))
     for name in names:
         toys["components"][f"comp-{name}"] = taxi["components"][f"comp-{name}"]

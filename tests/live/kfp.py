@@ -21,6 +21,7 @@ import pytest
 from fullpass.kubeflow.compile.package import from_yaml
 from fullpass.kubeflow.config import RELEASES, SCHEDULE_TIME_SINCE, is_before
 from tests.e2e.kubeflow_package import ROWS_OF_SPAN, SPAN_BY_SPAN, taxi_lines, write_span
+from tests.kubeflow.backend.metadata import DAG
 from tests.live.kfp_cluster import GROUP, USER, Cluster
 from tests.live.kfp_services import BUCKET, Services, services
 from tests.live.servers import needed
@@ -120,7 +121,8 @@ def test_every_task_of_the_first_run_is_done(runs):
 
 def test_nodes_without_tensorflow_ran_where_none_is_installed(runs, cluster):
     of_small = {task for task, image in cluster.images.items() if "small" in image}
-    assert of_small == LOOK_UPS | {"no-last-blessed-model", "schema", "data-gate", "pusher", "report"}
+    others = {"no-last-blessed-model", "end-last-blessed-model", "schema", "data-gate", "pusher", "report"}
+    assert of_small == LOOK_UPS | others
     program = "import importlib.util as i; print([bool(i.find_spec(n)) for n in ('tensorflow', 'apache_beam', 'tfx')])"
     [python] = (folder / "python" for folder in cluster.pythons.values())
     told = subprocess.run([str(python), "-c", program], capture_output=True, text=True, check=True)
@@ -137,7 +139,7 @@ def size_of(folder: Path) -> int:
 def test_an_unchanged_run_repeats_look_ups_alone(runs):
     _, again, _ = runs
     ran = {name for name, task in again.items() if task.state == "COMPLETE"}
-    assert ran == LOOK_UPS | {"last-blessed-model"}
+    assert ran == LOOK_UPS | {"last-blessed-model", "end-last-blessed-model"}
 
 
 def test_the_third_day_is_ingested_alone_and_the_killed_trainer_is_tried_again(runs, cluster):
@@ -160,6 +162,11 @@ def test_the_pushed_model_follows_the_blessed_one_and_answers(runs, cluster, tmp
     assert answered.returncode == 0, answered.stderr
     predictions = [json.loads(line) for line in answered.stdout.splitlines() if line.startswith("{")]
     assert len(predictions) == 20 and all("prediction" in line for line in predictions)
+
+
+def test_no_dag_below_the_root_is_left_running(runs, cluster):
+    """By the launcher, which sets the state of a DAG when a container of it has ended."""
+    assert cluster.services.store.states(DAG)["last-blessed-model"] == ["COMPLETE"] * len(runs)
 
 
 def test_metadata_and_store_hold_what_the_run_made(runs, cluster):

@@ -75,6 +75,20 @@ class Metadata:
             run = found.custom_properties["run"].string_value
             self._store.put_execution(found, pairs, self._contexts[run])
 
+    def end_dag(self, execution: int) -> None:
+        """client.go:693 UpdateDAGExecutionsState, which only the launcher of containers calls (launcher_v2.go:200)."""
+        with self._lock:
+            [dag] = self._store.get_executions_by_id([execution])
+            ended = [
+                task
+                for task in self._store.get_executions()
+                if task.custom_properties["parent_dag_id"].int_value == dag.id
+                and task.last_known_state in (pb.Execution.COMPLETE, pb.Execution.CACHED)
+            ]
+            if len(ended) == dag.custom_properties["total_dag_tasks"].int_value:
+                dag.last_known_state = pb.Execution.COMPLETE
+                self._store.put_executions([dag])
+
     def record_artifact(self, title: str, name: str, uri: str, metadata: dict[str, Any]) -> int:
         """client.go:1018 RecordArtifact; converter.go:110: null metadata fails, truth values become 0 or 1."""
         with self._lock:
@@ -98,6 +112,16 @@ class Metadata:
             if execution.type == DAG:
                 found |= self.tasks(run, execution.id)
         return found
+
+    def states(self, kind: str) -> dict[str, list[str]]:
+        """Task -> the states of its executions of a type, oldest first."""
+        with self._lock:
+            found = sorted(self._store.get_executions_by_type(kind), key=lambda execution: execution.id)
+        states: dict[str, list[str]] = {}
+        for execution in found:
+            task = execution.custom_properties["task_name"].string_value
+            states.setdefault(task, []).append(pb.Execution.State.Name(execution.last_known_state))
+        return states
 
     def parameters(self, execution: int, which: str) -> dict[str, Any]:
         """`inputs` or `outputs` of an execution."""

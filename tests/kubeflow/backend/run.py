@@ -141,6 +141,7 @@ class _Run:
         if "dag" in component:
             inputs = self._inputs(name, task, component, parent)
             more = {"artifact_producer_task": component["dag"].get("outputs", {}).get("artifacts", {})}
+            more["total_dag_tasks"] = len(component["dag"]["tasks"])
             execution = self.metadata.start(DAG, self.result.id, name, parent, inputs["parameterValues"], **more)
             self._dag(component["dag"], execution)
             return "COMPLETE"
@@ -169,6 +170,7 @@ class _Run:
             return "CACHED"
         outputs, artifacts = self._attempts(name, task, component, container, message, salt)
         self.metadata.finish(execution, "COMPLETE", outputs, artifacts)
+        self.metadata.end_dag(parent)
         if task.get("cachingOptions", {}).get("enableCache"):
             self.backend._cache[key] = execution
         return "COMPLETE"
