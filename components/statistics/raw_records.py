@@ -14,7 +14,7 @@ from fullpass.preprocessing.features.raw_columns import RawColumn
 from fullpass.trainer.input.raw_tensors import DTYPES
 from fullpass.trainer.input.record_batches import record_batches
 
-BATCH_ROWS = 8192
+BATCH_ROWS = 16_384
 _ARROW = {"number": pa.float32(), "string": pa.binary(), "vector": pa.float32()}
 
 

@@ -26,7 +26,8 @@ from fullpass.pipeline.exit_codes import ExitCode
 from fullpass.pipeline.running.execution import failure
 from fullpass.pipeline.running.execution.events import NodeResult, Status
 from fullpass.preprocessing import progress
-from fullpass.preprocessing.forks import end_with_parent, flush_streams
+from fullpass.preprocessing.cores import usable_cores
+from fullpass.preprocessing.forks import end_with_parent, flush_streams, limit_arenas
 from fullpass.preprocessing.secrets.redact import redact_streams
 
 GRACE_SECONDS = 10.0
@@ -145,6 +146,7 @@ def _run_child(node_id: str, work: Callable[[], Outcome], *, log: Path, scratch:
     try:
         # Collecting garbage among all imported objects would take 0.3 s and copy their memory.
         gc.freeze()
+        limit_arenas(max(2, usable_cores()))
         _end_with_parent(parent)
         _redirect(log)
         _restore_signals()
