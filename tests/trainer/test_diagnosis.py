@@ -239,3 +239,8 @@ def test_trees_await_no_input(prepared):
     given = training(prepared, prepared.files("transformed", "train"), model="trees", rows=1000)
     with pytest.raises(UserError, match="reads its rows once and then awaits no input"):
         diagnose_training(given, seconds=FEW_SECONDS)
+
+
+def test_of_trees_or_a_network_the_network_is_diagnosed(prepared, tmp_path):
+    given = training(prepared, prepared.files("transformed", "train"), model="auto", rows=1000)
+    assert callable(profiled(given, tmp_path).update)

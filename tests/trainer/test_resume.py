@@ -123,6 +123,21 @@ def test_a_request_to_stop_saves_first_then_has_its_usual_effect(planted, uninte
     same_curve(resumed, uninterrupted)
 
 
+def test_a_killed_choice_of_trees_or_a_network_goes_on_in_the_network(planted, tmp_path, monkeypatch):
+    """The trees grow again, in no time; the network is not trained from its start."""
+    training = {**TRAINING, "epochs": 2}
+    whole = run_here(fn_args(planted, tmp_path / "whole", model="auto", training=training))
+    args = fn_args(planted, tmp_path / "cut", model="auto", training=training)
+    assert cut_short(args, tmp_path / "cut", signal.SIGKILL, 130) == -signal.SIGKILL
+    assert saved(tmp_path / "cut") == 120
+    updates, due = [], Checkpoints.due
+    monkeypatch.setattr(Checkpoints, "due", lambda own, step: updates.append(step) or due(own, step))
+    resumed = run_here(args)
+    assert min(updates) > 120
+    assert resumed["compared"] == pytest.approx(whole["compared"], rel=1e-12)
+    assert not any((tmp_path / "cut" / "work").iterdir()), "removed after success"
+
+
 def test_a_training_of_something_else_does_not_go_on_from_there(planted, tmp_path):
     cut_short(fn_args(planted, tmp_path), tmp_path, signal.SIGKILL, 70)
     other = run_here(fn_args(planted, tmp_path, training={**TRAINING, "epochs": 1, "learning_rate": 0.002}))

@@ -106,6 +106,26 @@ def test_trees_are_searched_and_trained_with_the_best(planted, tmp_path):
     assert min(record["history"]["val_log_loss"]) == pytest.approx(trial.score, rel=1e-6), "trained as the trial was"
 
 
+def test_a_trial_of_trees_or_a_network_is_worth_the_better(planted, tmp_path, monkeypatch):
+    scores = []
+    real = search.train
+
+    def train(*given):
+        trained = real(*given)
+        scores.append(min(trained.compared.values()))
+        return trained
+
+    monkeypatch.setattr(search, "train", train)
+    space = {"training.learning_rate": {"choices": [0.0001, 0.01]}}
+    args = tuner_args(planted, tmp_path, model="auto", search=space, algorithm="random", max_trials=2)
+    tuner = searched(args)
+    assert sorted(trial.score for trial in tuner.oracle.get_best_trials(2)) == pytest.approx(sorted(scores))
+    args.hyperparameters = tuner.get_best_hyperparameters()[0].get_config()
+    run_fn(args)
+    record = json.loads((tmp_path / "model_run" / "training.json").read_text())
+    assert min(record["compared"].values()) == pytest.approx(min(scores), rel=1e-6), "trained as the trial was"
+
+
 @pytest.mark.parametrize(("limit", "epochs"), [(None, [1, 3]), (2, [1, 2])])
 def test_epochs_that_are_searched_are_run(planted, tmp_path, monkeypatch, limit, epochs):
     """`training.epochs` is 2; the search tries 1 and 3, and `tuning.epochs` is the most of each trial."""
