@@ -54,7 +54,7 @@ def test_names_of_files_are_safe_and_different():
 
 
 def test_the_cost_of_a_column_does_not_grow_with_their_number():
-    """Measured: 0.3 processor seconds, and 53 where each output looked through all features."""
+    """Measured: 0.3 processor seconds. Where each output looked through all features, a fifth of them took 2.1."""
     features = {f"column {i}": {"type": "number"} for i in range(5000)}
     config = PreprocessingConfig.model_validate({"features": features, "label": {"name": "y", "task": "binary"}})
     started = time.process_time()
