@@ -34,6 +34,9 @@ DAY_BY_DAY = SPAN_BY_SPAN.replace("{SPAN}", "{YYYY}-{MM}-{DD}") + 'schedule: {cr
 RELEASE = os.environ.get("KFP_RELEASE") or RELEASES[-1]
 TOLD = not is_before(RELEASE, SCHEDULE_TIME_SINCE)
 """Whether the release tells a run the time of its schedule."""
+TOLD_OF_CACHE = not is_before(RELEASE, "2.16")
+"""Whether the driver tells the launcher where the cache is. Before, it is at CACHE_PORT of ml-pipeline.kubeflow."""
+CACHE_PORT = 8887
 ENVIRONMENT = f"""\
 image: registry.example/taxi:1.4.2
 small_image: registry.example/taxi-small:1.4.2
@@ -67,7 +70,7 @@ def cluster(tmp_path_factory) -> Iterator[Cluster]:
             part.chmod(part.stat().st_mode | 0o055)
     (pipeline / "pipeline.yaml").write_text(DAY_BY_DAY)
     (folder / "env.yaml").write_text(ENVIRONMENT)
-    with services(folder / "services", program) as found:
+    with services(folder / "services", program, 0 if TOLD_OF_CACHE else CACHE_PORT) as found:
         pythons = {"registry.example/taxi-small:1.4.2": small / "bin"}
         made = Cluster(RELEASE, binaries, found, folder / "runs", pipeline, volume, pythons)
         made.folder.mkdir()

@@ -33,6 +33,7 @@ R="$POD/root"
 for folder in minio s3 gcs oci; do install -d -m 1777 "$R/$folder"; done
 install -d -m 755 "$R/kfp-launcher" "$R/pipeline" "$R/models" "$R/out"
 chmod 755 "$R/root"
+echo "127.0.0.1 localhost ml-pipeline.kubeflow" > "$R/etc/hosts"
 mount -t tmpfs -o mode=755 tmpfs "$R/run"
 # Not by /var/run, a link that would lead out of here.
 install -d -m 755 "$R/run/secrets/kubernetes.io/serviceaccount"

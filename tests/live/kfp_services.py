@@ -51,8 +51,8 @@ class Services:
 
 
 @contextmanager
-def services(folder: Path, s3_server: Path) -> Iterator[Services]:
-    """Runs all of them while the block runs."""
+def services(folder: Path, s3_server: Path, cache_port: int = 0) -> Iterator[Services]:
+    """Runs all of them while the block runs. cache_port: of the cache, by default a free one."""
     account, objects = folder / "account", folder / "objects"
     (objects / BUCKET).mkdir(parents=True)
     account.mkdir()
@@ -68,7 +68,7 @@ def services(folder: Path, s3_server: Path) -> Iterator[Services]:
             account=account,
             kubernetes=stack.enter_context(_kubernetes(account, f"http://127.0.0.1:{port}")),
             metadata=int(addresses["METADATA_GRPC_SERVICE_PORT"]),
-            cache=stack.enter_context(_cache(cached)),
+            cache=stack.enter_context(_cache(cached, cache_port)),
             store=store,
             objects=objects / BUCKET,
             cached=cached,
@@ -161,7 +161,7 @@ def _certificate(account: Path) -> tuple[str, str]:
 
 
 @contextmanager
-def _cache(cached: dict[str, str]) -> Iterator[int]:
+def _cache(cached: dict[str, str], port: int) -> Iterator[int]:
     """Answers CreateTaskV1 and ListTasksV1 of api.TaskService (backend/api/v1beta1/task.proto at 2.17.0)."""
     task_type, listed_type, create_type, asked_type = _messages()
 
@@ -186,7 +186,7 @@ def _cache(cached: dict[str, str]) -> Iterator[int]:
     }
     service = grpc.server(futures.ThreadPoolExecutor(4))
     service.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("api.TaskService", handlers)])
-    port = service.add_insecure_port("127.0.0.1:0")
+    port = service.add_insecure_port(f"127.0.0.1:{port}")
     service.start()
     try:
         yield port
