@@ -71,8 +71,9 @@ def raw_name(column: str) -> str:
 
 def working_on_text(config: PreprocessingConfig, names: Iterable[str]) -> frozenset[str]:
     """Returns those features and crosses that are computed with text, which only a CPU does."""
-    if config.function is not None:
-        return frozenset(names)
+    names = frozenset(names)
+    if config.function is not None or not names:
+        return names
     types = {name: column.type for name, column in raw_columns(config).items()}
     return frozenset(name for name in names if _reads_text(name, config, types))
 

@@ -123,6 +123,7 @@ def test_a_request_to_stop_saves_first_then_has_its_usual_effect(planted, uninte
     same_curve(resumed, uninterrupted)
 
 
+@pytest.mark.long
 def test_a_killed_choice_of_trees_or_a_network_goes_on_in_the_network(planted, tmp_path, monkeypatch):
     """The trees grow again, in no time; the network is not trained from its start."""
     training = {**TRAINING, "epochs": 2}

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from fullpass.pipeline.authoring.checks.findings import Finding, warning
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys
+from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.compute_at import compute_at_by_feature, working_on_text
 from fullpass.preprocessing.features.lists import reads_list
 
@@ -27,7 +28,10 @@ def check_text_in_the_model(loaded: Loaded) -> Iterator[Finding]:
     by_keys: dict[Keys, list[str]] = {}
     preprocessing = config.preprocessing_config
     in_model = [name for name, where in compute_at_by_feature(preprocessing).items() if where == "model"]
-    on_text = working_on_text(preprocessing, in_model)
+    try:
+        on_text = working_on_text(preprocessing, in_model)
+    except UserError:
+        return  # check_derive or check_column_types says what is wrong
     for name in (name for name in in_model if name in on_text):
         by_keys.setdefault(_keys(loaded, name), []).append(name)
     for keys, names in by_keys.items():
