@@ -12,7 +12,6 @@ import tensorflow as tf
 from fullpass.preprocessing.apply.stable_ids import FOLDER as LEDGERS
 from fullpass.preprocessing.features.outputs import ROW_ID
 from fullpass.preprocessing.progress import report
-from fullpass.trainer.config import Trees
 from fullpass.trainer.export.calibration import calibrate, predict_mean
 from fullpass.trainer.export.eval_scores import SCORES_FILE, write_scores
 from fullpass.trainer.export.export import export_model
@@ -52,7 +51,7 @@ def run_fn(fn_args: "FnArgs") -> None:
     clock = [time.monotonic()]
     inputs = parse_fn_args(fn_args)
     config = inputs.spec.config
-    strategy = choose_strategy(config.training, trees=isinstance(config.model, Trees))
+    strategy = choose_strategy(config.training, config.model.kind)
     workers = Workers(strategy)
     chief = workers.index == 0
     data = load_data(inputs.train_files, inputs.eval_files, inputs.spec, workers)

@@ -130,11 +130,6 @@ def _train_both(
     data: TrainingData, spec: TrainingSpec, strategy: tf.distribute.Strategy, options: RunOptions
 ) -> Trained:
     """Returns the better of trees and a network on the eval split; `on_epoch` is told the epochs of that one alone."""
-    if data.train.workers.count > 1:
-        raise UserError(
-            "model: kind: auto trains on one machine, but TF_CONFIG names several workers. Start the Trainer without "
-            "TF_CONFIG, or use model: {kind: wide_deep}."
-        )
     metric = f"val_{monitored(spec.preprocessing.label.task, spec.config.training.loss)}"
     tried: list[tuple[float, Trained, _Epochs]] = []
     compared: dict[str, float] = {}

@@ -64,11 +64,14 @@ def test_a_tpu_that_is_not_there_is_an_error(monkeypatch):
 def test_trees_take_no_devices_and_do_not_wait_for_workers(monkeypatch):
     monkeypatch.setenv("TPU_NAME", "local")
     monkeypatch.delenv("TF_CONFIG", raising=False)
-    assert choose_strategy(config(), trees=True) is tf.distribute.get_strategy()
+    assert choose_strategy(config(), "trees") is tf.distribute.get_strategy()
     workers = {"cluster": {"worker": ["localhost:1", "localhost:2"]}, "task": {"type": "worker", "index": 0}}
     monkeypatch.setenv("TF_CONFIG", json.dumps(workers))
     with pytest.raises(UserError, match="trains on one machine, but TF_CONFIG names several workers"):
-        choose_strategy(config(), trees=True)
+        choose_strategy(config(), "trees")
+    monkeypatch.delenv("TPU_NAME")
+    with pytest.raises(UserError, match="kind: auto trains on one machine, but TF_CONFIG names several workers"):
+        choose_strategy(config(), "auto")
 
 
 @pytest.mark.parametrize(

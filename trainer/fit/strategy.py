@@ -15,7 +15,7 @@ _TENSOR_CORES = (7, 0)
 _BFLOAT16_CORES = (8, 0)
 
 
-def choose_strategy(config: TrainingConfig, *, trees: bool = False) -> tf.distribute.Strategy:
+def choose_strategy(config: TrainingConfig, model: str = "wide_deep") -> tf.distribute.Strategy:
     """Returns the strategy of `training.distribution`; must be called before anything runs on a device.
 
     auto takes several workers if TF_CONFIG names them, a TPU if the environment names one, all GPUs if there are
@@ -23,7 +23,7 @@ def choose_strategy(config: TrainingConfig, *, trees: bool = False) -> tf.distri
 
     Args:
         config: The section `training:`.
-        trees: Whether boosted trees grow. They grow on the CPU of one machine, whatever devices there are.
+        model: The kind of the model. Trees grow on the CPU of one machine, whatever devices there are.
 
     Raises:
         UserError: What was asked for is not there, TF_CONFIG is invalid, or a worker does not come.
@@ -31,11 +31,17 @@ def choose_strategy(config: TrainingConfig, *, trees: bool = False) -> tf.distri
     cluster = read_cluster()
     for gpu in tf.config.list_physical_devices("GPU"):
         tf.config.experimental.set_memory_growth(gpu, True)
-    if trees:
-        return _for_trees(cluster)
     distribution: str = config.distribution
     if distribution == "auto":
         distribution = _found(cluster)
+    several = cluster is not None and len(cluster.addresses) > 1
+    if several and (model == "trees" or (model == "auto" and distribution == "multi_worker")):
+        raise UserError(
+            f"model: kind: {model} trains on one machine, but TF_CONFIG names several workers. Start the Trainer "
+            "without TF_CONFIG, or use model: {kind: wide_deep}."
+        )
+    if model == "trees":
+        return tf.distribute.get_strategy()
     if distribution == "multi_worker":
         return _multi_worker(cluster, config.wait_for_workers)
     if distribution == "tpu":
@@ -93,15 +99,6 @@ def _found(cluster: Cluster | None) -> str:
     if os.environ.get("TPU_NAME") or tf.config.list_physical_devices("TPU"):
         return "tpu"
     return "mirrored" if len(tf.config.list_physical_devices("GPU")) > 1 else "one_device"
-
-
-def _for_trees(cluster: Cluster | None) -> tf.distribute.Strategy:
-    if cluster is not None and len(cluster.addresses) > 1:
-        raise UserError(
-            "model: kind: trees trains on one machine, but TF_CONFIG names several workers. Start the Trainer without "
-            "TF_CONFIG, or use model: {kind: wide_deep}."
-        )
-    return tf.distribute.get_strategy()
 
 
 def _one_device() -> tf.distribute.Strategy:

@@ -16,7 +16,7 @@ from keras_tuner.engine import base_tuner, oracle, trial
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.progress import report
-from fullpass.trainer.config import CheckpointConfig, TrainerConfig, Trees
+from fullpass.trainer.config import CheckpointConfig, TrainerConfig
 from fullpass.trainer.fit.checkpoints import folder_for, prune, remove
 from fullpass.trainer.fit.fit import OnEpoch
 from fullpass.trainer.fit.strategy import choose_strategy
@@ -55,7 +55,7 @@ def tuner_fn(fn_args: "FnArgs") -> "TunerFnResult":
     inputs = parse_fn_args(fn_args)
     config = inputs.spec.config
     tuning = TuningConfig.model_validate_json(inputs.custom["tuning"])
-    strategy = choose_strategy(config.training, trees=isinstance(config.model, Trees))
+    strategy = choose_strategy(config.training, config.model.kind)
     workers = Workers(strategy)
     if workers.count > 1:
         raise UserError(
