@@ -1,9 +1,5 @@
 """Images that cannot be used are told from those that can, each with its reason."""
 
-import io
-import struct
-import zlib
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -13,6 +9,7 @@ from fullpass.preprocessing.features.raw_columns import RawColumn
 from fullpass.preprocessing.values.convert import convert_raw
 from fullpass.preprocessing.values.encoded_images import image_problem, image_shape
 from fullpass.preprocessing.values.raw_text import RawText
+from tests.image_files import encode_image, png_header
 
 pytestmark = pytest.mark.integration
 
@@ -20,16 +17,7 @@ COLOUR = np.random.default_rng(0).integers(0, 255, (7, 9, 3), dtype=np.uint8)
 
 
 def encoded(form, mode="RGB", **options):
-    stream = io.BytesIO()
-    Image.fromarray(COLOUR).convert(mode).save(stream, form, **options)
-    return stream.getvalue()
-
-
-def png_of(height, width):
-    """Returns a PNG whose header promises so many pixels."""
-    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    checksum = struct.pack(">I", zlib.crc32(b"IHDR" + head))
-    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", len(head)) + b"IHDR" + head + checksum
+    return encode_image(COLOUR, form, mode, **options)
 
 
 @pytest.mark.parametrize(
@@ -58,8 +46,8 @@ def test_of_an_animation_the_first_picture_counts():
         (encoded("PNG")[:100], "cannot be decoded: Invalid PNG data"),
         (encoded("JPEG")[:-150], "cannot be decoded"),
         (encoded("BMP")[:-9], "cannot be decoded"),
-        (png_of(10_000, 10_000), "10,000 x 10,000 pixels, above 64 million"),
-        (png_of(0, 5), "5 x 0 pixels"),
+        (png_header(10_000, 10_000), "10,000 x 10,000 pixels, above 64 million"),
+        (png_header(5, 0), "5 x 0 pixels"),
     ],
 )
 def test_each_broken_image_has_its_reason(content, reason):

@@ -32,8 +32,9 @@ def check_text_in_the_model(loaded: Loaded) -> Iterator[Finding]:
         on_text = working_on_text(preprocessing, in_model)
     except UserError:
         return  # check_derive or check_column_types says what is wrong
-    for name in (name for name in in_model if name in on_text):
-        by_keys.setdefault(_keys(loaded, name), []).append(name)
+    for name in in_model:
+        if name in on_text:
+            by_keys.setdefault(_keys(loaded, name), []).append(name)
     for keys, names in by_keys.items():
         which = f"{', '.join(names)}: computed in the model with text, which"
         if config.training.distribution == "tpu":

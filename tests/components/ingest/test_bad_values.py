@@ -1,9 +1,5 @@
 """Lists and images that cannot be used cost their row, with the reason in quarantine; no other row is touched."""
 
-import io
-import struct
-import zlib
-
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
@@ -18,6 +14,7 @@ from fullpass.components.ingest.sources.source_config import FileSource, Parquet
 from fullpass.components.ingest.sources.source_files import find_files, resolve_path
 from fullpass.components.ingest.writing.manifest import QUARANTINE
 from fullpass.preprocessing.features.raw_columns import RawColumn
+from tests.image_files import encode_image, png_header
 
 pytestmark = pytest.mark.integration
 
@@ -33,16 +30,7 @@ COLUMNS = (
 
 
 def encoded(form="PNG", mode="L", **options):
-    stream = io.BytesIO()
-    Image.fromarray(GREY).convert(mode).save(stream, form, **options)
-    return stream.getvalue()
-
-
-def png_of(width, height):
-    """Returns a PNG of a few bytes that says it has so many pixels."""
-    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    checksum = struct.pack(">I", zlib.crc32(b"IHDR" + head))
-    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", len(head)) + b"IHDR" + head + checksum
+    return encode_image(GREY, form, mode, **options)
 
 
 GOOD = {
@@ -56,7 +44,7 @@ MILLION = 1_000_000
 BAD = {
     "an image that cannot be decoded: Invalid PNG data, size 60": {"photo": encoded()[:60]},
     "an image of 0 bytes": {"photo": b""},
-    "an image of 10,000 x 10,000 pixels, above 64 million": {"photo": png_of(10_000, 10_000)},
+    "an image of 10,000 x 10,000 pixels, above 64 million": {"photo": png_header(10_000, 10_000)},
     "no JPEG, PNG, GIF or BMP image": {"photo": b"\xff\xfe"},
     "not 4 numbers long": {"pixels": [0.0, 1.0, 2.0]},
     "a list of lists": {"item": [["a", "b"], ["c"]]},

@@ -68,6 +68,32 @@ def test_a_step_from_a_day_of_the_week_ends_with_saturday():
 
 
 @pytest.mark.parametrize(
+    "line", ["* * * * *", "0 3 * * *", "*/15 0-6 1,15 jan-jun mon-fri", "5/10 * * * 7", "0 0 31 12 0"]
+)
+def test_a_line_that_is_right_has_no_problem(line):
+    assert cron_problem(line) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        ("60 * * * *", "minute"),
+        ("* 24 * * *", "hour"),
+        ("* * 0 * *", "day of month"),
+        ("* * * 13 *", "month"),
+        ("* * * * 8", "day of week"),
+        ("*/0 * * * *", "minute"),
+        ("5-1 * * * *", "minute"),
+        ("a * * * *", "minute"),
+        ("1,,2 * * * *", "minute"),
+        ("* * * foo *", "month"),
+    ],
+)
+def test_a_line_that_is_wrong_names_the_field(line, field):
+    assert cron_problem(line).startswith(f"{field} takes")
+
+
+@pytest.mark.parametrize(
     ("line", "field"), [("0 3 L * *", "day of month"), ("0 3 LW * *", "day of month"), ("0 3 * * 5#2", "day of week")]
 )
 def test_what_other_readers_of_cron_lines_do_not_know_is_refused(line, field):

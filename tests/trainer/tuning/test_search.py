@@ -5,6 +5,7 @@ import pickle
 import signal
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +15,9 @@ import pytest
 from fullpass.preprocessing.errors import UserError
 from fullpass.trainer import training_data as reading
 from fullpass.trainer.run_fn import run_fn
+from fullpass.trainer.train import RunOptions, Trained
+from fullpass.trainer.training_data import TrainingData
+from fullpass.trainer.training_spec import TrainingSpec
 from fullpass.trainer.tuning import search
 from fullpass.trainer.tuning.config import TuningConfig
 from fullpass.trainer.tuning.search import tuner_fn
@@ -29,6 +33,30 @@ def tuner_args(planted, folder: Path, *, model="linear", training=None, task="bi
     args.transform_graph_path = args.transform_output
     args.custom_config["tuning"] = TuningConfig.model_validate(tuning).model_dump_json()
     return args
+
+
+@dataclass(frozen=True)
+class Training:
+    """What one call of `train` is given and returns."""
+
+    data: TrainingData
+    spec: TrainingSpec
+    options: RunOptions
+    trained: Trained
+
+
+@pytest.fixture
+def trainings(monkeypatch) -> list[Training]:
+    """The trainings of a search, one per trial and in their order."""
+    found = []
+    real = search.train
+
+    def train(data, spec, strategy, options):
+        found.append(Training(data, spec, options, real(data, spec, strategy, options)))
+        return found[-1].trained
+
+    monkeypatch.setattr(search, "train", train)
+    return found
 
 
 def searched(args):
@@ -62,16 +90,7 @@ def test_the_better_learning_rate_is_found_and_trained_with(planted, tmp_path, m
     assert min(record["history"]["val_log_loss"]) == pytest.approx(trial.score, rel=1e-6), "trained as the trial was"
 
 
-def test_all_kinds_of_paths_reach_the_model(planted, tmp_path, monkeypatch):
-    seen = []
-    real = search.train
-
-    def train(data, spec, *rest):
-        trained = real(data, spec, *rest)
-        seen.append((spec.config.model.hidden, data.batch_size, trained.model.count_params()))
-        return trained
-
-    monkeypatch.setattr(search, "train", train)
+def test_all_kinds_of_paths_reach_the_model(planted, tmp_path, trainings):
     space = {
         "model.hidden": {"choices": [[4], [8, 4]]},
         "training.batch_size": {"min": 40, "max": 60, "step": 10},
@@ -80,14 +99,13 @@ def test_all_kinds_of_paths_reach_the_model(planted, tmp_path, monkeypatch):
     }
     model = {"kind": "mlp", "hidden": [4]}
     tuner = searched(tuner_args(planted, tmp_path, model=model, search=space, algorithm="random", max_trials=3))
-    for values, (hidden, batch_size, _) in zip(tried(tuner), seen, strict=True):
-        assert list(hidden) == json.loads(values["model.hidden"])
-        assert batch_size == values["training.batch_size"] in (40, 50, 60)
+    sizes = {}
+    for values, trial in zip(tried(tuner), trainings, strict=True):
+        assert list(trial.spec.config.model.hidden) == json.loads(values["model.hidden"])
+        assert trial.data.batch_size == values["training.batch_size"] in (40, 50, 60)
         assert 0.0 <= values["model.dropout"] <= 0.5
-    counts = [count for *_, count in seen]
-    sizes = {
-        (v["model.hidden"], v["features.city.encoding.embedding"]): n for v, n in zip(tried(tuner), counts, strict=True)
-    }
+        shape = values["model.hidden"], values["features.city.encoding.embedding"]
+        sizes[shape] = trial.trained.model.count_params()
     assert len(set(sizes.values())) == len(sizes) > 1
 
 
@@ -106,19 +124,11 @@ def test_trees_are_searched_and_trained_with_the_best(planted, tmp_path):
     assert min(record["history"]["val_log_loss"]) == pytest.approx(trial.score, rel=1e-6), "trained as the trial was"
 
 
-def test_a_trial_of_trees_or_a_network_is_worth_the_better(planted, tmp_path, monkeypatch):
-    scores = []
-    real = search.train
-
-    def train(*given):
-        trained = real(*given)
-        scores.append(min(trained.compared.values()))
-        return trained
-
-    monkeypatch.setattr(search, "train", train)
+def test_a_trial_of_trees_or_a_network_is_worth_the_better(planted, tmp_path, trainings):
     space = {"training.learning_rate": {"choices": [0.0001, 0.01]}}
     args = tuner_args(planted, tmp_path, model="auto", search=space, algorithm="random", max_trials=2)
     tuner = searched(args)
+    scores = [min(trial.trained.compared.values()) for trial in trainings]
     assert sorted(trial.score for trial in tuner.oracle.get_best_trials(2)) == pytest.approx(sorted(scores))
     args.hyperparameters = tuner.get_best_hyperparameters()[0].get_config()
     run_fn(args)
@@ -127,34 +137,16 @@ def test_a_trial_of_trees_or_a_network_is_worth_the_better(planted, tmp_path, mo
 
 
 @pytest.mark.parametrize(("limit", "epochs"), [(None, [1, 3]), (2, [1, 2])])
-def test_epochs_that_are_searched_are_run(planted, tmp_path, monkeypatch, limit, epochs):
+def test_epochs_that_are_searched_are_run(planted, tmp_path, trainings, limit, epochs):
     """`training.epochs` is 2; the search tries 1 and 3, and `tuning.epochs` is the most of each trial."""
-    found = []
-    real = search.train
-
-    def train(*given):
-        trained = real(*given)
-        found.append(trained.fitted.epochs)
-        return trained
-
-    monkeypatch.setattr(search, "train", train)
     space = {"training.epochs": {"choices": [1, 3]}}
     searched(tuner_args(planted, tmp_path, search=space, algorithm="random", max_trials=2, epochs=limit))
-    assert sorted(found) == epochs
+    assert sorted(trial.trained.fitted.epochs for trial in trainings) == epochs
 
 
 @pytest.mark.long
-def test_hyperband_gives_trees_more_rounds(planted, tmp_path, monkeypatch):
+def test_hyperband_gives_trees_more_rounds(planted, tmp_path, trainings):
     """Trees are not saved: a trial that goes on grows the same ones again, and then more."""
-    runs = []
-    real = search.train
-
-    def train(data, spec, strategy, options):
-        trained = real(data, spec, strategy, options)
-        runs.append((spec.config.model.learning_rate, options.until, trained.fitted.history["val_log_loss"]))
-        return trained
-
-    monkeypatch.setattr(search, "train", train)
     space = {"model.learning_rate": {"min": 0.01, "max": 0.3, "scale": "log"}}
     training = {"epochs": 6, "early_stopping": None, "batch_size": "auto"}
     args = tuner_args(
@@ -162,26 +154,17 @@ def test_hyperband_gives_trees_more_rounds(planted, tmp_path, monkeypatch):
     )
     searched(args)
     longest = {}
-    for rate, until, history in runs:
-        assert len(history) == until
+    for trial in trainings:
+        rate, history = trial.spec.config.model.learning_rate, trial.trained.fitted.history["val_log_loss"]
+        assert len(history) == trial.options.until
         before = longest.get(rate, [])
         np.testing.assert_array_equal(history[: len(before)], before)
         longest[rate] = history
-    assert len(runs) > len(longest), "some went on"
+    assert len(trainings) > len(longest), "some went on"
 
 
 @pytest.mark.long
-def test_hyperband_goes_on_with_the_best_where_they_ended(planted, tmp_path, monkeypatch):
-    runs = []
-    real = search.train
-
-    def train(data, spec, strategy, options):
-        trained = real(data, spec, strategy, options)
-        rate = spec.config.training.learning_rate
-        runs.append((rate, options.until, trained.fitted.resumed_at, trained.fitted.history["val_log_loss"]))
-        return trained
-
-    monkeypatch.setattr(search, "train", train)
+def test_hyperband_goes_on_with_the_best_where_they_ended(planted, tmp_path, trainings):
     space = {"training.learning_rate": {"min": 0.001, "max": 0.1, "scale": "log"}}
     args = tuner_args(
         planted,
@@ -192,9 +175,14 @@ def test_hyperband_goes_on_with_the_best_where_they_ended(planted, tmp_path, mon
         training={"epochs": 6, "early_stopping": None},
     )
     searched(args)
-    first = {rate: history for rate, _, resumed, history in runs if not resumed}
-    further = [(rate, until, resumed, history) for rate, until, resumed, history in runs if resumed]
-    assert further, runs
+    first, further = {}, []
+    for trial in trainings:
+        rate, fitted = trial.spec.config.training.learning_rate, trial.trained.fitted
+        if fitted.resumed_at:
+            further.append((rate, trial.options.until, fitted.resumed_at, fitted.history["val_log_loss"]))
+        else:
+            first[rate] = fitted.history["val_log_loss"]
+    assert further, first
     for rate, until, resumed, history in further:
         assert resumed % 20 == 0 and len(history) == until > resumed // 20
         np.testing.assert_array_equal(history[: resumed // 20], first[rate][: resumed // 20])

@@ -12,7 +12,6 @@ from fullpass.pipeline.authoring.checks.check import check, require
 from fullpass.pipeline.authoring.find_function import function_problem
 from fullpass.pipeline.authoring.loading.load import load
 from fullpass.pipeline.authoring.loading.problems import ConfigError
-from fullpass.pipeline.scheduling.cron import cron_problem
 from tests import REPOSITORY
 from tests.pipeline.conftest import mistake, section
 
@@ -523,32 +522,6 @@ def test_a_function_is_found_in_its_source(tmp_path, name, says):
 def test_a_module_that_is_no_python_is_named_with_its_line(tmp_path):
     (tmp_path / "broken.py").write_text("x = 1\ndef f(:\n")
     assert "broken.py:2 is no valid Python" in function_problem("broken:f", ("a",), folder=tmp_path)
-
-
-@pytest.mark.parametrize(
-    "text", ["* * * * *", "0 3 * * *", "*/15 0-6 1,15 jan-jun mon-fri", "5/10 * * * 7", "0 0 31 12 0"]
-)
-def test_cron_lines_that_are_right(text):
-    assert cron_problem(text) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "field"),
-    [
-        ("60 * * * *", "minute"),
-        ("* 24 * * *", "hour"),
-        ("* * 0 * *", "day of month"),
-        ("* * * 13 *", "month"),
-        ("* * * * 8", "day of week"),
-        ("*/0 * * * *", "minute"),
-        ("5-1 * * * *", "minute"),
-        ("a * * * *", "minute"),
-        ("1,,2 * * * *", "minute"),
-        ("* * * foo *", "month"),
-    ],
-)
-def test_cron_lines_that_are_wrong_name_the_field(text, field):
-    assert cron_problem(text).startswith(f"{field} takes")
 
 
 @pytest.mark.parametrize("example", ["taxi", "flights"])
