@@ -34,7 +34,7 @@ from fullpass.components.ingest.splitting.hash_runs import Run, RunWriter
 from fullpass.components.ingest.splitting.row_hash import hashes
 from fullpass.components.ingest.splitting.split_leakage import check_overlaps, count_overlaps
 from fullpass.components.ingest.splitting.stratified import Cuts
-from fullpass.components.ingest.writing.encode import entries, examples
+from fullpass.components.ingest.writing.encode import entries, examples, records
 from fullpass.components.ingest.writing.manifest import MANIFEST, QUARANTINE, FileCount, Manifest
 from fullpass.components.ingest.writing.record_writer import PENDING, ChunkWriter, JoinChunks, publish
 from fullpass.components.ingest.writing.shards import Chunk, Layout
@@ -238,7 +238,7 @@ def _write_rows(
     for position, split in enumerate(ingest.splits):
         mine = good & (places == position)
         if mine.any():
-            writers[split].write(encoded.filter(pa.array(mine)).to_pylist())
+            writers[split].write(records(encoded.filter(pa.array(mine))))
             runs[split].write(content[mine], row_ids[mine])
             written[split] = int(mine.sum())
     return written

@@ -2,7 +2,7 @@
 others are computed later.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import apache_beam as beam
@@ -14,8 +14,8 @@ from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.shared import Shared
 from apache_beam.utils.windowed_value import WindowedValue
 from tensorflow_metadata.proto.v0 import schema_pb2
-from tfx_bsl.coders.example_coder import RecordBatchToExamplesEncoder
 
+from fullpass.components.ingest.writing.encode import encode, records
 from fullpass.components.transform.read_records import ExampleParser
 from fullpass.preprocessing.analysis.traced_preprocessing import adapter_of
 from fullpass.preprocessing.apply.transform_batches import BatchTransformer, load_part
@@ -23,7 +23,7 @@ from fullpass.preprocessing.apply.transform_graph import GraphPart
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.compute_at import columns_for, raw_name, transformed_at
 from fullpass.preprocessing.features.outputs import ROW_ID
-from fullpass.preprocessing.features.raw_schema import raw_schema
+from fullpass.preprocessing.values.byte_batches import cut_batch
 
 
 class ApplyGraph(beam.DoFn):
@@ -56,15 +56,15 @@ class ApplyGraph(beam.DoFn):
         """See base class."""
         self._pending: tuple[int, Future[list[bytes]]] | None = None
 
-    def process(self, records: list[bytes], graph: str) -> Iterator[tuple[int, list[bytes]]]:
+    def process(self, raw_examples: list[bytes], graph: str) -> Iterator[tuple[int, list[bytes]]]:
         """See base class."""
         if self._transformer is None:
             self._transformer = self._start(tft.TFTransformOutput(graph))
-        raw = self._parse(records)
+        raw = self._parse(raw_examples)
         transformed = self._transformer.transform(raw)
         first_row = transformed.column(transformed.schema.get_field_index(ROW_ID)).flatten()[0].as_py()
         columns = _with_columns(transformed, {name: raw[name] for name in self._raw})
-        before, self._pending = self._pending, (first_row, self._encoding.submit(self._encoder.encode, columns))
+        before, self._pending = self._pending, (first_row, self._encoding.submit(examples_of, columns, self._single))
         if before is not None:
             yield before[0], before[1].result()
 
@@ -77,20 +77,28 @@ class ApplyGraph(beam.DoFn):
         later = {name for stage in ("input", "model") for name in transformed_at(self._config, stage)}
         raw = schema_pb2.Schema.FromString(self._schema)
         transformer = BatchTransformer(output, adapter_of(raw), without=later, load=self._load)
-        schema = schema_pb2.Schema()
-        schema.CopyFrom(transformer.schema)
+        self._single = [f.name for f in transformer.schema.feature if f.HasField("shape") and not f.shape.dim]
         self._raw = sorted({*columns_for(self._config, "input"), *columns_for(self._config, "model")})
-        for feature in raw_schema(self._config).feature:
-            if feature.name in self._raw:
-                schema.feature.add().CopyFrom(feature)
-                schema.feature[-1].name = raw_name(feature.name)
         self._parse = ExampleParser(raw, {*transformer.columns, *self._raw})
-        self._encoder = RecordBatchToExamplesEncoder(schema)
         return transformer
 
     def _load(self, directory: str, names: Sequence[str]) -> GraphPart:
         """Returns the part of the graph, one for all threads of a process."""
         return self._shared.acquire(lambda: load_part(directory, names), tag=directory)
+
+
+def examples_of(batch: pa.RecordBatch, single: Collection[str] = ()) -> list[bytes]:
+    """Returns a serialized tf.Example per row.
+
+    Args:
+        batch: large lists of float32, int64 or binary.
+        single: names of columns whose lists have one value each, which are encoded faster as the values they are.
+    """
+    encoded: list[bytes] = []
+    for piece in cut_batch(batch, rows=batch.num_rows):  # what is encoded at once is less than 2 GiB
+        columns = dict(zip(piece.schema.names, piece.columns, strict=True))
+        encoded += records(encode({n: c.flatten() if n in single else c for n, c in columns.items()}))
+    return encoded
 
 
 def _with_columns(transformed: pa.RecordBatch, raw: Mapping[str, tf.SparseTensor]) -> pa.RecordBatch:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
-from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder, RecordBatchToExamplesEncoder
+from tfx_bsl.coders.example_coder import ExamplesToRecordBatchDecoder
 
+from fullpass.components.transform.apply_graph import examples_of
 from fullpass.preprocessing.analysis.analyze import analyze_table
 from fullpass.preprocessing.analysis.traced_preprocessing import adapter_of
 from fullpass.preprocessing.apply.transform_batches import BatchTransformer
@@ -169,7 +170,7 @@ def test_a_picture_decoded_by_transform_is_the_same_in_its_examples(exported):
     raw = list(tf.data.TFRecordDataset(prepared.files("raw", "eval"), "GZIP").as_numpy_iterator())
     transformer = BatchTransformer(output, adapter_of(schema), without=["price_xf"])
     batch = transformer(ExamplesToRecordBatchDecoder(schema.SerializeToString()).DecodeBatch(raw))
-    written = RecordBatchToExamplesEncoder(transformer.schema).encode(batch)
+    written = examples_of(batch)
     found = decoder(output, placement, ["image_xf"])(tf.constant(written))["image_xf"]
     assert found.dtype == tf.uint8
     np.testing.assert_array_equal(found.numpy(), pictures)

@@ -88,9 +88,20 @@ def test_any_table_comes_back(data):
         "float": st.floats(width=32, allow_nan=False, allow_infinity=False),
         "bytes": st.binary(max_size=300),
         "vector": st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=3, max_size=3),
-        "int": st.integers(0, 2**63 - 1),
+        "large bytes": st.binary(max_size=300),
+        "int": st.integers(-(2**63), 2**63 - 1),
+        "ints": st.lists(st.integers(-(2**63), 2**63 - 1), max_size=4),
+        "texts": st.lists(st.binary(max_size=300), max_size=4),
     }
-    kinds = {"float": pa.float32(), "bytes": pa.binary(), "vector": pa.list_(pa.float32()), "int": pa.int64()}
+    kinds = {
+        "float": pa.float32(),
+        "bytes": pa.binary(),
+        "large bytes": pa.large_binary(),
+        "vector": pa.list_(pa.float32()),
+        "int": pa.int64(),
+        "ints": pa.large_list(pa.int64()),
+        "texts": pa.large_list(pa.large_binary()),
+    }
     names = data.draw(
         st.lists(st.tuples(NAMES, st.sampled_from(list(values))), min_size=1, max_size=5, unique_by=lambda n: n[0])
     )
