@@ -142,6 +142,33 @@ def test_knots_that_only_fill_up_say_nothing():
     assert found[:, 2:].tolist() == [[0, -1], [0, 1], [0, 0]]
 
 
+@pytest.mark.parametrize("intervals", [1, 2, 48])
+def test_numbers_are_the_sum_of_progress_times_weights(intervals: int):
+    draw = np.random.default_rng(intervals)
+    knots = np.sort(draw.normal(size=(3, intervals + 1)), axis=1).astype(np.float32)
+    knots[0, -intervals // 3 :] = knots[0, -1]
+    numbers = [np.concatenate([draw.normal(size=50) * 2, row, [-1e30, 1e30]]).astype(np.float32) for row in knots]
+    layer = NumberEmbedding(knots, width=4)
+    layer(numbers)
+    kernel, bias = draw.normal(size=layer.kernel.shape), draw.normal(size=layer.bias.shape)
+    layer.kernel.assign(kernel)
+    layer.bias.assign(bias)
+    with tf.GradientTape() as tape:
+        found = layer(numbers)[:, :12]
+        total = tf.reduce_sum(found * np.arange(12.0))
+    gradients = tape.gradient(total, [layer.kernel.value, layer.bias.value])
+
+    wide = np.diff(knots)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        progress = np.clip((np.stack(numbers, axis=1)[:, :, None] - knots[:, :-1]) / wide, 0, 1)
+    progress = np.where(wide > 0, progress, 0.0)
+    linear = np.einsum("bni,niw->bnw", progress, kernel) + bias
+    growth = (linear > 0) * np.arange(12.0).reshape(3, 4)
+    np.testing.assert_allclose(found, np.maximum(linear, 0).reshape(-1, 12), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(gradients[0], np.einsum("bni,bnw->niw", progress, growth), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(gradients[1], growth.sum(axis=0), rtol=1e-4, atol=1e-4)
+
+
 def test_ids_are_masked_in_training_only_and_by_those_of_unseen_values():
     ids = [np.full(4000, 7), np.full(4000, 5), np.full(4000, 9)]
     layer = MaskedIds([3, 0, 1], rate=0.25)
