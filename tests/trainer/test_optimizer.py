@@ -3,6 +3,7 @@ import math
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from fullpass.trainer.config import TrainingConfig
 from fullpass.trainer.fit.optimizer import (
@@ -81,3 +82,24 @@ def test_every_optimizer_takes_the_schedule_and_the_norm(name):
     variable = keras.Variable(np.array([1.0, -1.0], "float32"))
     optimizer.apply([keras.ops.convert_to_tensor([1.0, -1.0])], [variable])
     assert variable.numpy()[0] < 1.0 and variable.numpy()[1] > -1.0
+
+
+@pytest.mark.parametrize(("name", "decay"), [("adam", 0.0), ("adamw", 0.1)])
+def test_adam_follows_its_moments(name, decay):
+    """Source of the formula: Kingma and Ba 2014, algorithm 1 in its efficient form; Loshchilov and Hutter 2019."""
+    given = {"weight_decay": decay} if decay else {}
+    config = TrainingConfig(optimizer=name, warmup=0.0, schedule="constant", **given)
+    optimizer = make_optimizer(config, learning_rate_of(config, 10, 0.5))
+    variables = [keras.Variable(np.array(start, "float32")) for start in ([1.0, -2.0], [[3.0]])]
+    gradients = [[np.array(g, "float32") for g in step] for step in ([[1, -1], [[4]]], [[0, 3], [[-1]]])]
+    expected = [variable.numpy().astype(float) for variable in variables]
+    mean, square = ([np.zeros_like(value) for value in expected] for _ in range(2))
+    for number, step in enumerate(gradients, 1):
+        optimizer.apply([tf.constant(gradient) for gradient in step], variables)
+        for i, gradient in enumerate(step):
+            mean[i] = 0.9 * mean[i] + 0.1 * gradient
+            square[i] = 0.999 * square[i] + 0.001 * gradient**2
+            rate = 0.5 * (1 - 0.999**number) ** 0.5 / (1 - 0.9**number)
+            expected[i] = expected[i] * (1 - 0.5 * decay) - rate * mean[i] / (square[i] ** 0.5 + 1e-7)
+    for variable, value in zip(variables, expected, strict=True):
+        np.testing.assert_allclose(variable.numpy(), value, rtol=1e-4)

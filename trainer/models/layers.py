@@ -168,7 +168,7 @@ class IdTable(keras.layers.Embedding):
     def call(self, ids, weights=None, pool=None):
         """See base class; weights: float32 [batch, n] or None. pool: None looks every id up."""
         if pool is None:
-            return super().call(ids)
+            return tf.cast(_looked_up(self.embeddings, ids), self.compute_dtype)
         share = tf.cast(tf.not_equal(ids, 0), tf.float32)
         if weights is not None:
             share *= tf.cast(weights, tf.float32)
@@ -220,6 +220,11 @@ class Pool(keras.layers.Layer):
     def compute_output_shape(self, vectors_shape, ids_shape, weights_shape=None):
         """See base class."""
         return (vectors_shape[0], vectors_shape[2])
+
+
+def _looked_up(table, ids):
+    """Returns the rows of a variable for ids; keras.ops.take would first look for negative ones, which no id is."""
+    return tf.gather(tf.convert_to_tensor(table), ids)
 
 
 def _largest(vectors, present):
@@ -294,7 +299,7 @@ class IdWeights(keras.layers.Layer):
     def call(self, ids):
         """See base class."""
         rows = keras.ops.stack(ids, axis=1) + self.offsets
-        return keras.ops.sum(keras.ops.take(self.table, rows, axis=0), axis=1)
+        return keras.ops.sum(_looked_up(self.table, rows), axis=1)
 
     def compute_output_shape(self, shapes):
         """See base class."""
