@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tfx import types
-from tfx.components import ExampleValidator, Trainer
+from tfx.components.example_validator.component import ExampleValidator
+from tfx.components.trainer.component import Trainer
 from tfx.dsl.components.base import base_node
 from tfx.dsl.components.common.resolver import Resolver
 from tfx.orchestration import metadata
@@ -29,7 +30,6 @@ from fullpass.components.report.component import Report
 from fullpass.components.serving_check.component import ServingCheck
 from fullpass.components.statistics.component import StatisticsGen
 from fullpass.components.transform.component import Transform
-from fullpass.components.tuning.component import Tuner
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.user_code import (
     code_digest,
@@ -227,6 +227,8 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
 
     tuner = None
     if config.tuning is not None:
+        from fullpass.components.tuning.component import Tuner  # loads KerasTuner, which no other node needs
+
         tuner = Tuner(
             tuner_fn="fullpass.trainer.tuning.search.tuner_fn",
             examples=ready,

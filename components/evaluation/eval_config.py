@@ -2,8 +2,8 @@
 
 import json
 
-import tensorflow_model_analysis as tfma
 from google.protobuf import wrappers_pb2
+from tensorflow_model_analysis.proto import config_pb2 as tfma
 
 from fullpass.components.evaluation.config import Bounds, EvaluationConfig, Threshold
 from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, BASELINE, CANDIDATE

@@ -8,8 +8,6 @@ from google.protobuf import json_format
 from google.protobuf.message import Message
 from tensorflow_model_analysis.proto import config_pb2, validation_result_pb2
 from tensorflow_model_analysis.proto import metrics_for_slice_pb2 as pb2
-
-# Not as tfma.utils: without ipywidgets, as in the image, TFMA's own top level ends before such names.
 from tensorflow_model_analysis.utils import config_util
 from tensorflow_model_analysis.version import VERSION
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 from tfx import types
-from tfx.components import Tuner as TfxTuner
 from tfx.components.tuner import executor
+from tfx.components.tuner.component import Tuner as TfxTuner
 from tfx.dsl.components.base import executor_spec
 from tfx.types import artifact_utils
 from tfx.utils import json_utils

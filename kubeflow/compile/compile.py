@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tfx.components import Trainer
+from tfx.components.trainer.component import Trainer
 from tfx.dsl.components.base import base_node
 from tfx.dsl.components.common.resolver import RESOLVER_CONFIG, Resolver
 from tfx.orchestration.pipeline import Pipeline

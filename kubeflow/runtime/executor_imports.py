@@ -1,13 +1,12 @@
 """What a container imports before its executor runs; imports take most of a task's start-up time.
 
-TFX itself, TensorFlow, Keras and google-cloud-bigquery go on without the libraries that are hidden here, where they are
-not installed. Nothing is changed in them, and whoever imports such a library later gets it.
+TFX itself goes on without TensorFlow and Beam where they are not installed.
 """
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from fullpass.components.framework_imports import hidden, import_frameworks
 from fullpass.preprocessing.errors import UserError
 
 WITHOUT_TENSORFLOW = frozenset(
@@ -37,16 +36,13 @@ def libraries_for(executor: str, *, direct: bool) -> Iterator[None]:
         with hidden("tensorflow", "apache_beam"):
             yield
         return
-    with hidden("sklearn", "IPython"):  # of Keras, for wrappers that no pipeline uses, and for notebooks
-        _import_tensorflow()
-    with hidden("tqdm.notebook"):  # of BigQuery's client, which Beam brings
-        import apache_beam  # noqa: F401
+    _import_frameworks()
     yield
 
 
-def _import_tensorflow() -> None:
+def _import_frameworks() -> None:
     try:
-        import tensorflow  # noqa: F401
+        import_frameworks()
     except ModuleNotFoundError as error:
         if error.name != "tensorflow":
             raise
@@ -54,15 +50,3 @@ def _import_tensorflow() -> None:
             "this node needs TensorFlow, and its image has none, as the variant small. Give `image`, or "
             "`nodes.NAME.image`, an image of the variants cpu or gpu."
         ) from error
-
-
-@contextmanager
-def hidden(*names: str) -> Iterator[None]:
-    """Makes imports of libraries fail, as if they were not installed, unless they are imported already."""
-    hiding = [name for name in names if name not in sys.modules]
-    sys.modules |= dict.fromkeys(hiding)  # type: ignore[arg-type]
-    try:
-        yield
-    finally:
-        for name in hiding:
-            del sys.modules[name]

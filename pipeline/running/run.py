@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from fullpass.components.framework_imports import import_frameworks
 from fullpass.components.ingest.spans.spans import Window, find_window
 from fullpass.pipeline import printing
 from fullpass.pipeline.authoring.loading.load import Loaded
@@ -186,6 +187,7 @@ def _execute(
             result = unchanged_run.repeat(unchanged, root, loaded.config.name, run_id, facts, listener, seconds)
         return _EndedRun(window, result, logs, inputs)
     with noise_to(_start_log(logs)), large_imports():
+        import_frameworks()
         from fullpass.pipeline.build import build
         from fullpass.pipeline.running.execution import runner
         from fullpass.pipeline.running.execution.artifact_checksums import discard_damaged

@@ -10,7 +10,7 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from fullpass.kubeflow.image_requirements import variant_entries
-from fullpass.kubeflow.runtime.executor_imports import IN_SMALL_IMAGE, WITHOUT_TENSORFLOW, hidden, libraries_for
+from fullpass.kubeflow.runtime.executor_imports import IN_SMALL_IMAGE, WITHOUT_TENSORFLOW, libraries_for
 from fullpass.preprocessing.errors import UserError
 from tests.kubeflow.test_image import LOCK, PROJECT, names
 
@@ -85,14 +85,3 @@ def test_small_nodes_are_nodes_of_a_package(taxi_package):
         if "--plan" in (args := executor.get("container", {}).get("args", []))
     ]
     assert {plan["executor"] for plan in plans} >= WITHOUT_TENSORFLOW
-
-
-def test_what_is_hidden_can_be_imported_later_and_what_is_there_stays():
-    sys.modules.pop("this", None)
-    with hidden("this", "json"):
-        with pytest.raises(ModuleNotFoundError):
-            import this  # noqa: F401
-        import json as there
-
-        assert there is json
-    assert "this" not in sys.modules and sys.modules["json"] is json

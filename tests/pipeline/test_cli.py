@@ -276,20 +276,31 @@ def test_the_environment_is_set_before_anything_heavy(monkeypatch):
     assert os.environ["ABSL_MIN_LOG_LEVEL"] == "0", "the user's own choice stays"
 
 
+def loaded_by(code: str, names: tuple[str, ...]) -> str:
+    """Returns which of the modules a fresh interpreter has loaded when it has run the code, as it prints them."""
+    telling = f"atexit.register(lambda: print([m for m in {names!r} if m in sys.modules], file=sys.stderr))"
+    command = [sys.executable, "-c", f"import atexit, sys\n{telling}\n{code}"]
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stderr
+
+
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["input-service", "--help"], ["check", "examples/taxi/pipeline.yaml"], ["schema"]]
 )
 def test_light_commands_load_no_framework(arguments):
+    code = f"from fullpass.pipeline.cli import main\nsys.argv[1:] = {arguments!r}\nmain()\n"
+    assert loaded_by(code, ("tensorflow", "tfx", "apache_beam", "keras", "kfp", "pandas")) == "[]\n"
+
+
+@pytest.mark.integration
+def test_a_run_loads_nothing_that_no_node_needs(tmp_path):
     code = (
-        "import atexit, sys\n"
-        "atexit.register(lambda: print([m for m in ('tensorflow', 'tfx', 'apache_beam', 'keras', 'kfp', 'pandas')"
-        " if m in sys.modules], file=sys.stderr))\n"
-        "from fullpass.pipeline.cli import main\n"
-        f"sys.argv[1:] = {arguments!r}\n"
-        "main()\n"
+        "from pathlib import Path\n"
+        "from fullpass.pipeline.authoring.loading.load_checked import load_checked\n"
+        "from fullpass.pipeline.running.run import run\n"
+        f"run(load_checked(Path('examples/taxi/pipeline.yaml')), root=Path({str(tmp_path)!r}), to_node='Schema')\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
-    assert done.stderr == "[]\n"
+    unneeded = ("IPython", "kubernetes", "nltk", "sacrebleu", "keras_tuner", "tensorflow_model_analysis.evaluators")
+    assert loaded_by(code, unneeded) == "[]\n"
 
 
 def test_help_lists_every_command_once_by_its_task(fullpass):

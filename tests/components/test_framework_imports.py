@@ -1,0 +1,67 @@
+"""What is left out of the imports of the frameworks, and that it is there for whoever asks for it later."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from fullpass.components.framework_imports import hidden, import_in_parts
+
+
+def test_what_is_hidden_can_be_imported_later_and_what_is_there_stays():
+    sys.modules.pop("this", None)
+    with hidden("this", "json"):
+        with pytest.raises(ModuleNotFoundError):
+            import this  # noqa: F401
+        import json as there
+
+        assert there is json
+    assert "this" not in sys.modules and sys.modules["json"] is json
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package `whole` whose own code imports its module `large` and has a name of its own."""
+    folder = tmp_path / "whole"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("from whole.large import SIZE\nNAME = 'whole'\n")
+    (folder / "large.py").write_text("SIZE = 3\n")
+    (folder / "small.py").write_text("SIZE = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield "whole"
+    for name in [name for name in sys.modules if name.partition(".")[0] == "whole"]:
+        del sys.modules[name]
+
+
+def test_a_package_in_parts_runs_its_own_code_when_a_name_of_it_is_asked_for(package):
+    import_in_parts(package)
+    from whole.small import SIZE
+
+    assert SIZE == 1 and "whole.large" not in sys.modules
+    import whole
+
+    assert whole.large.SIZE == 3 and "NAME" not in vars(whole)
+    assert whole.NAME == "whole" and whole.SIZE == 3
+    with pytest.raises(AttributeError, match="module 'whole' has no attribute 'other'"):
+        _ = whole.other
+
+
+def test_a_package_that_is_imported_already_stays_as_it_is(package):
+    import whole
+
+    import_in_parts(package)
+    assert sys.modules[package] is whole and whole.NAME == "whole"
+
+
+def test_names_of_tfx_and_tfma_are_there_after_the_imports_of_the_frameworks():
+    code = (
+        "from fullpass.components.framework_imports import import_frameworks\n"
+        "import_frameworks()\n"
+        "import tensorflow_model_analysis as tfma\n"
+        "from tfx import v1 as tfx\n"
+        "from tfx.components import Pusher\n"
+        "print(tfx.components.Pusher is Pusher, tfma.utils.has_change_threshold(tfma.EvalConfig()), tfma.metrics.AUC)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
+    assert done.stdout.startswith("True False <class"), done.stderr
