@@ -205,6 +205,8 @@ def _flat(array: pa.Array | None, rows: int, column: RawColumn) -> pa.Array:
         sums = np.bincount(rows_of, weights=values, minlength=rows)
         np.divide(sums, lengths, out=means, where=lengths > 0)
         return pa.array(means, mask=np.isnan(means))
+    if (lengths == 1).all():
+        return _plain(array.flatten())
     firsts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
     return _plain(array.flatten().take(pa.array(firsts, mask=lengths == 0)))
 
@@ -227,8 +229,9 @@ def _tokens(present: pa.Array, series: Series) -> pa.Array:
     if series.what == "date":
         return _date_parts(_text(present), series)
     if not (pa.types.is_binary(present.type) or pa.types.is_string(present.type)):
-        written = np.array([f"{value:g}" for value in present.to_pylist()], dtype=object)
-        present = pa.array(written, pa.string())
+        distinct = present.dictionary_encode()
+        written = pa.array([f"{value:g}" for value in distinct.dictionary.to_pylist()], pa.string())
+        present = written.take(distinct.indices)
     tokens = _text(present)
     if series.separator is not None:
         tokens = pc.utf8_trim_whitespace(pc.list_flatten(pc.split_pattern(tokens, series.separator)))

@@ -73,7 +73,6 @@ class StatisticsExecutor(base_beam_executor.BaseBeamExecutor):
             made = (
                 pipeline
                 | "Files" >> beam.Create(files)
-                | "Spread" >> beam.Reshuffle()
                 | "Accumulate" >> beam.ParDo(accumulate).with_outputs(_SKETCHES, main="statistics")
             )
             _ = made["statistics"] | "Split" >> beam.GroupByKey() | "Write" >> beam.MapTuple(_Write(folders))

@@ -32,7 +32,7 @@ class RawRecords:
             for name, column in columns.items()
         }
 
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+        @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.string)])
         def parse(records: tf.Tensor) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
             parsed = tf.io.parse_example(records, spec)
             return {name: (column.values, column.row_splits) for name, column in parsed.items()}
