@@ -6,6 +6,7 @@ beside the runs, which decides how often records are read and never what is foun
 
 import json
 from collections.abc import Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import apache_beam as beam
@@ -24,6 +25,7 @@ from fullpass.components.ingest.writing.record_writer import PENDING
 from fullpass.components.statistics.accumulators_of_tfdv import States, StatisticsAccumulator
 from fullpass.components.statistics.raw_records import RawRecords
 from fullpass.components.transform.component import split_files
+from fullpass.components.transform.read_records import ahead
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.raw_columns import raw_columns
 from fullpass.preprocessing.progress import report
@@ -109,14 +111,18 @@ class _Accumulate(beam.DoFn):
 
     def setup(self) -> None:
         self._records = RawRecords(raw_columns(self._preprocessing))
+        self._reading = ThreadPoolExecutor(1)
         self._accumulator = StatisticsAccumulator()
         self._done = 0
+
+    def teardown(self) -> None:
+        self._reading.shutdown()
 
     def process(self, element: tuple[str, int, str, int]) -> Iterator[Any]:
         split, number, path, span = element
         states = self._accumulator.start()
         sketches = Sketches(self._preprocessing, self._series) if span in self._sketched else None
-        for batch in self._records.batches(path):
+        for batch in ahead(self._records.batches(path), self._reading):
             states = self._accumulator.add(states, batch)
             if sketches is not None:
                 sketches.add(dict(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows)
