@@ -137,3 +137,15 @@ def test_examples_of_another_graph_are_named_with_what_to_do(planted):
         writer.write(example.SerializeToString())
     with pytest.raises(UserError, match=f"{file}: these examples lack x_xf, .* and hold y_xf, .*Run Transform again"):
         check_features([file], placement, prepared.tft_output)
+
+
+@pytest.mark.parametrize("records", [[], [b"no example"], None], ids=["empty", "no example", "no frame"])
+def test_a_first_record_that_cannot_be_read_is_left_to_those_who_read_on(planted, tmp_path: Path, records):
+    prepared = planted("binary")
+    file = tmp_path / "other"
+    with tf.io.TFRecordWriter(str(file)) as writer:
+        for record in records or []:
+            writer.write(record)
+    if records is None:
+        file.write_bytes(b"no frame" * 100)
+    check_features([str(file)], prepared.placement("transform"), prepared.tft_output)

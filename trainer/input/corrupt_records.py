@@ -11,6 +11,7 @@ from typing import IO, BinaryIO, cast
 
 import tensorflow as tf
 import tensorflow_transform as tft
+from google.protobuf.message import DecodeError
 
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.compute_at import raw_name
@@ -71,10 +72,10 @@ def check_features(files: Sequence[str], placement: FeaturePlacement, tft_output
     """
     if not placement.materialized:
         return
+    first = _first_record(files[0])
     try:
-        first = next(iter(read_records(tf.data.Dataset.from_tensor_slices(list(files)), 1, 1)), None)
-        held = set(tf.train.Example.FromString(first.numpy()[0]).features.feature) if first is not None else None
-    except (*DAMAGE_ERRORS, ValueError):  # damage is for those who read on
+        held = set(tf.train.Example.FromString(first).features.feature) if first is not None else None
+    except DecodeError:  # damage is for those who read on
         return
     if held is None:
         return
@@ -90,6 +91,13 @@ def check_features(files: Sequence[str], placement: FeaturePlacement, tft_output
             f"{files[0]}: these examples {', and '.join(told)}. Examples and graph come from different runs of "
             "Transform. Run Transform again: fullpass run FILE --from Transform --fresh."
         )
+
+
+def _first_record(file: str) -> bytes | None:
+    """Returns the first record of a file; None where it has none, or none that can be read."""
+    with tf.io.gfile.GFile(file, "rb") as stored:
+        _, found = next(_frames(stored, gzipped=file.endswith(".gz")), (0, None))
+    return found if isinstance(found, bytes) else None
 
 
 def _fails(file: str, decode: Decode) -> bool:
