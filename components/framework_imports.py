@@ -8,12 +8,22 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 _IN_PARTS = ("tfx.components", "tensorflow_model_analysis", "tensorflow_model_analysis.utils")
 """Packages whose own code imports all that they have, such as Kubernetes' client and nltk. Nodes need two of TFX's
 components, and of TFMA the messages and defaults."""
+
+
+_NODES_NEED = (
+    "keras",
+    "fullpass.components.transform.full_pass",
+    "fullpass.components.evaluation.dependence_rows",
+    "fullpass.components.parity.compare_ways",
+    "fullpass.trainer.run_fn",
+)
+"""What the first nodes do without, in the order in which later ones need it."""
 
 
 def import_frameworks() -> None:
@@ -24,11 +34,19 @@ def import_frameworks() -> None:
     """
     for package in _IN_PARTS:
         import_in_parts(package)
-    # For wrappers of Keras that no pipeline uses, and for notebooks, of Keras, BigQuery's client and TFDV.
-    with hidden("sklearn", "IPython", "tqdm.notebook"):
+    # TensorFlow imports Keras at its end, for whoever wants it; the others are for notebooks.
+    with hidden("keras", "IPython", "tqdm.notebook"):
         import tensorflow  # noqa: F401, I001
         import apache_beam  # noqa: F401
         import tensorflow_data_validation  # noqa: F401
+
+
+def import_for_nodes() -> Iterator[str]:
+    """Imports what nodes need and who builds a pipeline does not, module by module, and yields their names."""
+    for name in _NODES_NEED:
+        with hidden("sklearn", "IPython") if name == "keras" else nullcontext():  # of wrappers, and for notebooks
+            importlib.import_module(name)
+        yield name
 
 
 @contextmanager

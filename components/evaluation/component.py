@@ -17,16 +17,13 @@ from tfx.dsl.io import fileio
 from tfx.types import artifact_utils, component_spec, standard_artifacts
 
 from fullpass.components.artifact_files import read_json
-from fullpass.components.evaluation.beam_evaluation import Evaluate
 from fullpass.components.evaluation.config import EvaluationConfig
 from fullpass.components.evaluation.dependence_file import FILE as DEPENDENCE_FILE
 from fullpass.components.evaluation.dependence_file import to_json as dependence_to_json
-from fullpass.components.evaluation.dependence_rows import dependence_of_export
 from fullpass.components.evaluation.evaluation_verdict import is_blessed, judge
 from fullpass.components.evaluation.measured_metrics import ALWAYS_MEASURED, FILE, Rows, read_measured, text_of, to_json
 from fullpass.components.evaluation.score_curves import FILE as CURVES_FILE
 from fullpass.components.evaluation.score_curves import to_json as curves_to_json
-from fullpass.components.evaluation.shown_texts import texts_of_export
 from fullpass.components.evaluation.slice_rows import SliceKey
 from fullpass.components.evaluation.slice_states import MOST_SLICES, SliceAccumulator, State
 from fullpass.components.evaluation.texts_file import FILE as TEXTS_FILE
@@ -51,6 +48,11 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
         exec_properties: dict[str, Any],
     ) -> None:
         """See base class."""
+        # These import Keras, and a pipeline is built without.
+        from fullpass.components.evaluation.beam_evaluation import Evaluate
+        from fullpass.components.evaluation.dependence_rows import dependence_of_export
+        from fullpass.components.evaluation.shown_texts import texts_of_export
+
         config = EvaluationConfig.model_validate_json(exec_properties["evaluated"])
         options = json.loads(exec_properties["options"])
         examples = input_dict["examples"]

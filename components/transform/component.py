@@ -14,8 +14,6 @@ from tfx.utils import io_utils, path_utils
 
 from fullpass.components.ingest.component import FINGERPRINT, LABEL, by_span, rows_of
 from fullpass.components.ingest.config import RecordsConfig
-from fullpass.components.transform.analyze_spans import TrainSpan
-from fullpass.components.transform.full_pass import ANALYZED_SPLIT, FullPass, finish, run
 from fullpass.preprocessing.apply.stable_ids import FOLDER, Continued
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.errors import UserError
@@ -35,6 +33,10 @@ class TransformExecutor(base_beam_executor.BaseBeamExecutor):
         exec_properties: dict[str, Any],
     ) -> None:
         """See base class."""
+        # TF Transform imports Keras, and a pipeline is built without.
+        from fullpass.components.transform.analyze_spans import TrainSpan
+        from fullpass.components.transform.full_pass import ANALYZED_SPLIT, FullPass, finish, run
+
         examples = by_span(input_dict["examples"])
         graph = artifact_utils.get_single_instance(output_dict["transform_graph"])
         transformed = output_dict["transformed_examples"][0] if output_dict.get("transformed_examples") else None
@@ -51,7 +53,7 @@ class TransformExecutor(base_beam_executor.BaseBeamExecutor):
             transformed=transformed.uri if transformed else None,
             layout=RecordsConfig(**options["records"]).layout(gzip=options["gzip"]),
             temporary=self._get_tmp_dir(),
-            spans=tuple(_train_span(artifact) for artifact in examples),
+            spans=tuple(TrainSpan(*_described(span), tuple(split_files([span], ANALYZED_SPLIT))) for span in examples),
             cache=options["cache"],
             continued=Continued(
                 base=serving_model(input_dict.get("base_model")), ledger=f"{graph.uri}/{FOLDER}", span=examples[-1].span
@@ -90,9 +92,9 @@ def serving_model(models: Sequence[types.Artifact] | None) -> str | None:
     return export
 
 
-def _train_span(examples: types.Artifact) -> TrainSpan:
-    label, fingerprint = (examples.get_string_custom_property(name) for name in (LABEL, FINGERPRINT))
-    return TrainSpan(label, fingerprint, tuple(split_files([examples], ANALYZED_SPLIT)))
+def _described(examples: types.Artifact) -> tuple[str, str]:
+    """Returns the label and the fingerprint of a span."""
+    return examples.get_string_custom_property(LABEL), examples.get_string_custom_property(FINGERPRINT)
 
 
 def _check_rows(rows: Mapping[str, int]) -> None:

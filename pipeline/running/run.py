@@ -3,13 +3,14 @@
 import shutil
 import time
 import traceback
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from fullpass.components.framework_imports import import_frameworks
+from fullpass.components.framework_imports import import_for_nodes, import_frameworks
 from fullpass.components.ingest.spans.spans import Window, find_window
 from fullpass.pipeline import printing
 from fullpass.pipeline.authoring.loading.load import Loaded
@@ -208,8 +209,20 @@ def _execute(
             fresh=fresh,
             listener=listener,
             parallel=parallel,
+            meanwhile=_import_for_nodes(_start_log(logs)),
         )
     return _EndedRun(window, result, logs, inputs)
+
+
+def _import_for_nodes(log: Path) -> Iterator[str]:
+    """Takes the steps of `import_for_nodes`; what libraries print goes to the log."""
+    modules = import_for_nodes()
+    while True:
+        with noise_to(log), large_imports():
+            module = next(modules, None)
+        if module is None:
+            return
+        yield module
 
 
 def _tell(loaded: Loaded, root: Path, ended: _EndedRun, console: "Console", *, partial: bool) -> "FinishedRun":

@@ -303,6 +303,25 @@ def test_a_run_loads_nothing_that_no_node_needs(tmp_path):
     assert loaded_by(code, unneeded) == "[]\n"
 
 
+@pytest.mark.integration
+def test_a_pipeline_is_built_without_what_is_imported_while_its_first_nodes_run(tmp_path):
+    later = ("keras", "tensorflow_transform", "scipy.stats", "sklearn.linear_model", "fullpass.trainer.train")
+    tell = f"print([m in sys.modules for m in {later!r}], file=sys.stderr)\n"
+    code = (
+        "from pathlib import Path\n"
+        "from fullpass.components.framework_imports import import_for_nodes, import_frameworks\n"
+        "from fullpass.pipeline.authoring.loading.load_checked import load_checked\n"
+        "import_frameworks()\n"
+        "from fullpass.pipeline.build import build\n"
+        "from fullpass.pipeline.running.execution import runner\n"
+        f"build(load_checked(Path('examples/taxi/pipeline.yaml')), root=Path({str(tmp_path)!r}))\n"
+        f"{tell}"
+        f"_ = list(import_for_nodes())\n{tell}"
+    )
+    before, after = (line for line in loaded_by(code, ()).splitlines() if line.startswith("[") and line != "[]")
+    assert before == str([False] * len(later)) and after == str([True] * len(later))
+
+
 def test_help_lists_every_command_once_by_its_task(fullpass):
     code, out, _ = fullpass("--help")
     known = typer.main.get_command(cli.app).commands

@@ -1,7 +1,7 @@
 """Runs a node in a forked process with its own log, which ends together with its children.
 
-The parent has imported TensorFlow, Beam and the rest but has started none of their runtimes, so a fork takes about
-15 ms and finds everything loaded. The parent must have no Python threads.
+The parent has imported TensorFlow, Beam and what else the node needs, but has started none of their runtimes, so a fork
+takes about 15 ms and finds everything loaded. The parent must have no Python threads.
 """
 
 import contextlib

@@ -4,7 +4,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -67,6 +67,7 @@ def run(
     fresh: bool = False,
     parallel: int | None = None,
     listener: Listener = lambda event: None,
+    meanwhile: Iterable[object] = (),
 ) -> RunResult:
     """Runs `pipeline` and sends its events to `listener`.
 
@@ -86,6 +87,7 @@ def run(
         fresh: Run every node, even if nothing has changed.
         parallel: The most nodes to run at a time; by default the cores that this process may use.
         listener: Called in this thread with every event. It must not start threads: nodes are forked.
+        meanwhile: What else to do while nodes run, step by step, such as imports, which later nodes find done.
 
     Raises:
         UserError: `from_node` or `to_node` is invalid. The failure of a node is not raised, but is in the result.
@@ -113,6 +115,7 @@ def run(
             scratch=Path(scratch),
             parallel=parallel or usable_cores(),
             listener=listener,
+            meanwhile=meanwhile,
         )
         with _signals() as received:
             nodes.run(received)
@@ -153,6 +156,7 @@ class _NodeScheduler:
         scratch: Path,
         parallel: int,
         listener: Listener,
+        meanwhile: Iterable[object],
     ) -> None:
         self.results: dict[str, NodeResult] = {}
         self._compiled = compiled
@@ -163,6 +167,7 @@ class _NodeScheduler:
         self._scratch = scratch
         self._parallel = parallel
         self._listener = listener
+        self._meanwhile = iter(meanwhile)
 
     def run(self, received: Sequence[int]) -> None:
         """Runs all nodes, until they end or a signal to stop is in `received`, to which handlers append.
@@ -187,10 +192,17 @@ class _NodeScheduler:
             if len(received) > 1 or time.monotonic() > killed_after:
                 for process in self._running:
                     node_process.kill(process)
-            for process in node_process.wait_any(self._running, _TICK_SECONDS):
+            seconds = 0.0 if self._take_step() else _TICK_SECONDS
+            for process in node_process.wait_any(self._running, seconds):
                 self._collect_ended(process, interrupted=bool(received))
             for process in self._running:
                 self._listener(NodeRunning(id=process.id, seconds=process.seconds, progress=process.read_progress()))
+
+    def _take_step(self) -> bool:
+        """Takes the next step of what is to be done meanwhile; returns whether there was one."""
+        for _ in self._meanwhile:
+            return True
+        return False
 
     def _start_ready(self, received: Sequence[int]) -> bool:
         """Starts the nodes that are ready; returns whether any node is running."""

@@ -150,6 +150,19 @@ def test_independent_nodes_run_at_the_same_time(run, tmp_path: Path):
     assert run(*nodes, parallel=2).ok
 
 
+def test_steps_are_taken_in_the_process_of_the_run_while_nodes_run(run, tmp_path: Path):
+    taken = []
+
+    def steps():
+        toys.wait_until(tmp_path / "node")
+        yield taken.append(os.getpid())
+        (tmp_path / "step").touch()
+        yield taken.append(os.getpid())
+
+    assert run(toys.Meet(mine=str(tmp_path / "node"), other=str(tmp_path / "step")), meanwhile=steps()).ok
+    assert taken == [os.getpid()] * 2
+
+
 def test_no_more_nodes_run_at_once_than_allowed(run):
     going, most = set(), 0
 

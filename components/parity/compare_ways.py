@@ -1,0 +1,202 @@
+"""Computes features and predictions of eval rows in every way there is, and compares them."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_transform as tft
+from tfx import types
+from tfx.utils import path_utils
+
+from fullpass.components.ingest.component import by_span, rows_of
+from fullpass.components.ingest.writing.manifest import Manifest, read_manifest
+from fullpass.components.parity.compare import Compared, Comparison, Tolerance, compare
+from fullpass.components.parity.stream_rows import (
+    Features,
+    TrainedRows,
+    in_order_of,
+    record_batches,
+    rows_of_batch,
+    through,
+    through_raw,
+)
+from fullpass.components.transform.component import split_files
+from fullpass.preprocessing.config import PreprocessingConfig
+from fullpass.preprocessing.errors import UserError
+from fullpass.preprocessing.features.outputs import LABEL, ROW_ID, SPAN
+from fullpass.preprocessing.features.raw_columns import serving_columns
+from fullpass.preprocessing.progress import report as progress
+from fullpass.trainer.export.eval_scores import SCORES_FILE, read_scores
+from fullpass.trainer.export.signature_names import SERVING_DEFAULT, SERVING_RAW, TRANSFORM_FEATURES
+from fullpass.trainer.input.cache.blocks import Block
+from fullpass.trainer.input.input_fn import decoder, read_blocks
+from fullpass.trainer.input.placement import InModel, placement_of
+from fullpass.trainer.models.model_inputs import transformed_outputs
+
+SPLIT = "eval"
+_PROBED_ROWS = 64
+"""Rows of which the size of a batch follows."""
+
+
+def compare_ways(
+    config: PreprocessingConfig,
+    tolerance: Tolerance,
+    limit: int | None,
+    *,
+    examples: Sequence[types.Artifact],
+    ready: Sequence[types.Artifact],
+    transform_graph: types.Artifact,
+    model: types.Artifact,
+    model_run: types.Artifact,
+) -> tuple[list[Compared], int]:
+    """Compares batch by batch, and stops after the batch in which a feature has as many mismatches as are shown.
+
+    Args:
+        config: features and label.
+        tolerance: what may differ.
+        limit: the most rows to compare; None for all.
+        examples: raw examples of every span.
+        ready: what training read.
+        transform_graph: of Transform.
+        model: the export.
+        model_run: holds what the trained model said of the first rows.
+
+    Returns:
+        The comparisons, and the number of rows.
+
+    Raises:
+        UserError: The Trainer scored none of the rows.
+    """
+    examples = by_span(examples)
+    files = split_files(examples, SPLIT)
+    total = min(rows_of(examples, SPLIT), limit or sys.maxsize) or None
+    export = tf.saved_model.load(path_utils.serving_model_path(model.uri))
+    first = next(record_batches(files, _PROBED_ROWS))
+    decoded = through(export.signatures[TRANSFORM_FEATURES], first)
+    batch_rows = rows_of_batch(first, decoded)
+    trained = TrainedRows(_training_blocks(config, ready, transform_graph, _classes(decoded), batch_rows))
+    manifests = [read_manifest(artifact.uri) for artifact in examples]
+    scores = _Scores(f"{model_run.uri}/{SCORES_FILE}")
+    comparison, rows = Comparison(), 0
+    for records in record_batches(in_order_of(trained, files), batch_rows, limit):
+        progress(rows, total, "rows", "compared")
+        transformed = partial(_transformed, export, records)
+        exported = transformed()
+        row_ids = exported[ROW_ID]
+        names = _RowNames(manifests, row_ids)
+        same = partial(compare, row_names=names, tolerance=tolerance, before=comparison)
+        features = same(trained.take(row_ids), exported, pair="training input = export", again=transformed)
+        predictions = _compare_predictions(export, records, config, *scores.of(row_ids), names, same)
+        comparison.add([*features, *predictions])
+        rows += len(records)
+        if comparison.is_decided:
+            break
+    if not (scores.compared or comparison.is_decided):
+        raise UserError("parity: none of the rows that the Trainer scored is among the eval rows compared.")
+    return comparison.compared, rows
+
+
+def _transformed(export: tf.Module, records: tf.Tensor) -> Features:
+    features = through(export.signatures[TRANSFORM_FEATURES], records)
+    features.pop(SPAN)  # only tells rows apart; it is no feature
+    return features
+
+
+def _classes(decoded: Features) -> int:
+    """Returns how many classes a multilabel label has; 0 for any other label."""
+    return decoded[LABEL].shape[1] if decoded[LABEL].ndim == 2 else 0
+
+
+def _training_blocks(
+    config: PreprocessingConfig,
+    ready: Sequence[types.Artifact],
+    transform_graph: types.Artifact,
+    classes: int,
+    batch_rows: int,
+) -> Iterator[Block]:
+    """Returns the rows that training computed with, in the order of the files."""
+    tft_output = tft.TFTransformOutput(transform_graph.uri)
+    placement = placement_of(config, transformed_outputs(config, tft_output))
+    decode = decoder(tft_output, placement, [*placement.read, ROW_ID], classes)
+    blocks = iter(read_blocks(split_files(by_span(ready), SPLIT), decode, readers=1, rows=batch_rows))
+    return map(InModel(placement, tft_output).complete, blocks) if placement.in_model else blocks
+
+
+def _compare_predictions(
+    export: tf.Module,
+    records: tf.Tensor,
+    config: PreprocessingConfig,
+    trained: Features,
+    rows: np.ndarray,
+    row_names: "_RowNames",
+    same: Callable[..., list[Compared]],
+) -> list[Compared]:
+    """Compares predictions of the export with each other, and with those of the trained model.
+
+    Args:
+        export: the model.
+        records: serialized examples, string [rows].
+        config: features and label.
+        trained: what the trained model said of some rows.
+        rows: the indices of these rows.
+        row_names: of the records.
+        same: `compare` with its tolerance.
+    """
+    serve = partial(through, export.signatures[SERVING_DEFAULT], records)
+    serve_columns = partial(through_raw, export.signatures[SERVING_RAW], records, serving_columns(config))
+    as_examples = serve()
+    least = 0.0 if config.label.task == "regression" else 1.0  # the scores are probabilities
+    pair = f"{SERVING_DEFAULT} = {SERVING_RAW}"
+    served = same(as_examples, serve_columns(), pair=pair, again=serve_columns, least_spread=least)
+    if not len(rows):
+        return served
+
+    def scores(outputs: Features) -> Features:
+        return {"scores": outputs["scores"][rows]}
+
+    compared = same(
+        trained,
+        scores(as_examples),
+        pair="trained model = export",
+        row_names=row_names.among(rows),
+        again=lambda: scores(serve()),
+        least_spread=least,
+    )
+    return [*compared, *served]
+
+
+class _Scores:
+    """The trained model's own scores of the first eval rows.
+
+    compared: how many rows were asked for so far that have one.
+    """
+
+    def __init__(self, path: str):
+        scored = read_scores(path)
+        order = np.argsort(scored["row_id"])
+        self._row_ids, self._scores = scored["row_id"][order], scored["scores"][order]
+        self.compared = 0
+
+    def of(self, row_ids: np.ndarray) -> tuple[Features, np.ndarray]:
+        """Returns the scores of those rows that have one, and the indices of these rows."""
+        rows = np.flatnonzero(np.isin(row_ids, self._row_ids))
+        self.compared += len(rows)
+        return {"scores": self._scores[np.searchsorted(self._row_ids, row_ids[rows])]}, rows
+
+
+class _RowNames:
+    """File and row of each row of a batch; looked up only for those that differ."""
+
+    def __init__(self, manifests: Sequence[Manifest], row_ids: np.ndarray):
+        self._manifests = manifests
+        self._row_ids = row_ids
+
+    def __getitem__(self, index: int, /) -> str:
+        row = int(self._row_ids[index])
+        return next(manifest for manifest in self._manifests if manifest.holds(row)).locate(row)
+
+    def among(self, indices: np.ndarray) -> "_RowNames":
+        """Returns the names of some of the rows."""
+        return _RowNames(self._manifests, self._row_ids[indices])
