@@ -304,6 +304,22 @@ def test_a_run_loads_nothing_that_no_node_needs(tmp_path):
 
 
 @pytest.mark.integration
+def test_a_node_on_beam_imports_nothing_for_notebooks(tmp_path):
+    seen, root = tmp_path / "seen", tmp_path / "root"
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from fullpass.pipeline.authoring.loading.load_checked import load_checked\n"
+        "from fullpass.pipeline.running.run import run\n"
+        f"note = lambda event, of: event == 'import' and of[0] == 'IPython.core' and Path({str(seen)!r}).touch()\n"
+        "sys.addaudithook(note)\n"  # nodes are forks, and have it too
+        f"run(load_checked(Path('examples/taxi/pipeline.yaml')), root=Path({str(root)!r}), to_node='Ingest')\n"
+    )
+    loaded_by(code, ())
+    assert list(root.glob("Ingest/examples/*")) and not seen.exists()
+
+
+@pytest.mark.integration
 def test_a_pipeline_is_built_without_what_is_imported_while_its_first_nodes_run(tmp_path):
     later = ("keras", "tensorflow_transform", "scipy.stats", "sklearn.linear_model", "fullpass.trainer.train")
     tell = f"print([m in sys.modules for m in {later!r}], file=sys.stderr)\n"

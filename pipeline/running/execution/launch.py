@@ -11,6 +11,7 @@ from tfx.orchestration.portable import launcher
 from tfx.orchestration.portable.mlmd import execution_lib
 from tfx.proto.orchestration import local_deployment_config_pb2, pipeline_pb2
 
+from fullpass.components.framework_imports import hidden
 from fullpass.pipeline.running.execution import failure
 from fullpass.pipeline.running.execution.artifact_checksums import record_checksums
 from fullpass.pipeline.running.execution.events import Status
@@ -40,14 +41,17 @@ def launch(
         Exception: The executor failed; the metadata then records the execution as failed.
     """
     node_id = node.node_info.id
-    info = launcher.Launcher(
+    ready = launcher.Launcher(
         pipeline_node=node,
         mlmd_connection=handle,
         pipeline_info=pipeline.pipeline_info,
         pipeline_runtime_spec=pipeline.runtime_spec,
         executor_spec=runner_utils.extract_executor_spec(deployment, node_id),
         custom_driver_spec=runner_utils.extract_custom_driver_spec(deployment, node_id),
-    ).launch()
+    )
+    # With every transform, Beam imports IPython to learn whether it runs in a notebook: a second of each node.
+    with hidden("IPython"):
+        info = ready.launch()
     if info is None or info.execution_id is None:
         return Outcome(status=Status.SKIPPED)
     with handle:
