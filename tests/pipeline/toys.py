@@ -1,5 +1,6 @@
 """Small TFX components that stand for the real ones, and pipelines of them."""
 
+import importlib
 import os
 import signal
 import time
@@ -55,6 +56,12 @@ def Count(to: Parameter[int], data: OutputArtifact[Examples]):
     print("counting on stdout")
     write_rows(data.uri, range(to))
     data.set_int_custom_property("rows", to)
+
+
+@component
+def Imports(module: Parameter[str], data: OutputArtifact[Examples]):
+    """Imports a module, as the code of a user may, and writes how many names it has."""
+    write_rows(data.uri, [len(vars(importlib.import_module(module)))])
 
 
 @component

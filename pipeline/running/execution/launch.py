@@ -3,7 +3,9 @@
 import re
 from pathlib import Path
 
+import apache_beam.pipeline
 import grpc
+from apache_beam.utils import interactive_utils
 from ml_metadata import proto
 from tfx.orchestration import metadata
 from tfx.orchestration.local import runner_utils
@@ -11,7 +13,6 @@ from tfx.orchestration.portable import launcher
 from tfx.orchestration.portable.mlmd import execution_lib
 from tfx.proto.orchestration import local_deployment_config_pb2, pipeline_pb2
 
-from fullpass.components.framework_imports import hidden
 from fullpass.pipeline.running.execution import failure
 from fullpass.pipeline.running.execution.artifact_checksums import record_checksums
 from fullpass.pipeline.running.execution.events import Status
@@ -41,17 +42,16 @@ def launch(
         Exception: The executor failed; the metadata then records the execution as failed.
     """
     node_id = node.node_info.id
-    ready = launcher.Launcher(
+    for module in (apache_beam.pipeline, interactive_utils):
+        module.is_in_ipython = _is_in_ipython
+    info = launcher.Launcher(
         pipeline_node=node,
         mlmd_connection=handle,
         pipeline_info=pipeline.pipeline_info,
         pipeline_runtime_spec=pipeline.runtime_spec,
         executor_spec=runner_utils.extract_executor_spec(deployment, node_id),
         custom_driver_spec=runner_utils.extract_custom_driver_spec(deployment, node_id),
-    )
-    # With every transform, Beam imports IPython to learn whether it runs in a notebook: a second of each node.
-    with hidden("IPython"):
-        info = ready.launch()
+    ).launch()
     if info is None or info.execution_id is None:
         return Outcome(status=Status.SKIPPED)
     with handle:
@@ -62,6 +62,11 @@ def launch(
         made = [artifact.mlmd_artifact for found in artifacts.values() for artifact in found]
         record_checksums(Path(pipeline.runtime_spec.pipeline_root.field_value.string_value), made)
     return outcome
+
+
+def _is_in_ipython() -> bool:
+    """Answers for Beam, whose own function imports IPython, at up to a second of each node; no node is a notebook."""
+    return False
 
 
 def _outcome(node: pipeline_pb2.PipelineNode, execution: proto.Execution, outputs: int) -> Outcome:

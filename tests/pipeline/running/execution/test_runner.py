@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -148,6 +149,23 @@ def test_independent_nodes_run_at_the_same_time(run, tmp_path: Path):
     a, b = str(tmp_path / "a"), str(tmp_path / "b")
     nodes = [toys.Meet(mine=a, other=b).with_id("A"), toys.Meet(mine=b, other=a).with_id("B")]
     assert run(*nodes, parallel=2).ok
+
+
+def test_a_node_may_import_what_the_run_itself_does_without(tmp_path: Path):
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from fullpass.components.framework_imports import import_frameworks\n"
+        "import_frameworks()\n"
+        "from fullpass.pipeline.running.execution import runner\n"
+        "from tests.pipeline import toys\n"
+        f"folder = Path({str(tmp_path)!r})\n"
+        "(folder / 'metadata').mkdir()\n"
+        "pipeline = toys.pipeline_of(folder, [toys.Imports(module='IPython')])\n"
+        "print('IPython' in sys.modules, runner.run(pipeline, log_dir=folder / 'logs').ok)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert done.stdout.split()[-2:] == ["False", "True"], done.stderr
 
 
 def test_steps_are_taken_in_the_process_of_the_run_while_nodes_run(run, tmp_path: Path):
