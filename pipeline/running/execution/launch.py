@@ -43,7 +43,7 @@ def launch(
     """
     node_id = node.node_info.id
     for module in (apache_beam.pipeline, interactive_utils):
-        module.is_in_ipython = _is_in_ipython
+        vars(module)["is_in_ipython"] = _is_in_ipython
     info = launcher.Launcher(
         pipeline_node=node,
         mlmd_connection=handle,
