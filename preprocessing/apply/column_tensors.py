@@ -163,7 +163,7 @@ class Columns:
         if not found:
             return tf.fill(shape, default)
         positions = tf.constant([position for position, _ in found], tf.int64)
-        counts = tf.concat([tf.shape(sparse.values, tf.int64) for _, sparse in found], 0)
+        counts = tf.concat(tf.shape_n([sparse.values for _, sparse in found], tf.int64), 0)
         rows = tf.concat([sparse.indices for _, sparse in found], 0)[:, :1]
         indices = tf.concat([rows, _repeated(positions, counts)[:, tf.newaxis]], 1)
         values = tf.concat([sparse.values for _, sparse in found], 0)

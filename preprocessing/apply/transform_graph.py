@@ -58,9 +58,9 @@ class GraphPart:
         given = tf.nest.pack_sequence_as(signature, graph.inputs[:count], expand_composites=True)
         outputs = tf.nest.pack_sequence_as(function.structured_outputs, graph.outputs, expand_composites=True)
         self._fetches = {name: tf.nest.map_structure(_source, outputs[name], expand_composites=True) for name in names}
-        self._dtypes = {name: signature[name].dtype for name in sorted(signature)}
-        feeds = [tensor for name in self._dtypes for tensor in tf.nest.flatten(given[name], expand_composites=True)]
-        self.columns = columns_behind(self._fetches, {name: given[name] for name in self._dtypes})
+        self.columns = columns_behind(self._fetches, {name: given[name] for name in sorted(signature)})
+        self._dtypes = {name: signature[name].dtype for name in self.columns}
+        feeds = [tensor for name in self.columns for tensor in tf.nest.flatten(given[name], expand_composites=True)]
         whole = wrap_function.WrappedFunction(graph, wrap_function.VariableHolder())
         self._pruned = whole.prune(feeds, self._fetches)
 

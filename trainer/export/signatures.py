@@ -148,8 +148,7 @@ def _serving_raw(served: Served, spec: Mapping[str, tf.io.VarLenFeature], predic
     def serving_raw(*values: tf.Tensor) -> dict[str, tf.Tensor]:
         given = dict(zip(served.columns, values, strict=True))
         batch = _common_length(given)
-        raw = {name: to_sparse(value, batch) for name, value in given.items()}
-        return predict(_completed(raw, spec, batch))
+        return predict(_completed(to_sparse(given, batch), spec, batch))
 
     # The defaults end up in SignatureDef.defaults, which TF Serving fills in for inputs that a gRPC request lacks.
     parameters = [
@@ -229,7 +228,8 @@ def _completed(
 
 def _common_length(values: Mapping[str, tf.Tensor]) -> tf.Tensor:
     """Returns the rows of the longest column, int64 []; others must have as many, or none."""
-    lengths = tf.stack([tf.shape(value, tf.int64)[0] for value in values.values()])
+    shapes = zip(values.values(), tf.shape_n(list(values.values()), tf.int64), strict=True)
+    lengths = tf.concat([shape if value.shape.rank == 1 else shape[:1] for value, shape in shapes], 0)
     longest = tf.reduce_max(lengths)
     message = f"columns differ in length; give all the same number of rows, or none. Rows of {', '.join(values)}:"
     fits = tf.debugging.Assert(tf.reduce_all((lengths == longest) | (lengths == 0)), [message, lengths], summarize=-1)

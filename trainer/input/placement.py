@@ -120,7 +120,7 @@ class InModel:
     def _sparse(self, columns: Mapping[str, tf.Tensor]) -> dict[str, tf.SparseTensor]:
         given = {name: columns[raw_name(name)] for name in self.columns}
         rows = tf.shape(next(iter(given.values())), tf.int64)[0]
-        return {name: to_sparse(value, rows) for name, value in given.items()}
+        return to_sparse(given, rows)
 
 
 def with_preprocessing(network: keras.Model, in_model: InModel | None) -> keras.Model:

@@ -4,7 +4,7 @@ number: float32 [rows], NaN for missing. string: string [rows], "" for missing. 
 of NaN for missing. A list of numbers or strings: [rows, elements of the longest], missing elements behind the shorter.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -23,20 +23,49 @@ def to_dense(value: tf.SparseTensor, column: RawColumn) -> tf.Tensor:
     return dense[:, 0] if len(dense_shape(column)) == 1 else dense
 
 
-def to_sparse(value: tf.Tensor, rows: tf.Tensor) -> tf.SparseTensor:
-    """Returns a dense column of `rows` rows, or of none, as it is parsed from examples: only what is not missing.
+def to_sparse(columns: Mapping[str, tf.Tensor], rows: tf.Tensor) -> dict[str, tf.SparseTensor]:
+    """Returns dense columns of `rows` rows, or of none, as they are parsed from examples: only what is not missing.
 
-    Of a list all elements are returned up to the last that is not missing.
+    Of a list all elements are returned up to the last that is not missing. Columns of single cells take a fixed number
+    of operations together: TensorFlow's time to optimize a graph grows faster than the graph.
     """
-    present = tf.not_equal(value, "") if value.dtype == tf.string else tf.equal(value, value)
-    if value.shape.rank == 2 and value.shape[1] is None:
+    cells: dict[tf.DType, list[str]] = {}
+    for name, value in columns.items():
+        if value.shape.rank == 1:
+            cells.setdefault(value.dtype, []).append(name)
+    sparse = {}
+    for names in cells.values():
+        sparse |= dict(zip(names, _sparse_cells([columns[name] for name in names], rows), strict=True))
+    return {name: sparse[name] if name in sparse else _sparse_lists(value, rows) for name, value in columns.items()}
+
+
+def _sparse_cells(columns: Sequence[tf.Tensor], rows: tf.Tensor) -> list[tf.SparseTensor]:
+    """Returns columns of one dtype, each [rows] or [0], as sparse ones [rows, 1]."""
+    cells = tf.concat(columns, 0)
+    where = tf.where(_present(cells))[:, 0]
+    numbers = tf.ragged.range(tf.concat(tf.shape_n(columns, tf.int64), 0))  # of the rows, column by column
+    counts = tf.math.unsorted_segment_sum(
+        tf.ones_like(where), tf.gather(numbers.value_rowids(), where), num_segments=len(columns)
+    )
+    indices = tf.pad(tf.gather(numbers.values, where)[:, tf.newaxis], [[0, 0], [0, 1]])
+    shape = tf.stack([rows, 1])
+    by_column = (tf.split(value, counts, num=len(columns)) for value in (indices, tf.gather(cells, where)))
+    return [tf.SparseTensor(*cells, shape) for cells in zip(*by_column, strict=True)]
+
+
+def _sparse_lists(value: tf.Tensor, rows: tf.Tensor) -> tf.SparseTensor:
+    """Returns a column of vectors or lists, [rows, elements], as a sparse one."""
+    present = _present(value)
+    if value.shape[1] is None:
         present = tf.cumsum(tf.cast(present, tf.int32), axis=1, reverse=True) > 0
-    elif value.shape.rank == 2:
+    else:
         present |= tf.reduce_any(present, axis=1, keepdims=True)
     where = tf.where(present)
-    indices = where if value.shape.rank == 2 else tf.pad(where, [[0, 0], [0, 1]])
-    width = tf.shape(value, tf.int64)[1] if value.shape.rank == 2 else tf.constant(1, tf.int64)
-    return tf.SparseTensor(indices, tf.gather_nd(value, where), tf.stack([rows, width]))
+    return tf.SparseTensor(where, tf.gather_nd(value, where), tf.stack([rows, tf.shape(value, tf.int64)[1]]))
+
+
+def _present(value: tf.Tensor) -> tf.Tensor:
+    return tf.not_equal(value, "") if value.dtype == tf.string else tf.equal(value, value)
 
 
 def to_request(

@@ -6,7 +6,7 @@ label, whatever its unit.
 
 import keras
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from fullpass.trainer.input.split_counts import SplitCounts
 from fullpass.trainer.loss_config import LossConfig, Quantile
@@ -84,7 +84,7 @@ class RisingQuantiles(keras.layers.Layer):
 
     def __init__(self, levels, **options):
         super().__init__(dtype="float32", **options)
-        normal = stats.norm.ppf(levels)
+        normal = special.ndtri(levels)
         # softplus(log(e ** step - 1)) is the step.
         self._start = np.concatenate([normal[:1], np.log(np.expm1(np.diff(normal)))]).astype(np.float32)
 
