@@ -39,7 +39,7 @@ from fullpass.preprocessing.features.raw_columns import ROW_BITS, SPAN_FILE_BITS
 from fullpass.trainer.export.eval_scores import scores_of
 from fullpass.trainer.export.signature_names import SERVING_DEFAULT, SERVING_RAW, TRANSFORM_FEATURES
 from fullpass.trainer.input.input_fn import as_pixels, with_dense_label, without_gaps
-from fullpass.trainer.input.raw_tensors import DTYPES, dense_shape, no_rows, to_sparse
+from fullpass.trainer.input.raw_tensors import DTYPES, dense_shape, names_by_dtype, no_rows, to_sparse
 from fullpass.trainer.loss_config import levels_of
 from fullpass.trainer.models.model_inputs import apply_model, feature_names, input_name, transformed_outputs
 from fullpass.trainer.models.tasks import probabilities_of
@@ -228,10 +228,13 @@ def _completed(
 
 def _common_length(values: Mapping[str, tf.Tensor]) -> tf.Tensor:
     """Returns the rows of the longest column, int64 []; others must have as many, or none."""
-    shapes = zip(values.values(), tf.shape_n(list(values.values()), tf.int64), strict=True)
-    lengths = tf.concat([shape if value.shape.rank == 1 else shape[:1] for value, shape in shapes], 0)
+    groups = names_by_dtype(values)
+    shapes = [shape for group in groups for shape in tf.shape_n([values[name] for name in group], tf.int64)]
+    names = [name for group in groups for name in group]
+    # A column of single cells has no other size, and needs no operation to take it.
+    lengths = tf.concat([s if values[n].shape.rank == 1 else s[:1] for n, s in zip(names, shapes, strict=True)], 0)
     longest = tf.reduce_max(lengths)
-    message = f"columns differ in length; give all the same number of rows, or none. Rows of {', '.join(values)}:"
+    message = f"columns differ in length; give all the same number of rows, or none. Rows of {', '.join(names)}:"
     fits = tf.debugging.Assert(tf.reduce_all((lengths == longest) | (lengths == 0)), [message, lengths], summarize=-1)
     with tf.control_dependencies([fits]):
         return tf.identity(longest)

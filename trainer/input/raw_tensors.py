@@ -29,14 +29,19 @@ def to_sparse(columns: Mapping[str, tf.Tensor], rows: tf.Tensor) -> dict[str, tf
     Of a list all elements are returned up to the last that is not missing. Columns of single cells take a fixed number
     of operations together: TensorFlow's time to optimize a graph grows faster than the graph.
     """
-    cells: dict[tf.DType, list[str]] = {}
-    for name, value in columns.items():
-        if value.shape.rank == 1:
-            cells.setdefault(value.dtype, []).append(name)
-    sparse = {}
-    for names in cells.values():
+    singles = {name: value for name, value in columns.items() if value.shape.rank == 1}
+    sparse = {name: _sparse_lists(value, rows) for name, value in columns.items() if name not in singles}
+    for names in names_by_dtype(singles):
         sparse |= dict(zip(names, _sparse_cells([columns[name] for name in names], rows), strict=True))
-    return {name: sparse[name] if name in sparse else _sparse_lists(value, rows) for name, value in columns.items()}
+    return sparse
+
+
+def names_by_dtype(columns: Mapping[str, tf.Tensor]) -> list[list[str]]:
+    """Returns the names of the columns, those of one dtype together."""
+    names: dict[tf.DType, list[str]] = {}
+    for name, value in columns.items():
+        names.setdefault(value.dtype, []).append(name)
+    return list(names.values())
 
 
 def _sparse_cells(columns: Sequence[tf.Tensor], rows: tf.Tensor) -> list[tf.SparseTensor]:
