@@ -226,6 +226,12 @@ def test_both_ways_give_the_same_batches(in_memory, streamed):
         assert np.array_equal(left[1], right[1]) and np.array_equal(left[2], right[2])
 
 
+def test_nothing_tunes_how_rows_in_memory_are_read(in_memory, streamed):
+    """What tunes them may keep the end of a training waiting for a minute."""
+    tuned = [way(batch_size=64).options().autotune.enabled for way in (in_memory, streamed)]
+    assert tuned == [False, True]
+
+
 def test_ragged_rows_are_padded_with_0(binary, in_memory):
     (features, _, _) = next(iter(in_memory(batch_size=1000)))
     ids, weights = features["note_xf"].numpy(), features["note.weight_xf"].numpy()

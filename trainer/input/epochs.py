@@ -25,11 +25,19 @@ batches in each but the last."""
 
 _CHUNK_BYTES = 16 << 20
 _CHUNK_ROWS = 65_536
+_CALLS = 2
+"""The windows that are gathered in memory at the same time: that is as fast as memory is, whatever the cores."""
 
 
 @tf.autograph.experimental.do_not_convert
 def batches_of(
-    windows: Windows, layout: Layout, finish: Callable[[Block], Batch], order: Order, memory_budget: int | None = None
+    windows: Windows,
+    layout: Layout,
+    finish: Callable[[Block], Batch],
+    order: Order,
+    *,
+    memory_budget: int | None = None,
+    tuned: bool = True,
 ) -> tf.data.Dataset:
     """Returns the endless sequence of batches cut from windows, prefetched.
 
@@ -39,6 +47,7 @@ def batches_of(
         finish: Makes a batch of a block of rows.
         order: The order of the batches.
         memory_budget: The bytes that prefetching may take; None leaves it to tf.data.
+        tuned: Whether tf.data tunes how much it does at once, which pays where windows are read or parsed.
     """
 
     def cut(window: Packed) -> tf.data.Dataset:
@@ -65,7 +74,7 @@ def batches_of(
 
     packed = tf.data.Dataset.counter(order.epoch).flat_map(epoch)
     finished = packed.map(to_batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-    return finished.prefetch(tf.data.AUTOTUNE).with_options(data_options(memory_budget=memory_budget))
+    return finished.prefetch(tf.data.AUTOTUNE).with_options(data_options(memory_budget=memory_budget, tuned=tuned))
 
 
 @tf.autograph.experimental.do_not_convert
@@ -82,7 +91,7 @@ def windows_in_memory(packed: Packed, order: Order) -> Windows:
         starts = tf.data.Dataset.range(left_out * order.batch_size, tf.size(numbers, tf.int64), size)
         return starts.map(
             lambda first: rows.gather(numbers[first : first + size]),
-            num_parallel_calls=tf.data.AUTOTUNE,
+            num_parallel_calls=_CALLS,
             deterministic=True,
         )
 

@@ -80,7 +80,8 @@ class Split:
         """
         widths = self.counts.widths if order.fixed else {}
         finish = partial(to_batch, class_weights=tuple(class_weights), widths=widths)
-        return batches_of(self._windows(order), self.layout, finish, order, _WINDOWS * self.window_bytes)
+        budget, tuned = _WINDOWS * self.window_bytes, self.in_memory is None
+        return batches_of(self._windows(order), self.layout, finish, order, memory_budget=budget, tuned=tuned)
 
     def sample(self, rows: int, seed: int = 0) -> Batch:
         """Returns the first rows of a shuffled epoch as one batch.
