@@ -132,7 +132,9 @@ def _network_scores(network: Network, task: Task, rows: SampledRows) -> np.ndarr
 def _metric(task: Task, rows: SampledRows, scores: np.ndarray, chosen: np.ndarray) -> float:
     labels, weights, scores = rows.labels[chosen], rows.weights[chosen], scores[chosen]
     if task == "binary":
-        return float(metrics.roc_auc_score(labels, scores, sample_weight=weights))
+        # As roc_auc_score, which looks through all rows four times more before it does the same.
+        false, true, _ = metrics.roc_curve(labels, scores, sample_weight=weights)
+        return float(metrics.auc(false, true))
     if task == "multiclass":
         return float(metrics.accuracy_score(labels, scores, sample_weight=weights))
     return float(np.sqrt(np.average((labels - scores) ** 2, weights=weights)))
