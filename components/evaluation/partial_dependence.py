@@ -18,6 +18,7 @@ _ROWS, _FEWEST_ROWS, _TIMED_ROWS = 200, 20, 32
 _MOST_POINTS = 12
 _MOST_CLASSES = 5
 _SECONDS = 20.0
+_BYTES_ASKED = 64 << 20
 
 Answer = Callable[[Rows], Mapping[str, np.ndarray]]
 """Raw columns, dense -> what the model's signature `serving_raw` gives."""
@@ -57,7 +58,7 @@ def measure_dependence(
             left_out[name] = "the model answers too slowly to show more columns"
         else:
             shown.append(_dependence(answer, asked, name, at, series))
-    means = tuple(_means(usual, series).tolist())
+    means = tuple(_means(usual["scores"], series).tolist())
     return Dependence(count, tuple(series), means, tuple(shown), left_out)
 
 
@@ -89,15 +90,27 @@ def _series(answers: Mapping[str, np.ndarray]) -> dict[str, int]:
 
 
 def _dependence(answer: Answer, rows: Rows, name: str, at: Points, series: Mapping[str, int]) -> ColumnDependence:
-    means = []
-    for value in at.values:
-        same = np.full(rows[name].shape, value, rows[name].dtype)
-        means.append(_means(answer({**rows, name: same}), series))
-    scores = tuple(map(tuple, np.array(means).T.tolist()))
-    return ColumnDependence(name, at.kind, at.texts, at.places, scores)
+    """Returns the dependence on one column; rows of several values are asked in one call."""
+    count = len(rows[name])
+    together = int(np.clip(_BYTES_ASKED // max(_bytes_of(rows), 1), 1, len(at.values)))
+    means: list[np.ndarray] = []
+    for first in range(0, len(at.values), together):
+        values = at.values[first : first + together]
+        asked = {column: np.concatenate([cells] * len(values)) for column, cells in rows.items() if column != name}
+        shape, dtype = rows[name].shape, rows[name].dtype
+        asked[name] = np.concatenate([np.full(shape, value, dtype) for value in values])
+        scores = answer(asked)["scores"]
+        means += [_means(scores[i * count :][:count], series) for i in range(len(values))]
+    of_series = tuple(map(tuple, np.array(means).T.tolist()))
+    return ColumnDependence(name, at.kind, at.texts, at.places, of_series)
 
 
-def _means(answers: Mapping[str, np.ndarray], series: Mapping[str, int]) -> np.ndarray:
+def _bytes_of(rows: Rows) -> int:
+    """Returns what the rows hold: numbers, and texts or images without Python's share of them."""
+    return sum(sum(map(len, cells.flat)) if cells.dtype == object else cells.nbytes for cells in rows.values())
+
+
+def _means(scores: np.ndarray, series: Mapping[str, int]) -> np.ndarray:
     """Returns the mean score of each series, float64 [series]."""
-    scores = answers["scores"].astype(np.float64)
+    scores = scores.astype(np.float64)
     return scores.reshape(len(scores), -1)[:, list(series.values())].mean(axis=0)

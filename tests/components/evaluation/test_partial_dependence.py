@@ -49,6 +49,21 @@ def mean_x():
     return found.means[0]
 
 
+@pytest.mark.parametrize("text, most_rows", [(b"short", 4 * 30), (b"long" * (1 << 20), 30)])
+def test_rows_of_several_values_are_asked_together_unless_they_are_large(text, most_rows):
+    known = {"x": np.float32([1, 2, 3, 4, 4] * 6), "note": np.full(30, text, object)}
+    asked = []
+
+    def answer(inputs):
+        asked.append(len(inputs["x"]))
+        assert len(inputs["note"]) == len(inputs["x"])
+        return {"scores": inputs["x"]}
+
+    (x,) = measure_dependence(answer, known, [X]).columns
+    assert (x.places, x.scores[0]) == ((1, 2, 3, 4), (1, 2, 3, 4))
+    assert max(asked) == most_rows
+
+
 def test_columns_that_act_together_are_shown_as_on_average():
     """x y at y of 1 and -3 is x times their mean."""
     known = {"x": np.float32([1, 2, 3, 4]), "y": np.float32([1, -3, 1, -3])}
@@ -91,8 +106,11 @@ def test_of_many_classes_the_five_with_the_highest_means_are_shown():
 
 
 def test_a_binary_model_is_shown_by_its_positive_class():
-    answer = {"scores": np.full(4, 0.5), "classes": np.array([[b"no", b"yes"]] * 4)}
-    found = measure_dependence(lambda _: answer, {"x": np.float32([1, 2, 3, 4])}, [X])
+    def answer(inputs):
+        count = len(inputs["x"])
+        return {"scores": np.full(count, 0.5), "classes": np.array([[b"no", b"yes"]] * count)}
+
+    found = measure_dependence(answer, {"x": np.float32([1, 2, 3, 4])}, [X])
     assert found.series == ("yes",)
 
 
