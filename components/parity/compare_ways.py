@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -79,20 +80,26 @@ def compare_ways(
     trained = TrainedRows(_training_blocks(config, ready, transform_graph, _classes(decoded), batch_rows))
     manifests = [read_manifest(artifact.uri) for artifact in examples]
     scores = _Scores(f"{model_run.uri}/{SCORES_FILE}")
+    columns = serving_columns(config)
+    least = 0.0 if config.label.task == "regression" else 1.0  # the scores are probabilities
     comparison, rows = Comparison(), 0
-    for records in record_batches(in_order_of(trained, files), batch_rows, limit):
-        progress(rows, total, "rows", "compared")
-        transformed = partial(_transformed, export, records)
-        exported = transformed()
-        row_ids = exported[ROW_ID]
-        names = _RowNames(manifests, row_ids)
-        same = partial(compare, row_names=names, tolerance=tolerance, before=comparison)
-        features = same(trained.take(row_ids), exported, pair="training input = export", again=transformed)
-        predictions = _compare_predictions(export, records, config, *scores.of(row_ids), names, same)
-        comparison.add([*features, *predictions])
-        rows += len(records)
-        if comparison.is_decided:
-            break
+    with ThreadPoolExecutor(2) as threads:
+        for records in record_batches(in_order_of(trained, files), batch_rows, limit):
+            progress(rows, total, "rows", "compared")
+            # While these two answer, the features are compared: TensorFlow computes without Python's lock.
+            served = _Way(partial(through, export.signatures[SERVING_DEFAULT], records), threads)
+            served_raw = _Way(partial(through_raw, export.signatures[SERVING_RAW], records, columns), threads)
+            transformed = partial(_transformed, export, records)
+            exported = transformed()
+            row_ids = exported[ROW_ID]
+            names = _RowNames(manifests, row_ids)
+            same = partial(compare, row_names=names, tolerance=tolerance, before=comparison)
+            features = same(trained.take(row_ids), exported, pair="training input = export", again=transformed)
+            predictions = _compare_predictions(served, served_raw, least, *scores.of(row_ids), names, same)
+            comparison.add([*features, *predictions])
+            rows += len(records)
+            if comparison.is_decided:
+                break
     if not (scores.compared or comparison.is_decided):
         raise UserError("parity: none of the rows that the Trainer scored is among the eval rows compared.")
     return comparison.compared, rows
@@ -124,10 +131,27 @@ def _training_blocks(
     return map(InModel(placement, tft_output).complete, blocks) if placement.in_model else blocks
 
 
+class _Way:
+    """The predictions of a batch by one signature, which a thread computes.
+
+    Attributes:
+        again: Computes them a second time.
+    """
+
+    def __init__(self, again: Callable[[], Features], threads: ThreadPoolExecutor):
+        self.again = again
+        self._made = threads.submit(again)
+
+    @property
+    def outputs(self) -> Features:
+        """The predictions, once they are made."""
+        return self._made.result()
+
+
 def _compare_predictions(
-    export: tf.Module,
-    records: tf.Tensor,
-    config: PreprocessingConfig,
+    served: _Way,
+    served_raw: _Way,
+    least: float,
     trained: Features,
     rows: np.ndarray,
     row_names: "_RowNames",
@@ -136,35 +160,31 @@ def _compare_predictions(
     """Compares predictions of the export with each other, and with those of the trained model.
 
     Args:
-        export: the model.
-        records: serialized examples, string [rows].
-        config: features and label.
+        served: what `serving_default` says of a batch.
+        served_raw: what `serving_raw` says of it.
+        least: the smallest standard deviation that the tolerance follows.
         trained: what the trained model said of some rows.
         rows: the indices of these rows.
-        row_names: of the records.
+        row_names: of the batch.
         same: `compare` with its tolerance.
     """
-    serve = partial(through, export.signatures[SERVING_DEFAULT], records)
-    serve_columns = partial(through_raw, export.signatures[SERVING_RAW], records, serving_columns(config))
-    as_examples = serve()
-    least = 0.0 if config.label.task == "regression" else 1.0  # the scores are probabilities
     pair = f"{SERVING_DEFAULT} = {SERVING_RAW}"
-    served = same(as_examples, serve_columns(), pair=pair, again=serve_columns, least_spread=least)
+    agreed = same(served.outputs, served_raw.outputs, pair=pair, again=served_raw.again, least_spread=least)
     if not len(rows):
-        return served
+        return agreed
 
     def scores(outputs: Features) -> Features:
         return {"scores": outputs["scores"][rows]}
 
     compared = same(
         trained,
-        scores(as_examples),
+        scores(served.outputs),
         pair="trained model = export",
         row_names=row_names.among(rows),
-        again=lambda: scores(serve()),
+        again=lambda: scores(served.again()),
         least_spread=least,
     )
-    return [*compared, *served]
+    return [*compared, *agreed]
 
 
 class _Scores:

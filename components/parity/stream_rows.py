@@ -10,8 +10,9 @@ from fullpass.preprocessing.features.outputs import ROW_ID
 from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID, RawColumn
 from fullpass.trainer.export.signatures import column_keys
 from fullpass.trainer.input.cache.blocks import Block
-from fullpass.trainer.input.input_fn import open_records, without_gaps
+from fullpass.trainer.input.input_fn import without_gaps
 from fullpass.trainer.input.raw_tensors import DTYPES, to_dense
+from fullpass.trainer.input.record_batches import record_batches as read_file
 
 MOST_ROWS = 16_384
 BATCH_BYTES = 64 << 20
@@ -36,8 +37,8 @@ def record_batches(files: Iterable[str], rows: int, limit: int | None = None) ->
     """Yields the serialized examples of TFRecord files, string [at most rows]; the first `limit`, or all."""
     left = limit
     for file in files:
-        for batch in open_records(tf.constant(file)).batch(rows).prefetch(1):
-            yield batch[:left]
+        for batch in read_file(file, rows=rows):
+            yield tf.constant(batch[:left])
             if left is not None:
                 left -= min(left, len(batch))
                 if not left:
@@ -52,8 +53,8 @@ def in_order_of(trained: "TrainedRows", files: Sequence[str]) -> Iterator[str]:
     """
     by_first_row = {}
     for file in files:
-        for record in open_records(tf.constant(file)).take(1).as_numpy_iterator():
-            parsed = tf.io.parse_single_example(record, {RAW_ROW_ID: tf.io.FixedLenFeature([], tf.int64)})
+        for first in next(read_file(file, rows=1), []):
+            parsed = tf.io.parse_single_example(first, {RAW_ROW_ID: tf.io.FixedLenFeature([], tf.int64)})
             by_first_row[int(parsed[RAW_ROW_ID])] = file
     while by_first_row:
         row = trained.next_row()
