@@ -227,7 +227,7 @@ def test_both_ways_give_the_same_batches(in_memory, streamed):
 
 
 def test_nothing_tunes_how_rows_in_memory_are_read(in_memory, streamed):
-    """What tunes them may keep the end of a training waiting for a minute."""
+    """What tunes them may keep the end of a training waiting for seconds."""
     tuned = [way(batch_size=64).options().autotune.enabled for way in (in_memory, streamed)]
     assert tuned == [False, True]
 

@@ -19,7 +19,7 @@ def data_options(
     options.deterministic = deterministic
     # How many calls run in parallel and how far ahead is measured while training runs ... What is read once is over
     # before that helps, and rows in memory need none of it. The thread that tunes may miss that an iterator is deleted:
-    # then it keeps whoever deletes it waiting until it tunes again, for as long as the training took, up to a minute.
+    # then it keeps whoever deletes it waiting until it tunes again: 0 to 6 s were seen after a training of 6 s.
     options.autotune.enabled = tuned
     if memory_budget is not None:
         # ... within this: the default, half of the machine's memory, ignores what a container may take.

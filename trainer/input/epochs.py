@@ -26,7 +26,7 @@ batches in each but the last."""
 _CHUNK_BYTES = 16 << 20
 _CHUNK_ROWS = 65_536
 _CALLS = 2
-"""The windows that are gathered in memory at the same time: that is as fast as memory is, whatever the cores."""
+"""The windows that are gathered in memory at the same time: each takes memory, and gathering is little work."""
 
 
 @tf.autograph.experimental.do_not_convert
