@@ -116,11 +116,12 @@ class TableRows:
     NAME = "the table"
 
     def __init__(self, table: pa.Table, text: RawText, columns: Mapping[str, RawColumn]):
-        _check_columns(self.NAME, table.column_names, tuple(columns))
-        self.absent = tuple(name for name in columns if name not in table.column_names)
+        names = dict.fromkeys(table.column_names)
+        _check_columns(self.NAME, list(names), tuple(columns))
+        self.absent = tuple(name for name in columns if name not in names)
         self._table = table
         self._text = text
-        self._needed = {name: column for name, column in columns.items() if name in table.column_names}
+        self._needed = {name: column for name, column in columns.items() if name in names}
 
     def __iter__(self) -> Iterator[InputBatch]:
         """Yields the rows."""

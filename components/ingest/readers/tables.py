@@ -198,7 +198,7 @@ def _root(name: str, present: set[str]) -> str:
 
 
 def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
-    if name in table.column_names:
+    if table.schema.get_all_field_indices(name):
         return table.column(name)
     root = _root(name, set(table.column_names))
     column, rest = table.column(root), name[len(root) + 1 :]

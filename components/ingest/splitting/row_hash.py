@@ -35,8 +35,9 @@ def contents(table: pa.Table) -> pa.BinaryArray:
         A row with city = Oslo, at = null and n = 5 is the bytes `\\x1fcity\\x1fOslo\\x1fn\\x1f5`.
     """
     pieces: list[Any] = []
-    for place in sorted(range(table.num_columns), key=lambda i: table.column_names[i]):
-        name = f"{_MARK}{table.column_names[place]}{_MARK}".encode()
+    names = table.column_names  # which Arrow makes anew each time
+    for place in sorted(range(len(names)), key=lambda i: names[i]):
+        name = f"{_MARK}{names[place]}{_MARK}".encode()
         cells = _cells(table.column(place))
         absent = cells.null_count > 0
         pieces.append(
