@@ -180,19 +180,26 @@ def engines(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def everything(engines, tmp_path_factory):
-    """Returns outputs and graphs of all features at once, with a learned vocabulary of a label and crosses."""
+def everything(request, engines, tmp_path_factory):
+    """Returns outputs and graphs of all features at once, with a learned vocabulary of a label and crosses.
+
+    Where only tests of some transforms were chosen (`pytest -k`), these are all that there is.
+    """
     users = tmp_path_factory.mktemp("users")
     (users / "my_features.py").write_text(USERS_MODULE)
+    chosen = [item for item in request.session.items if item.path == request.path and "everything" in item.fixturenames]
+    some = all(item.originalname == test_what_the_page_lists.__name__ for item in chosen)
+    names = [item.callspec.params["name"] for item in chosen] if some else NAMES
+    crosses = [
+        {"inputs": ["category.company", "date.started.hour"]},
+        {"name": "learned", "inputs": ["bucketize.buckets", "category.zone"], "vocabulary": {"top_k": 20}},
+    ]
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(users))
         yield engines(
             "everything",
-            features={feature: declared for name in NAMES for feature, declared in features_of(name).items()},
-            crosses=[
-                {"inputs": ["category.company", "date.started.hour"]},
-                {"name": "learned", "inputs": ["bucketize.buckets", "category.zone"], "vocabulary": {"top_k": 20}},
-            ],
+            features={feature: declared for name in names for feature, declared in features_of(name).items()},
+            crosses=[] if some else crosses,
             label={"name": "kind", "task": "multiclass"},
         )
 
