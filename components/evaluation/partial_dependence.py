@@ -49,6 +49,7 @@ def measure_dependence(
     cost = _seconds_per_row(answer, rows) * _MOST_POINTS
     affordable = int(np.clip(seconds / (cost * max(len(points), 1)), _FEWEST_ROWS, _ROWS))
     asked = _chosen(rows, affordable)
+    at_once = int(np.clip(_BYTES_ASKED // max(_bytes_of(asked), 1), 1, _MOST_POINTS))
     usual = answer(asked)
     series = _series(usual)
     count = len(usual["scores"])
@@ -57,7 +58,7 @@ def measure_dependence(
         if shown and (len(shown) + 1) * cost * count > seconds:
             left_out[name] = "the model answers too slowly to show more columns"
         else:
-            shown.append(_dependence(answer, asked, name, at, series))
+            shown.append(_dependence(answer, asked, name, at, series, at_once))
     means = tuple(_means(usual["scores"], series).tolist())
     return Dependence(count, tuple(series), means, tuple(shown), left_out)
 
@@ -89,13 +90,14 @@ def _series(answers: Mapping[str, np.ndarray]) -> dict[str, int]:
     return {names[i]: int(i) for i in sorted(highest)}
 
 
-def _dependence(answer: Answer, rows: Rows, name: str, at: Points, series: Mapping[str, int]) -> ColumnDependence:
-    """Returns the dependence on one column; rows of several values are asked in one call."""
+def _dependence(
+    answer: Answer, rows: Rows, name: str, at: Points, series: Mapping[str, int], at_once: int
+) -> ColumnDependence:
+    """Returns the dependence on one column; the rows of `at_once` values are asked in one call."""
     count = len(rows[name])
-    together = int(np.clip(_BYTES_ASKED // max(_bytes_of(rows), 1), 1, len(at.values)))
     means: list[np.ndarray] = []
-    for first in range(0, len(at.values), together):
-        values = at.values[first : first + together]
+    for first in range(0, len(at.values), at_once):
+        values = at.values[first : first + at_once]
         asked = {column: np.concatenate([cells] * len(values)) for column, cells in rows.items() if column != name}
         shape, dtype = rows[name].shape, rows[name].dtype
         asked[name] = np.concatenate([np.full(shape, value, dtype) for value in values])

@@ -116,12 +116,12 @@ class TableRows:
     NAME = "the table"
 
     def __init__(self, table: pa.Table, text: RawText, columns: Mapping[str, RawColumn]):
-        names = dict.fromkeys(table.column_names)
-        _check_columns(self.NAME, list(names), tuple(columns))
-        self.absent = tuple(name for name in columns if name not in names)
+        _check_columns(self.NAME, table.column_names, tuple(columns))
+        present = set(table.column_names)
+        self.absent = tuple(name for name in columns if name not in present)
         self._table = table
         self._text = text
-        self._needed = {name: column for name, column in columns.items() if name in names}
+        self._needed = {name: column for name, column in columns.items() if name in present}
 
     def __iter__(self) -> Iterator[InputBatch]:
         """Yields the rows."""

@@ -228,13 +228,13 @@ def _completed(
 
 def _common_length(values: Mapping[str, tf.Tensor]) -> tf.Tensor:
     """Returns the rows of the longest column, int64 []; others must have as many, or none."""
-    groups = names_by_dtype(values)
-    shapes = [shape for group in groups for shape in tf.shape_n([values[name] for name in group], tf.int64)]
-    names = [name for group in groups for name in group]
+    shapes: dict[str, tf.Tensor] = {}
+    for names in names_by_dtype(values):
+        shapes |= zip(names, tf.shape_n([values[name] for name in names], tf.int64), strict=True)
     # A column of single cells has no other size, and needs no operation to take it.
-    lengths = tf.concat([s if values[n].shape.rank == 1 else s[:1] for n, s in zip(names, shapes, strict=True)], 0)
+    lengths = tf.concat([shapes[n] if value.shape.rank == 1 else shapes[n][:1] for n, value in values.items()], 0)
     longest = tf.reduce_max(lengths)
-    message = f"columns differ in length; give all the same number of rows, or none. Rows of {', '.join(names)}:"
+    message = f"columns differ in length; give all the same number of rows, or none. Rows of {', '.join(values)}:"
     fits = tf.debugging.Assert(tf.reduce_all((lengths == longest) | (lengths == 0)), [message, lengths], summarize=-1)
     with tf.control_dependencies([fits]):
         return tf.identity(longest)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
+from fullpass.preprocessing.apply.list_tensors import present_elements
 from fullpass.preprocessing.features.raw_columns import RawColumn
 
 DTYPES = {"number": tf.float32, "string": tf.string, "vector": tf.float32}
@@ -47,7 +48,7 @@ def names_by_dtype(columns: Mapping[str, tf.Tensor]) -> list[list[str]]:
 def _sparse_cells(columns: Sequence[tf.Tensor], rows: tf.Tensor) -> list[tf.SparseTensor]:
     """Returns columns of one dtype, each [rows] or [0], as sparse ones [rows, 1]."""
     cells = tf.concat(columns, 0)
-    where = tf.where(_present(cells))[:, 0]
+    where = tf.where(present_elements(cells))[:, 0]
     numbers = tf.ragged.range(tf.concat(tf.shape_n(columns, tf.int64), 0))  # of the rows, column by column
     counts = tf.math.unsorted_segment_sum(
         tf.ones_like(where), tf.gather(numbers.value_rowids(), where), num_segments=len(columns)
@@ -60,17 +61,13 @@ def _sparse_cells(columns: Sequence[tf.Tensor], rows: tf.Tensor) -> list[tf.Spar
 
 def _sparse_lists(value: tf.Tensor, rows: tf.Tensor) -> tf.SparseTensor:
     """Returns a column of vectors or lists, [rows, elements], as a sparse one."""
-    present = _present(value)
+    present = present_elements(value)
     if value.shape[1] is None:
         present = tf.cumsum(tf.cast(present, tf.int32), axis=1, reverse=True) > 0
     else:
         present |= tf.reduce_any(present, axis=1, keepdims=True)
     where = tf.where(present)
     return tf.SparseTensor(where, tf.gather_nd(value, where), tf.stack([rows, tf.shape(value, tf.int64)[1]]))
-
-
-def _present(value: tf.Tensor) -> tf.Tensor:
-    return tf.not_equal(value, "") if value.dtype == tf.string else tf.equal(value, value)
 
 
 def to_request(

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -35,9 +36,8 @@ def contents(table: pa.Table) -> pa.BinaryArray:
         A row with city = Oslo, at = null and n = 5 is the bytes `\\x1fcity\\x1fOslo\\x1fn\\x1f5`.
     """
     pieces: list[Any] = []
-    names = table.column_names  # which Arrow makes anew each time
-    for place in sorted(range(len(names)), key=lambda i: names[i]):
-        name = f"{_MARK}{names[place]}{_MARK}".encode()
+    for place, column in sorted(enumerate(table.column_names), key=itemgetter(1)):
+        name = f"{_MARK}{column}{_MARK}".encode()
         cells = _cells(table.column(place))
         absent = cells.null_count > 0
         pieces.append(
