@@ -1,8 +1,9 @@
 """The error that is written for the user, and the words it shares."""
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 
 from fullpass.preprocessing.secrets.redact import redact
 
@@ -34,6 +35,20 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     by_folded = {candidate.casefold(): candidate for candidate in known}
     close = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
     return f' Did you mean "{by_folded[close[0]]}"?' if close else ""
+
+
+def listed(names: Collection[str], *, most: int = 20) -> str:
+    """Returns names in one line, of long lists the first and how many more there are.
+
+    Example:
+        >>> listed(["a", "b", "c", "d"], most=2)
+        'a, b and 2 more'
+
+    Args:
+        names: What is listed, in this order.
+        most: How many names are shown.
+    """
+    return ", ".join(islice(names, most)) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 @contextmanager

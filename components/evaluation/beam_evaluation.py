@@ -3,10 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 import apache_beam as beam
+import tensorflow as tf
 
-from fullpass.components.evaluation.score_rows import Scorer, record_batches
+from fullpass.components.evaluation.score_rows import Scorer
 from fullpass.components.evaluation.slice_states import SliceAccumulator, State
 from fullpass.preprocessing.progress import report
+from fullpass.trainer.input.record_batches import record_batches
+
+_BATCH_ROWS = 8192
 
 
 class Evaluate(beam.PTransform):
@@ -43,8 +47,8 @@ class _Accumulate(beam.DoFn):
 
     def process(self, file: str) -> Iterable[State]:
         state = self._accumulator.start()
-        for records in record_batches(file):
-            state = self._accumulator.add(state, self._scorer(records))
+        for records in record_batches(file, rows=_BATCH_ROWS):
+            state = self._accumulator.add(state, self._scorer(tf.constant(records)))
             self._done += len(records)
             report(self._done, self._rows, "rows", "evaluated")
         yield state

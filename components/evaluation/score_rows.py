@@ -1,6 +1,6 @@
-"""Reads records in batches and asks exported models about them, each batch once."""
+"""Asks exported models about batches of records, each batch once."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -11,18 +11,6 @@ import tensorflow as tf
 from fullpass.components.evaluation.scored_rows import Codes, Scored, ScoredRows
 from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID, SPAN
 from fullpass.trainer.export.signature_names import LABELS, SERVING_DEFAULT, TRANSFORM_FEATURES
-from fullpass.trainer.input.input_fn import open_records
-
-_BATCH_ROWS = 8192
-_BATCH_BYTES = 32 << 20
-_SAMPLED_RECORDS = 64
-
-
-def record_batches(file: str) -> Iterator[tf.Tensor]:
-    """Yields the serialized examples of a TFRecord file, string [rows], in batches bounded in rows and in bytes."""
-    records = open_records(tf.constant(file))
-    largest = max((len(record) for record in records.take(_SAMPLED_RECORDS).as_numpy_iterator()), default=1)
-    yield from records.batch(int(np.clip(_BATCH_BYTES // max(largest, 1), 1, _BATCH_ROWS))).prefetch(1)
 
 
 @lru_cache(maxsize=2)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from fullpass.pipeline.config import PipelineConfig
+from fullpass.preprocessing.errors import listed
 from fullpass.preprocessing.features.raw_columns import raw_columns, serving_columns
 
 
@@ -23,8 +24,8 @@ def overview(config: PipelineConfig, window: Sequence[str] = ()) -> str:
         f"{config.name}: {config.label.task} label {config.label.name}, model {config.model.kind}",
         f"  features  {features}: {', '.join(f'{count} {kind}' for kind, count in kinds.most_common())}",
         f"  crosses   {len(config.crosses)}",
-        f"  serving   needs {len(serving)} columns: {', '.join(serving)}",
-        f"  training  needs besides: {', '.join(training_only) or 'nothing'}",
+        f"  serving   needs {len(serving)} columns: {listed(serving)}",
+        f"  training  needs besides: {listed(training_only) or 'nothing'}",
         f"  splits    {', '.join(config.data.split_names)}",
         *(f"  window    {line}" for line in window),
     ]

@@ -14,7 +14,7 @@ Values are numbers (float32), strings and booleans, any of which may be missing.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fullpass.preprocessing.errors import did_you_mean
+from fullpass.preprocessing.errors import did_you_mean, listed
 from fullpass.preprocessing.expressions.functions import TABLE, Function, Parameter, Type, function_table
 from fullpass.preprocessing.expressions.parser import parse
 from fullpass.preprocessing.expressions.syntax_tree import (
@@ -74,7 +74,7 @@ class _Check:
                 self.text,
                 node.position,
                 f'Unknown column "{node.name}".{did_you_mean(node.name, self.column_types)} '
-                f"There is: {_listed(self.column_types)}.",
+                f"There is: {listed(sorted(self.column_types))}.",
             )
         return self.column_types[node.name]
 
@@ -190,11 +190,6 @@ def _described(node: Node, type: Type) -> str:
         case Constant():
             return f"number {node.value:g}"
     return f"a {type}"
-
-
-def _listed(column_types: Mapping[str, Type]) -> str:
-    names = sorted(column_types)
-    return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
 
 
 def _capital(sentence: str) -> str:

@@ -17,7 +17,7 @@ from fullpass.pipeline.authoring.profile.column_profile import shown
 from fullpass.pipeline.authoring.profile.detect_source import column_names
 from fullpass.pipeline.authoring.profile.sample import Sample, read_sample
 from fullpass.pipeline.printing import console
-from fullpass.preprocessing.errors import did_you_mean
+from fullpass.preprocessing.errors import did_you_mean, listed
 
 ROWS = 20_000
 """Rows of the sample, if the user asks for no other number."""
@@ -128,13 +128,9 @@ def _absent(loaded: Loaded, files: Sequence[SourceFile], needed: Sequence[str]) 
         yield (
             name,
             Finding(
-                first_reader(loaded.config, name), f"{where}.{did_you_mean(name, columns)} Columns: {_listed(columns)}."
+                first_reader(loaded.config, name), f"{where}.{did_you_mean(name, columns)} Columns: {listed(columns)}."
             ),
         )
-
-
-def _listed(columns: Sequence[str]) -> str:
-    return ", ".join(columns[:30]) + (f" and {len(columns) - 30} more" if len(columns) > 30 else "")
 
 
 def table(report: DataReport, *, width: int = 120) -> str:
