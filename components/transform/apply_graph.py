@@ -1,9 +1,10 @@
 """Serialized raw examples to transformed ones: the features computed at `transform`, and the raw columns from which the
-others are computed later.
+others are computed later. Where there are no such columns, the features come as columns too.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 
 import apache_beam as beam
 import numpy as np
@@ -24,10 +25,29 @@ from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.features.compute_at import columns_for, raw_name, transformed_at
 from fullpass.preprocessing.features.outputs import ROW_ID
 from fullpass.preprocessing.values.byte_batches import cut_batch
+from fullpass.trainer.input.cache.blocks import Layout
+from fullpass.trainer.input.column_files import as_columns, layout_of_schema
+
+
+@dataclass(frozen=True)
+class TransformedRows:
+    """Transformed rows in the order of the raw ones.
+
+    Attributes:
+        first_row: The id of the first row.
+        examples: A serialized tf.Example per row.
+        columns: The features of `layout`, as `column_files.as_columns` returns them; None where none are written.
+        layout: The layout of the columns.
+    """
+
+    first_row: int
+    examples: list[bytes]
+    columns: pa.RecordBatch | None
+    layout: Layout | None
 
 
 class ApplyGraph(beam.DoFn):
-    """(serialized raw examples, folder of the transform graph) -> (id of the first row, serialized examples).
+    """(serialized raw examples, folder of the transform graph) -> `TransformedRows`.
 
     A batch is encoded in a thread of its own while the graph computes the next one: both are C++ without Python's lock.
 
@@ -54,24 +74,28 @@ class ApplyGraph(beam.DoFn):
 
     def start_bundle(self) -> None:
         """See base class."""
-        self._pending: tuple[int, Future[list[bytes]]] | None = None
+        self._pending: Future[TransformedRows] | None = None
 
-    def process(self, raw_examples: list[bytes], graph: str) -> Iterator[tuple[int, list[bytes]]]:
+    def process(self, raw_examples: list[bytes], graph: str) -> Iterator[TransformedRows]:
         """See base class."""
         if self._transformer is None:
             self._transformer = self._start(tft.TFTransformOutput(graph))
         raw = self._parse(raw_examples)
         transformed = self._transformer.transform(raw)
-        first_row = transformed.column(transformed.schema.get_field_index(ROW_ID)).flatten()[0].as_py()
-        columns = _with_columns(transformed, {name: raw[name] for name in self._raw})
-        before, self._pending = self._pending, (first_row, self._encoding.submit(examples_of, columns, self._single))
+        written = _with_columns(transformed, {name: raw[name] for name in self._raw})
+        before, self._pending = self._pending, self._encoding.submit(self._encode, transformed, written)
         if before is not None:
-            yield before[0], before[1].result()
+            yield before.result()
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         """See base class."""
         if self._pending is not None:
-            yield GlobalWindows.windowed_value((self._pending[0], self._pending[1].result()))
+            yield GlobalWindows.windowed_value(self._pending.result())
+
+    def _encode(self, transformed: pa.RecordBatch, written: pa.RecordBatch) -> TransformedRows:
+        first_row = transformed.column(transformed.schema.get_field_index(ROW_ID)).flatten()[0].as_py()
+        columns = None if self._layout is None else as_columns(transformed, self._layout)
+        return TransformedRows(first_row, examples_of(written, self._single), columns, self._layout)
 
     def _start(self, output: tft.TFTransformOutput) -> BatchTransformer:
         later = {name for stage in ("input", "model") for name in transformed_at(self._config, stage)}
@@ -79,6 +103,7 @@ class ApplyGraph(beam.DoFn):
         transformer = BatchTransformer(output, adapter_of(raw), without=later, load=self._load)
         self._single = [f.name for f in transformer.schema.feature if f.HasField("shape") and not f.shape.dim]
         self._raw = sorted({*columns_for(self._config, "input"), *columns_for(self._config, "model")})
+        self._layout = None if self._raw else layout_of_schema(transformer.schema)
         self._parse = ExampleParser(raw, {*transformer.columns, *self._raw})
         return transformer
 

@@ -22,12 +22,15 @@ from fullpass.components.ingest.writing.shards import Chunk, Layout
 from fullpass.components.transform.analysis_plan import Analysis
 from fullpass.components.transform.analyze_spans import TrainSpan, analyze
 from fullpass.components.transform.analyzer_cache import AnalyzerCache
-from fullpass.components.transform.apply_graph import ApplyGraph
+from fullpass.components.transform.apply_graph import ApplyGraph, TransformedRows
+from fullpass.components.transform.column_writer import ColumnWriter
 from fullpass.components.transform.read_records import ReadExamples
 from fullpass.preprocessing.analysis.traced_preprocessing import Function
 from fullpass.preprocessing.apply.stable_ids import Continued
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.trainer.export.sample_requests import write_samples
+from fullpass.trainer.input.cache import blocks
+from fullpass.trainer.input.column_files import ColumnFile, publish_columns
 
 ANALYZED_SPLIT = "train"
 SAMPLED_SPLIT = "eval"
@@ -100,34 +103,44 @@ def finish(full_pass: FullPass) -> dict[str, int]:
     return rows
 
 
-class _WriteExamples(beam.DoFn):
-    """Writes serialized examples with the C++ writer, one chunk per bundle.
+class _WriteRows(beam.DoFn):
+    """Writes serialized examples with the C++ writer, one chunk per bundle, and their columns.
 
-    Chunks are named by their first row, so files and their order do not depend on which worker is faster.
+    Both are named by their first row, so files and their order do not depend on which worker is faster.
     """
 
     def __init__(self, full_pass: FullPass, split: str):
         self._folder = str(full_pass.transformed)
+        self._pending = f"{self._folder}/{PENDING}/{split}"
         self._split = split
         self._layout = full_pass.layout
 
     def start_bundle(self) -> None:
         self._writer: ChunkWriter | None = None
 
-    def process(self, element: tuple[int, list[bytes]]) -> Iterator[tuple[str, Chunk]]:
-        first_row, examples = element
+    def process(self, rows: TransformedRows) -> Iterator[tuple[str, Chunk]]:
         if self._writer is None:
-            self._writer = ChunkWriter(self._folder, self._split, f"{first_row:020d}", self._layout)
-        self._writer.write(examples)
+            prefix = f"{rows.first_row:020d}"
+            self._writer = ChunkWriter(self._folder, self._split, prefix, self._layout)
+            self._columns = ColumnWriter(self._pending, prefix)
+            self._column_layout = rows.layout
+        self._writer.write(rows.examples)
+        if rows.columns is not None:
+            self._columns.write(rows.columns)
         yield from ()
 
     def finish_bundle(self) -> Iterator[Any]:
         if self._writer is None:
             return
         self._writer.close()
-        path = f"{self._folder}/{PENDING}/{self._split}/{self._writer.prefix}.json"
-        with fileio.open(path, "w") as f:
-            f.write(json.dumps([asdict(chunk) for chunk in self._writer.chunks]))
+        self._columns.close()
+        bundle = {
+            "chunks": [asdict(chunk) for chunk in self._writer.chunks],
+            "columns": [asdict(file) for file in self._columns.files],
+            "layout": None if self._column_layout is None else self._column_layout.to_json(),
+        }
+        with fileio.open(f"{self._pending}/{self._writer.prefix}.json", "w") as f:
+            f.write(json.dumps(bundle))
         for chunk in self._writer.chunks:
             yield GlobalWindows.windowed_value((self._split, chunk))
 
@@ -138,16 +151,19 @@ def _transform(full_pass: FullPass, pipeline: beam.Pipeline, graph: beam.PCollec
         read = ReadExamples(files, f"{split} transformed", full_pass.rows.get(split))
         raw = pipeline | f"Raw[{split}]" >> read
         applied = raw | f"Transform[{split}]" >> beam.ParDo(apply, beam.pvalue.AsSingleton(graph))
-        chunks = applied | f"Write[{split}]" >> beam.ParDo(_WriteExamples(full_pass, split))
+        chunks = applied | f"Write[{split}]" >> beam.ParDo(_WriteRows(full_pass, split))
         _ = chunks | f"Shards[{split}]" >> JoinChunks(full_pass.layout)
 
 
 def _publish_split(full_pass: FullPass, split: str) -> int:
     folder = f"{full_pass.transformed}/{PENDING}/{split}"
     bundles = [read_json(path) for path in sorted(fileio.glob(f"{glob.escape(folder)}/*.json"))]
-    chunks = [Chunk(**chunk) for bundle in bundles for chunk in bundle]
+    chunks = [Chunk(**chunk) for bundle in bundles for chunk in bundle["chunks"]]
     rows = sum(chunk.rows for chunk in chunks)
     if rows != full_pass.rows[split]:
         raise RuntimeError(f"split {split!r}: {full_pass.rows[split]} raw rows became {rows} transformed rows")
     publish(str(full_pass.transformed), split, chunks, full_pass.layout)
+    if bundles[0]["layout"] is not None:
+        files = [ColumnFile(**file) for bundle in bundles for file in bundle["columns"]]
+        publish_columns(str(full_pass.transformed), folder, split, blocks.Layout.from_json(bundles[0]["layout"]), files)
     return rows

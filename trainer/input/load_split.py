@@ -1,5 +1,6 @@
 """Loads a split of examples: reads it once, counts it, and keeps it in memory where it fits."""
 
+import logging
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from fullpass.trainer.input.batch_order import Order, ordered
 from fullpass.trainer.input.cache.block_cache import BlockCache, find_cache
 from fullpass.trainer.input.cache.blocks import Layout, Packed, Rows, row_count
 from fullpass.trainer.input.cache.row_store import RowStore
+from fullpass.trainer.input.column_files import DamagedColumns, SplitColumns, find_columns
 from fullpass.trainer.input.corrupt_records import DAMAGE_ERRORS, refuse_damage
 from fullpass.trainer.input.epochs import Batch, Windows, batches_of, windows_from_cache, windows_in_memory
 from fullpass.trainer.input.input_fn import (
@@ -37,6 +39,7 @@ from fullpass.trainer.input.split_counts import (
     rows_not_finite,
 )
 
+_LOG = logging.getLogger(__name__)
 _WINDOWS = 8
 """The most windows in memory at once: being read, shuffled, cut into batches, and prefetched."""
 
@@ -152,24 +155,29 @@ def load_split(name: str, files: tuple[str, ...], rows: RowSpec, plan: ReadingPl
         return _cached(name, files, rows, plan, found, why)
     parse = ChunkParser(rows.decode, rows.complete, files)
 
-    def read(service: DataService | None) -> Split:
+    def read(source: ChunkParser | SplitColumns, chunks: Iterable[Chunk]) -> Split:
         counts = no_rows(rows.classes)
-        chunks = _chunks(files, parse, plan, service)
-        with RowStore(parse.layout, plan.memory_limit, plan.cache, why) as store:
+        with RowStore(source.layout, plan.memory_limit, plan.cache, why) as store:
             for chunk in chunks:
-                counts = add_counts(counts, _count(chunk, parse, rows))
+                counts = add_counts(counts, _count(chunk, source, rows))
                 store.add(chunk["packed"])
             check_rows(name, counts)
             kept = store.finish(counts)
-        reading = (files, rows.decode, plan.readers, parse.layout, *kept, counts, store.said)
+        reading = (files, rows.decode, plan.readers, source.layout, *kept, counts, store.said)
         return Split(name, *reading, store.taken // counts.used, plan.window_bytes)
 
+    columns = find_columns(files, rows.decode) if plan.service is None else None
+    if columns is not None:
+        try:
+            return read(columns, columns)
+        except DamagedColumns as error:
+            _LOG.warning("input: %s; the examples of split %s are read instead", error, name)
     try:
-        return read(plan.service)
+        return read(parse, _chunks(files, parse, plan, plan.service))
     except DAMAGE_ERRORS:
         refuse_damage(files, rows.decode)
         # The files are whole after all: what was damaged came from the service, or from a read that failed once.
-        return read(None)
+        return read(parse, _chunks(files, parse, plan, None))
 
 
 def _cached(name: str, files: tuple[str, ...], rows: RowSpec, plan: ReadingPlan, cache: BlockCache, why: str) -> Split:
@@ -190,9 +198,9 @@ def _chunks(
     return chunks_in_file_order(files, parse, service, waiting)
 
 
-def _count(chunk: Chunk, parse: ChunkParser, rows: RowSpec) -> SplitCounts:
-    packed, layout = chunk["packed"], parse.layout
+def _count(chunk: Chunk, source: ChunkParser | SplitColumns, rows: RowSpec) -> SplitCounts:
+    packed, layout = chunk["packed"], source.layout
     label, weight = (layout.column(packed, name) for name in (LABEL, EXAMPLE_WEIGHT))
     counts = count_rows(int(chunk["rows"]), label, weight, rows.task, rows.classes)
-    bad = {} if chunk["finite"] else rows_not_finite(parse.completed(packed))
+    bad = {} if chunk["finite"] else rows_not_finite(source.completed(packed))
     return replace(counts, not_finite=bad, widths=layout.widths(packed))

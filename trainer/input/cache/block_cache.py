@@ -23,7 +23,7 @@ import tensorflow as tf
 
 from fullpass.preprocessing import state_file
 from fullpass.trainer.input.cache.block_bytes import unpack_bytes
-from fullpass.trainer.input.cache.blocks import Column, Layout, Packed, join_and_free
+from fullpass.trainer.input.cache.blocks import Layout, Packed, join_and_free
 from fullpass.trainer.input.cache.cache_folders import caches, remove, take_lock
 
 FORMAT = 4
@@ -128,9 +128,8 @@ def _read_index(plan: CachePlan, lock: object) -> BlockCache:
     index = state_file.read(plan.folder / INDEX, "It is written anew.")
     if index["format"] != FORMAT or index["key"] != json.loads(json.dumps(dict(plan.key))):
         raise ValueError(f"{INDEX} is of another cache")
-    columns = tuple(Column(**{**column, "shape": tuple(column["shape"])}) for column in index["columns"])
     blocks = tuple(BlockFile(**block) for block in index["blocks"])
-    return BlockCache(plan.folder, Layout(columns), blocks, index["about"], lock)
+    return BlockCache(plan.folder, Layout.from_json(index["columns"]), blocks, index["about"], lock)
 
 
 def _verify(cache: BlockCache) -> None:

@@ -3,9 +3,10 @@ lengths. So the rows of a batch are gathered with one operation per dtype instea
 disk is decoded without parsing.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -46,6 +47,15 @@ class Layout:
 
     columns: tuple[Column, ...]
 
+    def to_json(self) -> list[dict[str, Any]]:
+        """Returns the layout as JSON-compatible data for `from_json`."""
+        return [asdict(column) for column in self.columns]
+
+    @classmethod
+    def from_json(cls, columns: Sequence[Mapping[str, Any]]) -> "Layout":
+        """Restores a layout from the data of `to_json`."""
+        return cls(tuple(Column(**{**column, "shape": tuple(column["shape"])}) for column in columns))
+
     def pack(self, block: Block) -> Packed:
         """Packs the rows of a block."""
         packed = {}
@@ -56,6 +66,21 @@ class Layout:
             value = block[column.name]
             packed[_lengths(column)] = tf.cast(value.row_lengths(), tf.int64)
             packed[_values(column)] = value.values
+        return packed
+
+    def pack_arrays(self, values: Mapping[str, np.ndarray], lengths: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Packs the rows of NumPy arrays.
+
+        Args:
+            values: By feature, the array of a dense one, [rows, ...], and all values of a ragged one, [ids].
+            lengths: The number of values of every row, int64 [rows], by ragged feature.
+        """
+        packed = {}
+        for dtype, columns in self._dense().items():
+            parts = [values[column.name].reshape(-1, column.width) for column in columns]
+            packed[_matrix(dtype)] = np.concatenate(parts, axis=1)
+        for column in self._ragged():
+            packed |= {_lengths(column): lengths[column.name], _values(column): values[column.name]}
         return packed
 
     def unpack(self, packed: Packed) -> Block:

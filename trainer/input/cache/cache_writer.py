@@ -81,7 +81,7 @@ class CacheWriter:
         index = {
             "format": FORMAT,
             "key": dict(self._plan.key),
-            "columns": [asdict(column) for column in self._layout.columns],
+            "columns": self._layout.to_json(),
             "blocks": [asdict(block) for block in self._blocks],
             "about": dict(about),
         }

@@ -1,0 +1,219 @@
+"""Transformed features as columns: Transform writes them beside its TFRecord files, and the Trainer reads them instead.
+
+They need neither parsing nor a TensorFlow graph, which is most of a first pass over the rows. The folder `columns` of
+the transformed examples holds for every split an index, `<split>.json`, and `<split>-00000.arrow`, ...: streams of
+Arrow's IPC format in the order of the rows. The index lists the TFRecord files with their sizes, so that columns are
+not taken for those of other files.
+"""
+
+import glob
+import logging
+import posixpath
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+import tensorflow as tf
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from fullpass.preprocessing import state_file
+from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
+from fullpass.trainer.input.cache.blocks import Block, Column, Layout, Packed
+from fullpass.trainer.input.input_fn import IMAGE_RANK, Decode, Decoder
+from fullpass.trainer.input.parsed_chunks import Chunk
+
+FOLDER = "columns"
+"""The folder of the columns in the artifact of transformed examples."""
+_SPLIT_FOLDER = "Split-"
+_FORMAT = 1
+_DTYPES = {schema_pb2.FLOAT: "float32", schema_pb2.INT: "int64"}
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ColumnFile:
+    """The name, rows, size and checksum of a file of columns."""
+
+    file: str
+    rows: int
+    bytes: int
+    crc32c: int
+
+
+class DamagedColumns(Exception):
+    """A file of columns is not what was written; the message names it."""
+
+
+@dataclass(frozen=True)
+class SplitColumns:
+    """The columns of a split, in chunks of rows.
+
+    Attributes:
+        folder: The folder of the files.
+        files: The files in the order of the rows.
+        layout: The layout of the packed rows.
+    """
+
+    folder: str
+    files: tuple[ColumnFile, ...]
+    layout: Layout = field(repr=False)
+
+    def __iter__(self) -> Iterator[Chunk]:
+        """Yields the rows.
+
+        Raises:
+            DamagedColumns: A file is gone or damaged.
+        """
+        for described in self.files:
+            for batch in pa.ipc.open_stream(self._read(described)):
+                yield _chunk(self.layout, batch)
+
+    def completed(self, packed: Packed) -> Block:
+        """Returns rows by feature."""
+        return self.layout.unpack(packed)
+
+    def _read(self, described: ColumnFile) -> bytes:
+        path = f"{self.folder}/{described.file}"
+        try:
+            with tf.io.gfile.GFile(path, "rb") as file:
+                content = file.read()
+        except tf.errors.OpError as error:
+            raise DamagedColumns(f"{path} cannot be read: {error.message}") from error
+        if len(content) != described.bytes or google_crc32c.value(content) != described.crc32c:
+            raise DamagedColumns(f"{path} is not what Transform wrote")
+        return content
+
+
+def find_columns(files: Sequence[str], decode: Decode) -> SplitColumns | None:
+    """Returns the columns of TFRecord files; None where there are none that hold all that `decode` reads.
+
+    Args:
+        files: The TFRecord files.
+        decode: Decodes their records.
+    """
+    layout = _layout(decode)
+    folders = {posixpath.dirname(file) for file in files}
+    root, _, split = min(folders).rpartition(f"/{_SPLIT_FOLDER}")
+    if layout is None or len(folders) > 1 or not root:
+        return None
+    path = f"{root}/{FOLDER}/{split}.json"
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            index = state_file.decode(file.read(), path, "The examples are read instead.")
+    except tf.errors.NotFoundError:
+        return None
+    except (tf.errors.OpError, state_file.DamagedState) as error:
+        _LOG.warning("input: no columns are read: %s", error)
+        return None
+    stored = {column.name: column for column in Layout.from_json(index["columns"]).columns}
+    whole = index["format"] == _FORMAT and index["examples"] == _sizes(files)
+    if not whole or any(stored.get(column.name) != column for column in layout.columns):
+        return None
+    return SplitColumns(f"{root}/{FOLDER}", tuple(ColumnFile(**file) for file in index["files"]), layout)
+
+
+def publish_columns(root: str, pending: str, split: str, layout: Layout, files: Sequence[ColumnFile]) -> None:
+    """Moves the columns of a split to where they are found, and then writes their index.
+
+    Args:
+        root: The artifact of transformed examples, whose TFRecord files are there already.
+        pending: The folder of the files.
+        split: The name of the split.
+        layout: The transformed features that the columns hold.
+        files: The files of columns, in the order of the rows.
+    """
+    tf.io.gfile.makedirs(f"{root}/{FOLDER}")
+    named = [replace(file, file=f"{split}-{number:05d}.arrow") for number, file in enumerate(files)]
+    for before, after in zip(files, named, strict=True):
+        tf.io.gfile.rename(f"{pending}/{before.file}", f"{root}/{FOLDER}/{after.file}")
+    examples = tf.io.gfile.glob(f"{glob.escape(root)}/{_SPLIT_FOLDER}{glob.escape(split)}/*")
+    index = {
+        "format": _FORMAT,
+        "examples": _sizes(examples),
+        "columns": layout.to_json(),
+        "files": [asdict(file) for file in named],
+    }
+    path = f"{root}/{FOLDER}/{split}.json"
+    with tf.io.gfile.GFile(f"{path}.part", "wb") as opened:
+        opened.write(state_file.encode(index))
+    tf.io.gfile.rename(f"{path}.part", path, overwrite=True)
+
+
+def layout_of_schema(schema: schema_pb2.Schema) -> Layout | None:
+    """Returns the layout of the columns of transformed features; None where they are kept in TFRecord files alone.
+
+    Text is read no faster from columns, and pixels take eight times their bytes.
+
+    Args:
+        schema: The schema of the transformed features.
+    """
+    columns = []
+    for feature in schema.feature:
+        shape = tuple(dim.size for dim in feature.shape.dim)
+        if feature.type not in _DTYPES or len(shape) >= IMAGE_RANK - 1 or 0 in shape:
+            return None
+        if feature.name != ROW_ID:
+            columns.append(Column(feature.name, _DTYPES[feature.type], shape, ragged=not feature.HasField("shape")))
+    return Layout(tuple(columns))
+
+
+def as_columns(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
+    """Returns the transformed features of a layout as a batch of columns: the values of a dense one without offsets.
+
+    Args:
+        batch: Large lists, one per row and feature.
+        layout: Of the columns.
+    """
+    arrays = []
+    for column in layout.columns:
+        lists = batch.column(batch.schema.get_field_index(column.name))
+        dense = lists if column.ragged else lists.flatten()
+        arrays.append(pa.FixedSizeListArray.from_arrays(dense, column.width) if column.shape else dense)
+    return pa.RecordBatch.from_arrays(arrays, [column.name for column in layout.columns])
+
+
+def _layout(decode: Decode) -> Layout | None:
+    """Returns the layout of the rows that `decode` returns, if it does nothing but parse."""
+    if not isinstance(decode, Decoder) or decode.part is not None or decode.keys:
+        return None
+    columns = []
+    for name, spec in decode.stored.items():
+        if isinstance(spec, tf.io.FixedLenFeature):
+            columns.append(Column(name, spec.dtype.name, tuple(spec.shape)))
+        elif isinstance(spec, tf.io.RaggedFeature) and name != LABEL:  # decoding makes a label dense
+            columns.append(Column(name, spec.dtype.name, ragged=True))
+        else:
+            return None
+    return Layout(tuple(columns))
+
+
+def _sizes(files: Sequence[str]) -> dict[str, int]:
+    return {posixpath.basename(file): int(tf.io.gfile.stat(file).length) for file in sorted(files)}
+
+
+def _chunk(layout: Layout, batch: pa.RecordBatch) -> Chunk:
+    rows = batch.num_rows
+    used = np.asarray(batch.column(EXAMPLE_WEIGHT)) > 0
+    if not used.all():
+        batch = batch.filter(pa.array(used))
+    packed = layout.pack_arrays(*_arrays(layout, batch))
+    numbers = [value for value in packed.values() if value.dtype.kind == "f"]
+    return {
+        "packed": {key: tf.constant(value) for key, value in packed.items()},
+        "rows": tf.constant(rows, tf.int64),
+        "finite": tf.constant(all(np.isfinite(value).all() for value in numbers)),
+    }
+
+
+def _arrays(layout: Layout, batch: pa.RecordBatch) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Returns the values of all columns, and the lengths of ragged ones."""
+    values, lengths = {}, {}
+    for column in layout.columns:
+        array = batch.column(column.name)
+        if column.ragged:
+            lengths[column.name] = np.diff(np.asarray(array.offsets))
+        flat = np.asarray(array.flatten() if column.ragged or column.shape else array)
+        values[column.name] = flat if column.ragged else flat.reshape(-1, *column.shape)
+    return values, lengths
