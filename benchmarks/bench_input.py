@@ -13,6 +13,7 @@ not grow with the rows.
 """
 
 import argparse
+import json
 import statistics
 import sys
 import tempfile
@@ -23,6 +24,8 @@ from rich.console import Console
 
 from benchmarks.common import ROOT, Ratio, print_ratios, run_json, time_command, write_results
 from fullpass.components.ingest.writing.manifest import read_manifest
+from fullpass.trainer.input.cache.blocks import Layout
+from fullpass.trainer.input.column_files import FOLDER, ColumnFile, publish_columns
 
 SIDES = ("stock", "memory", "disk", "none", "numpy")
 LEAST_ROWS = 250_000
@@ -37,8 +40,8 @@ def prepare(data: str, work: Path) -> dict[str, Any]:
     config = ROOT / "examples" / data / "pipeline.yaml"
     time_command([*_FULLPASS, "run", str(config), "--root", str(root), "--to", "Transform"], log=work / f"{data}.log")
     rows = read_manifest(str(_newest(root, "Ingest/examples"))).written["train"]
-    train = _newest(root, "Transform/transformed_examples") / "Split-train"
-    return {"examples": str(train), "graph": str(_newest(root, "Transform/transform_graph")), "rows": rows}
+    examples = _newest(root, "Transform/transformed_examples")
+    return {"examples": str(examples), "graph": str(_newest(root, "Transform/transform_graph")), "rows": rows}
 
 
 def _newest(root: Path, output: str) -> Path:
@@ -47,12 +50,20 @@ def _newest(root: Path, output: str) -> Path:
 
 
 def often(prepared: dict[str, Any], times: int, folder: Path) -> dict[str, Any]:
-    """Returns the same files so many times, each time under another name in `folder`."""
-    folder.mkdir(parents=True)
+    """Returns the same files, and their columns, so many times, each time under another name in `folder`."""
+    source, split, pending = Path(prepared["examples"]), folder / "Split-train", folder / "pending"
+    index = json.loads((source / FOLDER / "train.json").read_text())
+    split.mkdir(parents=True)
+    pending.mkdir()
+    columns = []
     for number in range(times):
-        for file in sorted(Path(prepared["examples"]).iterdir()):
-            (folder / f"{number:03d}-{file.name}").symlink_to(file)
-    return {**prepared, "examples": f"{folder}/*", "rows": prepared["rows"] * times}
+        for file in sorted((source / "Split-train").iterdir()):
+            (split / f"{number:03d}-{file.name}").symlink_to(file)
+        for described in index["files"]:
+            columns.append(ColumnFile(**{**described, "file": f"{number:03d}-{described['file']}"}))
+            (pending / columns[-1].file).symlink_to(source / FOLDER / described["file"])
+    publish_columns(str(folder), str(pending), "train", Layout.from_json(index["columns"]), columns)
+    return {**prepared, "examples": f"{split}/*", "rows": prepared["rows"] * times}
 
 
 def measure(side: str, prepared: dict[str, Any], work: Path, **more: int) -> Figures:
