@@ -21,6 +21,7 @@ from fullpass.components.transform import column_writer
 from fullpass.components.transform.apply_graph import examples_of
 from fullpass.components.transform.column_writer import ColumnWriter
 from fullpass.components.transform.full_pass import FullPass, finish, run
+from fullpass.preprocessing import state_file
 from fullpass.preprocessing.config import PreprocessingConfig
 from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.raw_schema import raw_schema
@@ -174,8 +175,7 @@ def cut(file: Path) -> None:
 
 def replace_key(file: Path, **keys: Any) -> None:
     content = json.loads(file.read_text())
-    del content["checksum"]
-    file.write_text(json.dumps({**content, **keys}))
+    file.write_bytes(state_file.encode({**content, **keys}))
 
 
 @pytest.mark.parametrize("damage", [flip, cut, Path.unlink])

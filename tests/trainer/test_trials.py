@@ -110,5 +110,5 @@ def test_past_the_deadline_one_setting_is_tried_once(tried):
 
 
 def test_whole_passes_are_measured_where_that_is_asked_for():
-    rate = drain(tf.data.Dataset.range(5), lambda _: 10, 1.0, passes_of=50)
+    rate = drain(iter(tf.data.Dataset.range(5).repeat()), lambda _: 10, 1.0, passes_of=50)
     assert rate.rows >= 50 and rate.rows % 50 == 0

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import chain, repeat
 from typing import Any, Literal
 
 from fullpass.preprocessing.cores import usable_cores
@@ -10,6 +11,7 @@ from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining, Sourc
 from fullpass.trainer.diagnosis.rates import Rate, drain, train
 from fullpass.trainer.fit.optimizer import batch_size_for
 from fullpass.trainer.input.batch_order import Order
+from fullpass.trainer.input.column_files import find_columns
 from fullpass.trainer.input.input_fn import STREAM_SHUFFLE_ROWS
 from fullpass.trainer.input.input_plan import MOST_READERS
 from fullpass.trainer.input.memory import available_memory
@@ -127,11 +129,14 @@ def read_once(profiled: ProfiledTraining, setting: InputSettings, seconds: float
     the first and after the last one, in which nothing runs in parallel, counts.
     """
     source = setting.source
+    columns = find_columns(source.files, source.decode)
+    if columns is not None:
+        return drain(chain.from_iterable(repeat(columns)), _rows_of, seconds, passes_of=source.rows)
     parse = ChunkParser(source.decode, profiled.in_model.complete if profiled.in_model else None, source.files)
     whole = source.pass_seconds <= seconds
     block_rows = parse.block_rows if whole else source.block_rows
     chunks = read_chunks(source.files, parse, setting.readers, rows=block_rows)
-    return drain(chunks, _rows_of, seconds, passes_of=source.rows if whole else 0)
+    return drain(iter(chunks.repeat()), _rows_of, seconds, passes_of=source.rows if whole else 0)
 
 
 def readings_before(profiled: ProfiledTraining, setting: InputSettings) -> float:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -79,7 +79,7 @@ class Meter:
             self._peak = max(self._peak, self._process.memory_info().rss)
 
 
-def drain(dataset: tf.data.Dataset, rows_of: Callable[[Any], int], seconds: float, passes_of: int = 0) -> Rate:
+def drain(elements: Iterator[Any], rows_of: Callable[[Any], int], seconds: float, passes_of: int = 0) -> Rate:
     """Takes elements as fast as they come, over and over, for about `seconds`, and at least one.
 
     What comes in the first quarter of the time is not counted, nor is the first element: building an iterator may take
@@ -87,12 +87,11 @@ def drain(dataset: tf.data.Dataset, rows_of: Callable[[Any], int], seconds: floa
     meanwhile comes at once.
 
     Args:
-        dataset: The elements; not empty, and possibly endless.
+        elements: The elements, without an end.
         rows_of: Returns the number of examples in an element.
         seconds: The seconds after which to stop.
         passes_of: The examples of a pass: measuring ends after a whole pass, unless that takes long; 0 ends anywhere.
     """
-    elements = iter(dataset.repeat())
     next(elements)
     settled = time.perf_counter() + _SETTLE * seconds
     while time.perf_counter() < settled:

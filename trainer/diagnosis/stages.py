@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain, repeat
 from typing import Any
 
 import tensorflow as tf
@@ -11,6 +12,7 @@ from fullpass.trainer.diagnosis.input_settings import InputSettings, RowStorage,
 from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining
 from fullpass.trainer.diagnosis.rates import Meter, Rate, drain, train
 from fullpass.trainer.input import input_fn
+from fullpass.trainer.input.column_files import find_columns
 
 _CHUNK_BYTES = 8 << 20
 _BLOCKS = 16
@@ -55,19 +57,27 @@ def stages(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -
 
 
 def _measured(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -> Iterator[tuple[str, Rate]]:
-    source = setting.source
-    yield from _files(profiled, setting, seconds)
-    serialized = _sampled_blocks(profiled, setting)
-    parse, make = source.decode.parse, source.decode.make
-    yield PARSE, drain(_mapped(serialized, parse), _rows_of, seconds)
-    if source.decode.part is not None or source.decode.in_model:
-        yield TRANSFORM, drain(_mapped(_ready(_mapped(serialized, parse)), make), _rows_of, seconds)
-    yield BATCH, drain(_input(profiled, setting), _batch_rows, seconds)
+    columns = None if setting.kept == "files" else find_columns(setting.source.files, setting.source.decode)
+    if columns is None:
+        yield from _from_records(profiled, setting, seconds)
+    else:
+        yield READ, drain(chain.from_iterable(repeat(columns)), lambda chunk: int(chunk["rows"]), seconds)
+    yield BATCH, drain(iter(_input(profiled, setting)), _batch_rows, seconds)
     batch = next(iter(_input(profiled, setting)))
     device = next(iter(tf.config.list_logical_devices("GPU")), None)
     if device is not None:
         yield COPY, _copy(batch, device.name, seconds)
     yield MODEL, train(profiled.update, tf.data.Dataset.from_tensors(batch).repeat(), _batch_rows(batch), seconds)
+
+
+def _from_records(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -> Iterator[tuple[str, Rate]]:
+    yield from _files(profiled, setting, seconds)
+    serialized, decode = _sampled_blocks(profiled, setting), setting.source.decode
+    parse, make = decode.parse, decode.make
+    yield PARSE, drain(iter(_mapped(serialized, parse).repeat()), _rows_of, seconds)
+    if decode.part is not None or decode.in_model:
+        made = _mapped(_ready(_mapped(serialized, parse)), make)
+        yield TRANSFORM, drain(iter(made.repeat()), _rows_of, seconds)
 
 
 def _files(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -> Iterator[tuple[str, Rate]]:
@@ -79,11 +89,12 @@ def _files(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -
         cycle_length=setting.readers,
         num_parallel_calls=setting.readers,
     )
-    opened = drain(firsts, lambda _: 1, seconds)
+    opened = drain(iter(firsts.repeat()), lambda _: 1, seconds)
     opened = replace(opened, rows=opened.rows * profiled.training.rows / len(files))
     yield OPEN, opened
     block = max(1, min(1000, setting.source.block_rows))
-    read = drain(input_fn.read_records(names, setting.readers, block), lambda records: int(records.shape[0]), seconds)
+    records = input_fn.read_records(names, setting.readers, block)
+    read = drain(iter(records.repeat()), lambda batch: int(batch.shape[0]), seconds)
     read = _less(read, opened)
     if not any(file.endswith(".gz") for file in files):
         yield READ, read

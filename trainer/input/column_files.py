@@ -19,6 +19,7 @@ import tensorflow as tf
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from fullpass.preprocessing import state_file
+from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, ROW_ID
 from fullpass.trainer.input.cache.blocks import Block, Column, Layout, Packed
 from fullpass.trainer.input.input_fn import IMAGE_RANK, Decode, Decoder
@@ -28,6 +29,7 @@ FOLDER = "columns"
 """The folder of the columns in the artifact of transformed examples."""
 _SPLIT_FOLDER = "Split-"
 _FORMAT = 1
+_WHAT_TO_DO = "Training reads the examples instead; to mend it, delete the run and run the pipeline again."
 _DTYPES = {schema_pb2.FLOAT: "float32", schema_pb2.INT: "int64"}
 _LOG = logging.getLogger(__name__)
 
@@ -42,7 +44,7 @@ class ColumnFile:
     crc32c: int
 
 
-class DamagedColumns(Exception):
+class DamagedColumns(UserError):
     """A file of columns is not what was written; the message names it."""
 
 
@@ -80,9 +82,9 @@ class SplitColumns:
             with tf.io.gfile.GFile(path, "rb") as file:
                 content = file.read()
         except tf.errors.OpError as error:
-            raise DamagedColumns(f"{path} cannot be read: {error.message}") from error
+            raise DamagedColumns(f"{path} cannot be read: {error.message}. {_WHAT_TO_DO}") from error
         if len(content) != described.bytes or google_crc32c.value(content) != described.crc32c:
-            raise DamagedColumns(f"{path} is not what Transform wrote")
+            raise DamagedColumns(f"{path} is not what Transform wrote. {_WHAT_TO_DO}")
         return content
 
 
@@ -101,7 +103,7 @@ def find_columns(files: Sequence[str], decode: Decode) -> SplitColumns | None:
     path = f"{root}/{FOLDER}/{split}.json"
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
-            index = state_file.decode(file.read(), path, "The examples are read instead.")
+            index = state_file.decode(file.read(), path, _WHAT_TO_DO, checked=True)
     except tf.errors.NotFoundError:
         return None
     except (tf.errors.OpError, state_file.DamagedState) as error:

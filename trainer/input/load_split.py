@@ -171,7 +171,7 @@ def load_split(name: str, files: tuple[str, ...], rows: RowSpec, plan: ReadingPl
         try:
             return read(columns, columns)
         except DamagedColumns as error:
-            _LOG.warning("input: %s; the examples of split %s are read instead", error, name)
+            _LOG.warning("input: split %s: %s", name, error)
     try:
         return read(parse, _chunks(files, parse, plan, plan.service))
     except DAMAGE_ERRORS:
