@@ -6,7 +6,7 @@ from tfx.dsl.io import fileio
 
 from fullpass.trainer.input.column_files import ColumnFile
 
-_FILE_BYTES = 32 << 20
+_FILE_BYTES = 8 << 20
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 

@@ -194,7 +194,7 @@ def test_the_examples_are_read_where_columns_are_damaged(tmp_path, monkeypatch, 
 @pytest.mark.parametrize("format_", [0, 2, "1"])
 def test_columns_of_another_format_are_left_alone(tmp_path, format_):
     files = write(tmp_path, [batch_of(VALUES)])
-    replace_key(tmp_path / "columns" / "train.json", format=format_)
+    replace_key(tmp_path / "columns" / "train.json", format=format_, columns="of another kind")
     assert find_columns(files, parses(LAYOUT)) is None
 
 

@@ -109,9 +109,9 @@ def find_columns(files: Sequence[str], decode: Decode) -> SplitColumns | None:
     except (tf.errors.OpError, state_file.DamagedState) as error:
         _LOG.warning("input: no columns are read: %s", error)
         return None
-    stored = {column.name: column for column in Layout.from_json(index["columns"]).columns}
-    whole = index["format"] == _FORMAT and index["examples"] == _sizes(files)
-    if not whole or any(stored.get(column.name) != column for column in layout.columns):
+    if index["format"] != _FORMAT or index["examples"] != _sizes(files):
+        return None
+    if not {*layout.columns} <= {*Layout.from_json(index["columns"]).columns}:
         return None
     return SplitColumns(f"{root}/{FOLDER}", tuple(ColumnFile(**file) for file in index["files"]), layout)
 
