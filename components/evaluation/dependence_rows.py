@@ -1,7 +1,7 @@
 """Asks an export about eval rows whose raw columns are replaced."""
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,8 @@ from fullpass.preprocessing.features.raw_columns import RawColumn, serving_colum
 from fullpass.preprocessing.values.byte_batches import gather
 from fullpass.trainer.export.signature_names import SERVING_RAW
 from fullpass.trainer.export.signatures import column_keys
-from fullpass.trainer.input.input_fn import open_records
 from fullpass.trainer.input.raw_tensors import DTYPES, to_dense, to_request
+from fullpass.trainer.input.record_batches import records
 
 _MOST_FILES = 32
 _ROWS, _BYTES = 2000, 64 << 20
@@ -42,11 +42,11 @@ def dependence_of_export(
     """
     columns = serving_columns(config)
     shown = most_important(column_readers(config), importance, MOST_COLUMNS)
-    records = sample_records(files, rows)
-    if not (shown and records):
+    sampled = sample_records(files, rows)
+    if not (shown and sampled):
         return None
     spec = {name: tf.io.VarLenFeature(DTYPES[column.type]) for name, column in columns.items()}
-    parsed = tf.io.parse_example(tf.constant(records), spec)
+    parsed = tf.io.parse_example(tf.constant(sampled), spec)
     dense = {name: to_dense(parsed[name], column).numpy() for name, column in columns.items()}
     return measure_dependence(_answer(export, columns), dense, shown)
 
@@ -55,7 +55,7 @@ def sample_records(files: Sequence[str], rows: int) -> list[bytes]:
     """Returns up to 2,000 serialized rows, evenly from some files, always the same; fewer of large ones."""
     order = np.random.default_rng(1).permutation(len(files))[:_MOST_FILES]
     every = max(1, rows * len(order) // max(len(files), 1) // _ROWS)
-    read = chain.from_iterable(open_records(tf.constant(files[i])).shard(every, 0).as_numpy_iterator() for i in order)
+    read = chain.from_iterable(islice(records(files[i]), 0, None, every) for i in order)
     return next(gather(read, len, rows=_ROWS, most_bytes=_BYTES), [])
 
 

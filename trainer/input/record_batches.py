@@ -8,24 +8,37 @@ from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.values.byte_batches import BATCH_BYTES, gather
 
 
-def record_batches(path: str, *, rows: int, most_bytes: int = BATCH_BYTES) -> Iterator[list[bytes]]:
-    """Yields the records of a file in order, in lists that are as long as the bounds allow.
+def records(path: str) -> Iterator[bytes]:
+    """Yields the serialized records of a TFRecord file in order.
 
-    A batch of tf.data is bounded by rows alone, which of records of a megabyte are gigabytes. TensorFlow's plain
-    iterator reads small records twice as fast besides.
+    TensorFlow's plain iterator reads small records twice as fast as tf.data.
 
     Args:
-        path: a TFRecord file; one that ends in .gz is decompressed.
-        rows: most records of a batch.
-        most_bytes: most bytes of a batch of more than one record.
+        path: The path of the file; one that ends in .gz is decompressed.
 
     Raises:
         UserError: The file is damaged.
     """
     options = tf.io.TFRecordOptions(compression_type="GZIP" if path.endswith(".gz") else "")
     try:
-        yield from gather(tf.compat.v1.io.tf_record_iterator(path, options), len, rows=rows, most_bytes=most_bytes)
+        yield from tf.compat.v1.io.tf_record_iterator(path, options)
     except tf.errors.DataLossError as error:
         raise UserError(
             f"{path} is damaged: {error.message}. Run again: what a node has written and is damaged is made anew."
         ) from error
+
+
+def record_batches(path: str, *, rows: int, most_bytes: int = BATCH_BYTES) -> Iterator[list[bytes]]:
+    """Yields the records of a file in order, in lists that are as long as the bounds allow.
+
+    A batch of tf.data is bounded by its number of rows only, which is gigabytes for records of a megabyte each.
+
+    Args:
+        path: The path of a TFRecord file; one that ends in .gz is decompressed.
+        rows: The largest number of records of a batch.
+        most_bytes: The largest size of a batch of more than one record.
+
+    Raises:
+        UserError: The file is damaged.
+    """
+    yield from gather(records(path), len, rows=rows, most_bytes=most_bytes)
