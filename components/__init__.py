@@ -1,1 +1,1 @@
-"""The TFX components that TFX itself lacks."""
+"""TFX components that TFX does not provide, or that replace the stock ones."""

@@ -1,4 +1,4 @@
-"""Reads files of artifacts: local ones directly, others by TFX's file systems, whose import loads TensorFlow."""
+"""Reads files of artifacts: local files directly, others through `tfx.dsl.io.fileio`, whose import loads TensorFlow."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from typing import Any
 from fullpass.components.ingest.sources.storage import is_address
 
 PAGE = "report.html"
-"""The page in an artifact of Report or of SpanComparison."""
+"""File name of the page in a Report or SpanComparison artifact."""
 
 
 def read_bytes(path: str) -> bytes | None:
@@ -28,7 +28,7 @@ def read_json(path: str) -> Any:
     """Returns the content of a JSON file.
 
     Raises:
-        FileNotFoundError: It is not there.
+        FileNotFoundError: The file does not exist.
     """
     content = read_bytes(path)
     if content is None:

@@ -1,4 +1,4 @@
-"""The artifact types of Fullpass. Their names are `module.Class`, the only form that compiles for Kubeflow."""
+"""The artifact types of Fullpass. Their type names are `module.Class`, the only form that compiles for Kubeflow."""
 
 from tfx.types import artifact
 
@@ -7,13 +7,13 @@ from fullpass.components.data_gate.config import COMPARISON_FILE
 
 
 class SchemaComparison(artifact.Artifact):
-    """`comparison.txt`: how the declared schema and the one inferred from the data differ."""
+    """`comparison.txt`: the differences between the declared schema and the schema inferred from the data."""
 
     TYPE_NAME = "fullpass.components.artifacts.SchemaComparison"
 
 
 class ParityReport(artifact.Artifact):
-    """`parity.json`: rows compared, largest difference per transformed feature, mismatches."""
+    """`parity.json`: the number of compared rows, the largest difference per transformed feature, the mismatches."""
 
     TYPE_NAME = "fullpass.components.artifacts.ParityReport"
 
@@ -25,7 +25,7 @@ class ServingReport(artifact.Artifact):
 
 
 class Report(artifact.Artifact):
-    """`report.html`: one self-contained page about a run; `model_card.md` and `model_card.html`: about its model."""
+    """`report.html`: one self-contained page about a run; `model_card.md`, `model_card.html`: the card of its model."""
 
     TYPE_NAME = "fullpass.components.artifacts.Report"
     FILE = PAGE
@@ -34,7 +34,7 @@ class Report(artifact.Artifact):
 
 
 class SpanComparison(artifact.Artifact):
-    """`comparison.json`: the newest span against those before, and the gate's findings; `report.html`: its page."""
+    """`comparison.json`: the newest span against earlier spans, and the gate's findings; `report.html`: its page."""
 
     TYPE_NAME = "fullpass.components.artifacts.SpanComparison"
     FILE = COMPARISON_FILE
@@ -42,6 +42,6 @@ class SpanComparison(artifact.Artifact):
 
 
 class DataVerdict(artifact.Artifact):
-    """The data passed the gate. Properties: `warnings`, their number; `retrain`, whether they call for retraining."""
+    """The data passed the gate. Properties: `warnings`, the number of findings; `retrain`, whether to retrain (0/1)."""
 
     TYPE_NAME = "fullpass.components.artifacts.DataVerdict"

@@ -1,4 +1,4 @@
-"""Writes the schema that the features declare, and compares it with the data."""
+"""Components that write the schema declared by the features, and compare it with the data."""
 
 from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
 from tfx.dsl.component.experimental.decorators import component
@@ -17,7 +17,7 @@ def DeclaredSchema(
     schema: OutputArtifact[standard_artifacts.Schema],
     preprocessing: Parameter[str],
 ) -> None:
-    """Writes the schema of the raw examples that the features, label and slices declare."""
+    """Writes the schema of the raw examples, as declared by the features, the label and the slices."""
     config = PreprocessingConfig.model_validate_json(preprocessing)
     io_utils.write_pbtxt_file(f"{schema.uri}/schema.pbtxt", raw_schema(config))
 
@@ -28,7 +28,7 @@ def SchemaComparison(
     schema: InputArtifact[standard_artifacts.Schema],
     comparison: OutputArtifact[SchemaComparisonArtifact],
 ) -> None:
-    """Compares the declared schema with the one TFDV infers from the statistics of train."""
+    """Compares the declared schema with the schema that TFDV infers from the statistics of the split train."""
     import tensorflow_data_validation as tfdv
 
     declared = io_utils.SchemaReader().read(f"{schema.uri}/schema.pbtxt")

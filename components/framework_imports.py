@@ -1,7 +1,7 @@
-"""Imports of TensorFlow, Beam, TFX and their companions, without what no node needs of them.
+"""Imports TensorFlow, Beam, TFX and related libraries without the parts that no node needs.
 
-They take most of the time until the first node starts. Nothing is changed in the libraries, and whoever imports what is
-left out here gets it later.
+These imports take most of the time before the first node starts. The libraries are not modified. Code that imports a
+part skipped here gets it at that point.
 """
 
 import importlib
@@ -12,8 +12,8 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 _IN_PARTS = ("tfx.components", "tensorflow_model_analysis", "tensorflow_model_analysis.utils")
-"""Packages whose own code imports all that they have, such as Kubernetes' client and nltk. Nodes need two of TFX's
-components, and of TFMA the messages and defaults."""
+"""Packages whose `__init__` imports everything they contain, such as the Kubernetes client and nltk. Nodes need only
+two of TFX's components, and only the messages and defaults of TFMA."""
 
 
 _NODES_NEED = (
@@ -23,18 +23,18 @@ _NODES_NEED = (
     "fullpass.components.parity.compare_ways",
     "fullpass.trainer.run_fn",
 )
-"""What the first nodes do without, in the order in which later ones need it."""
+"""Modules that the first nodes do not need, in the order in which later nodes need them."""
 
 
 def import_frameworks() -> None:
-    """Imports TensorFlow, Beam and TFDV; from here on TFX's components and TFMA are imported in parts.
+    """Imports TensorFlow, Beam and TFDV, and makes later imports of TFX's components and of TFMA lazy.
 
     Raises:
         ModuleNotFoundError: TensorFlow is not installed.
     """
     for package in _IN_PARTS:
         import_in_parts(package)
-    # TensorFlow imports Keras at its end, for whoever wants it; the others are for notebooks.
+    # TensorFlow imports Keras last, as an optional dependency; the others are for notebooks.
     with hidden("keras", "IPython", "tqdm.notebook"):
         import tensorflow  # noqa: F401, I001
         import apache_beam  # noqa: F401
@@ -42,16 +42,16 @@ def import_frameworks() -> None:
 
 
 def import_for_nodes() -> Iterator[str]:
-    """Imports what nodes need and who builds a pipeline does not, module by module, and yields their names."""
+    """Imports the modules that nodes need and building a pipeline does not need, one by one, and yields their names."""
     for name in _NODES_NEED:
-        with hidden("sklearn", "IPython") if name == "keras" else nullcontext():  # of wrappers, and for notebooks
+        with hidden("sklearn", "IPython") if name == "keras" else nullcontext():  # for wrappers, and for notebooks
             importlib.import_module(name)
         yield name
 
 
 @contextmanager
 def hidden(*names: str) -> Iterator[None]:
-    """Makes imports of libraries fail, as if they were not installed, unless they are imported already."""
+    """Makes imports of libraries fail as if they were not installed, unless they are already imported."""
     hiding = [name for name in names if name not in sys.modules]
     sys.modules |= dict.fromkeys(hiding)  # type: ignore[arg-type]
     try:
@@ -62,9 +62,9 @@ def hidden(*names: str) -> Iterator[None]:
 
 
 def import_in_parts(name: str) -> None:
-    """Imports a package without running its own code, until a name is asked for that is no module of it.
+    """Imports a package lazily: its `__init__` runs only when an attribute is requested that is not a submodule.
 
-    A package that is imported already stays as it is.
+    A package that is already imported stays unchanged.
     """
     if name in sys.modules:
         return

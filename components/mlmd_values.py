@@ -7,19 +7,19 @@ from google.protobuf.struct_pb2 import Struct
 from ml_metadata import proto
 
 ADDRESS = "address"
-"""Custom property of an artifact that was copied for this process: the address of the original."""
+"""Custom property of an artifact that was copied to this machine: the address of the original."""
 _TFX_VALUE_KEY = "__value__"
 """Key under which TFX wraps JSON that is not an object in a Struct."""
 
 
 def properties_of(record: proto.Artifact | proto.Execution) -> dict[str, Any]:
-    """Returns all properties and custom properties by name; None for those that are unset."""
+    """Returns all properties and custom properties by name; None for unset ones."""
     recorded = [*record.properties.items(), *record.custom_properties.items()]
     return {name: plain_value(value) for name, value in recorded}
 
 
 def plain_value(value: Any) -> Any:
-    """Returns the content of an MLMD `Value`; a Struct, the form of properties on Kubeflow, is decoded."""
+    """Returns the content of an MLMD `Value`. A Struct, which Kubeflow uses for properties, is decoded."""
     kind = value.WhichOneof("value")
     if kind is None:
         return None

@@ -1,7 +1,7 @@
-"""Lists, measures, removes and locks what lies in a folder itself, never what a link in it leads to.
+"""Lists, measures, removes and locks entries of a folder, and never follows symbolic links.
 
 Paths are absolute, below a folder whose own path has no link. A folder that is reached through a link has no entries
-here, and removing a link leaves its target as it is.
+here. Removing a link leaves its target unchanged.
 """
 
 import os
@@ -15,7 +15,7 @@ from fullpass.preprocessing.errors import UserError
 
 
 def entries(folder: Path, pattern: str = "*") -> list[Path]:
-    """Returns the sorted entries of a folder whose names match; none if it is gone, a file, or behind a link."""
+    """Returns the sorted matching entries of a folder; empty if it does not exist, is a file, or is behind a link."""
     if not _without_links(folder):
         return []
     with suppress(FileNotFoundError, NotADirectoryError):
@@ -24,7 +24,7 @@ def entries(folder: Path, pattern: str = "*") -> list[Path]:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether a path is a folder, and not a link to one."""
+    """Returns whether a path is a folder and no link to a folder."""
     return path.is_dir() and not path.is_symlink()
 
 
@@ -37,7 +37,7 @@ def files(path: Path) -> Iterator[tuple[Path, int]]:
 
 
 def modified(path: Path) -> float:
-    """Returns when an entry itself was changed last, in seconds since 1970; infinity if it is gone."""
+    """Returns the modification time of the entry itself, in seconds since 1970; infinity if it does not exist."""
     try:
         return path.lstat().st_mtime
     except FileNotFoundError:
@@ -45,10 +45,10 @@ def modified(path: Path) -> float:
 
 
 def remove(path: Path) -> None:
-    """Removes a file, a link or a folder; does nothing if it is gone, or lies behind a link.
+    """Removes a file, a link or a folder; does nothing if it does not exist or is behind a link.
 
     Raises:
-        UserError: It may not be removed.
+        UserError: The entry cannot be removed.
     """
     if not _without_links(path.parent):
         return
@@ -65,10 +65,10 @@ def remove(path: Path) -> None:
 
 
 def open_lock(path: Path) -> int:
-    """Returns a descriptor of a lock file, which is created where it is missing.
+    """Returns a descriptor of a lock file, which is created if it does not exist.
 
     Raises:
-        UserError: It cannot be opened, or is a link: a lock that is written would change the file it leads to.
+        UserError: The file cannot be opened, or is a link: writing the lock would change the target of the link.
     """
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)

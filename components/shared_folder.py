@@ -18,7 +18,10 @@ class Folder:
     """Files by name, with `/` between subfolders. Writes are atomic."""
 
     def __init__(self, path: str) -> None:
-        """Takes a path, or an address such as s3://bucket/folder.
+        """Opens the folder.
+
+        Args:
+            path: A path, or an address such as s3://bucket/folder.
 
         Raises:
             UserError: The driver of the address is not installed.
@@ -34,7 +37,7 @@ class Folder:
                 raise UserError(f"its driver is not installed: {error}.") from error
 
     def names(self, inside: str = "") -> list[str]:
-        """Returns the sorted names of the files in a subfolder, not below it; empty if it does not exist."""
+        """Returns the sorted names of the files directly in a subfolder; empty if it does not exist."""
         folder = f"{self._root}/{inside}".rstrip("/")
         with blame(self.path):
             if not self._files.isdir(folder):
@@ -53,18 +56,18 @@ class Folder:
                 return None
 
     def write(self, name: str, content: bytes) -> None:
-        """Writes a file, replacing an earlier one."""
+        """Writes a file, and replaces an earlier one."""
         path = f"{self._root}/{name}"
         with blame(f"{self.path}/{name}"):
             if not self._local:
-                self._files.pipe_file(path, content)  # one request: an object appears whole
+                self._files.pipe_file(path, content)  # a single request is atomic
                 return
             with self._whole(name) as temporary:
                 temporary.write_bytes(content)
 
     @contextmanager
     def _whole(self, name: str) -> Iterator[Path]:
-        """Yields another path, which becomes that of a local file when it is written."""
+        """Yields a temporary path, whose file is renamed to the local file `name` at the end."""
         target = Path(self._root) / name
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(f".{target.name}.{os.getpid()}{_PENDING}")
@@ -72,10 +75,10 @@ class Folder:
         os.replace(temporary, target)
 
     def copy(self, source: IO[bytes], name: str) -> None:
-        """Writes a file of any size from another one that is open, replacing an earlier one."""
+        """Copies an open file of any size to a file, and replaces an earlier one."""
         with blame(f"{self.path}/{name}"):
             if not self._local:
-                with self._files.open(f"{self._root}/{name}", "wb") as file:  # an object appears when it is closed
+                with self._files.open(f"{self._root}/{name}", "wb") as file:  # the object appears on close
                     shutil.copyfileobj(source, file, _COPY_BYTES)
                 return
             with self._whole(name) as temporary, temporary.open("wb") as file:

@@ -1,1 +1,1 @@
-"""The pipeline of a config as a package for Kubeflow Pipelines v2, and what its containers run."""
+"""Compiles the pipeline of a config to a package for Kubeflow Pipelines v2, and implements its containers."""

@@ -1,4 +1,4 @@
-"""The runners of Beam outside a node's own pod: Flink in the cluster, and Dataflow. Data only; no Beam."""
+"""Settings of Beam runners outside a node's own pod: Flink in the cluster, and Dataflow. Data only, without Beam."""
 
 from typing import Annotated, Literal
 
@@ -12,19 +12,19 @@ Options = dict[str, str | int | float | bool | tuple[str, ...] | None]
 
 
 class FlinkEngine(Spec):
-    """Flink in the cluster; Beam's worker pool runs beside each of its task managers, from the image of the nodes."""
+    """Flink in the cluster; a Beam worker pool with the image of the nodes runs beside each of its task managers."""
 
     runner: Literal["flink"]
     master: Address
-    """Host and port of the job manager's REST address, such as flink-jobmanager:8081."""
+    """Host and port of the job manager's REST API, such as flink-jobmanager:8081."""
     job_server_jar: Annotated[str, Field(pattern=r"^/.+\.jar$")]
     """Beam's job server for this version of Flink, a file in the image or on a volume. It is submitted with the job."""
     version: Literal["1.17", "1.18", "1.19"] = "1.19"
     """Version of Flink."""
     parallelism: Count = 1
-    """Task slots that a node takes."""
+    """Number of task slots that a node uses."""
     worker_pool: Address = "localhost:50000"
-    """Where a task manager finds its worker pool."""
+    """Host and port at which a task manager reaches its worker pool."""
 
     def options(self, root: str) -> Options:
         """Returns Beam's options. root: the pipeline root, which Flink does not use."""
@@ -58,10 +58,10 @@ class DataflowEngine(Spec):
     subnetwork: Name | None = None
     """Subnetwork of the workers."""
     public_ips: Flag = True
-    """Whether workers have public addresses; without them, the subnetwork must reach Google's services."""
+    """Whether workers have public IP addresses; without them, the subnetwork must reach Google's services."""
 
     def options(self, root: str) -> Options:
-        """Returns Beam's options. root: the pipeline root, which holds temporary files too."""
+        """Returns Beam's options. root: the pipeline root, which also holds temporary files."""
         options: Options = {
             "project": self.project,
             "region": self.region,

@@ -1,4 +1,4 @@
-"""The environment file: where the nodes of a pipeline run on Kubeflow, and with what. Data only; no TFX."""
+"""The environment file: images, resources and stores of a pipeline's nodes on Kubeflow. Data only, without TFX."""
 
 import re
 from collections.abc import Callable
@@ -11,15 +11,15 @@ from fullpass.kubeflow.beam_engines import Engine
 from fullpass.preprocessing.spec import Count, Flag, Name, Spec
 
 RELEASES = ("2.4", "2.5", "2.14", "2.15", "2.16", "2.17")
-"""Releases of the open-source Kubeflow Pipelines backend that packages are made for, oldest first."""
+"""Supported releases of the open-source Kubeflow Pipelines backend, oldest first."""
 
 Release = Literal["2.4", "2.5", "2.14", "2.15", "2.16", "2.17"]
 
 RESTRICTED_SINCE = "2.16"
-"""The first release whose pods the restricted pod security standard of Kubernetes admits."""
+"""The first release whose pods meet the restricted pod security standard of Kubernetes."""
 
 SCHEDULE_TIME_SINCE = "2.17"
-"""The first release that tells a recurring run the time that it was planned for."""
+"""The first release that provides a recurring run with its scheduled time."""
 
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)(Ki|Mi|Gi|Ti|k|M|G|T)?")
@@ -29,7 +29,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def is_before(release: str, other: str) -> bool:
-    """Whether a release of the backend is older than another one."""
+    """Returns whether a release of the backend is older than another release."""
     return RELEASES.index(release) < RELEASES.index(other)
 
 
@@ -37,7 +37,7 @@ def byte_count(text: str) -> int:
     """Returns the bytes of a Kubernetes amount such as 8Gi or 500M.
 
     Raises:
-        ValueError: It is no such amount.
+        ValueError: The text is not such an amount.
     """
     found = _AMOUNT.fullmatch(text)
     if found is None:
@@ -49,7 +49,7 @@ def cores(text: str) -> float:
     """Returns the cores of a Kubernetes amount such as 2, 0.5 or 500m.
 
     Raises:
-        ValueError: It is no such amount.
+        ValueError: The text is not such an amount.
     """
     found = _CORES.fullmatch(text)
     if found is None:
@@ -61,7 +61,7 @@ def seconds(text: str) -> int:
     """Returns the seconds of a time such as 90s, 30m, 2h or 1d.
 
     Raises:
-        ValueError: It is no such time.
+        ValueError: The text is not such a time.
     """
     found = _TIME.fullmatch(text)
     if found is None or not int(found[1]):
@@ -88,40 +88,40 @@ class Cpu(Spec):
     """Cores of a node."""
 
     request: Cores | None = None
-    """Reserved for it, such as 2 or 500m, in quotes."""
+    """Reserved cores, such as 2 or 500m, in quotes."""
     limit: Cores | None = None
-    """Most it may use; whatever is `auto` in the pipeline YAML counts these cores."""
+    """Largest number of cores that it may use; settings that are `auto` in the pipeline YAML use this number."""
 
 
 class Memory(Spec):
     """Memory of a node."""
 
     request: Bytes | None = None
-    """Reserved for it, such as 4Gi."""
+    """Reserved memory, such as 4Gi."""
     limit: Bytes | None = None
-    """Most it may use; a node that uses more is killed."""
+    """Largest amount that it may use; a node that uses more is killed."""
 
 
 class Accelerator(Spec):
-    """Devices of a node."""
+    """Accelerator devices of a node."""
 
     resource: Name = "nvidia.com/gpu"
     """Name of the Kubernetes resource: nvidia.com/gpu, amd.com/gpu, google.com/tpu."""
     count: Count = 1
-    """Devices per node."""
+    """Number of devices per node."""
 
 
 class Toleration(Spec):
-    """A taint that a node's pod puts up with."""
+    """A taint that a node's pod tolerates."""
 
     key: Name
     """Key of the taint."""
     operator: Literal["Equal", "Exists"] = "Equal"
-    """Equal compares `value`; Exists takes any."""
+    """Equal compares `value`; Exists matches any value."""
     value: str = ""
     """Value of the taint."""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
-    """Effect of the taint; by default all of them."""
+    """Effect of the taint; by default all effects."""
 
     @model_validator(mode="after")
     def _exists_takes_no_value(self) -> "Toleration":
@@ -131,14 +131,14 @@ class Toleration(Spec):
 
 
 class Secret(Spec):
-    """A Kubernetes secret of the namespace that runs are in. Its values appear in no package, artifact or log."""
+    """A Kubernetes secret in the namespace of the runs. Its values appear in no package, artifact or log."""
 
     name: Name
     """Name of the secret."""
     env: dict[Variable, Name] = Field(default_factory=dict)
     """Environment variable -> key of the secret."""
     mount: MountPath | None = None
-    """Folder under which every key is a file."""
+    """Folder in which every key is mounted as a file."""
 
     @model_validator(mode="after")
     def _is_used(self) -> "Secret":
@@ -148,102 +148,102 @@ class Secret(Spec):
 
 
 class Volume(Spec):
-    """A persistent volume claim of the namespace that runs are in."""
+    """A persistent volume claim in the namespace of the runs."""
 
     claim: Name
     """Name of the claim."""
     mount: MountPath
-    """Where it is mounted."""
+    """Folder at which it is mounted."""
 
 
 class Retries(Spec):
-    """How often a failed node is tried again."""
+    """Retries of a failed node."""
 
     count: Count
-    """Further attempts after the first."""
+    """Number of retries after the first attempt."""
     backoff: Time = "30s"
-    """Wait before the first of them."""
+    """Wait before the first retry."""
     factor: Count = 2
-    """Each further wait is longer by this factor."""
+    """Factor by which each further wait grows."""
     longest: Time = "10m"
     """Longest wait."""
 
 
 class Workers(Spec):
-    """Pods that work on a node at once."""
+    """Pods that run a node together."""
 
     count: Annotated[int, Field(ge=2)]
     """Number of pods; each has the node's resources."""
     port: Annotated[int, Field(ge=1024, le=65535)] = 2222
-    """Port that they reach each other by."""
+    """Port through which the pods reach each other."""
     queue: Name | None = None
-    """Queue of Kueue, which starts all pods at once when there is room for all of them."""
+    """Kueue queue, which starts all pods together when there is capacity for all of them."""
 
 
 class NodeConfig(Spec):
-    """What one node runs on. Given for all nodes under `defaults`, for one under `nodes`."""
+    """Settings of one node. `defaults` applies to all nodes, an entry under `nodes` to one node."""
 
     image: Name | None = None
-    """Container image of this node, if it differs from that of all."""
+    """Container image of this node, if it differs from `image` of all nodes."""
     cpu: Cpu = Cpu()
     memory: Memory = Memory()
     accelerator: Accelerator | None = None
     node_selector: dict[Name, str] = Field(default_factory=dict)
-    """Labels that the machine must have; TPUs need two: accelerator and topology."""
+    """Labels that the machine must have; TPUs need two labels: accelerator and topology."""
     tolerations: tuple[Toleration, ...] = ()
     env: dict[Variable, str] = Field(default_factory=dict)
-    """Environment variable -> value, for anybody to read; credentials belong into `secrets`."""
+    """Environment variable -> value, readable by anyone; credentials belong in `secrets`."""
     secrets: tuple[Secret, ...] = ()
     volumes: tuple[Volume, ...] = ()
     retries: Retries | None = None
     timeout: Time | None = None
-    """Longest life of the node's pod, such as 2h; waiting for a machine counts."""
+    """Longest lifetime of the node's pod, such as 2h, including the wait for a machine."""
     beam: Engine | None = None
-    """Where this node's Beam runs, instead of what `beam` of the pipeline YAML says: flink or dataflow. Needs
+    """Beam runner of this node, which overrides `beam` of the pipeline YAML: flink or dataflow. Needs
     `artifacts: direct`."""
     workers: Workers | None = None
-    """Train on several pods at once; for Trainer. Needs `artifacts: direct`."""
+    """Trains on several pods in parallel; for Trainer only. Needs `artifacts: direct`."""
     cache: Flag | None = None
-    """Take over results of an earlier run with the same inputs; by default yes."""
+    """Whether to reuse results of an earlier run with the same inputs; by default true."""
 
     def volume_of(self, folder: str) -> Volume | None:
-        """Returns the volume that a folder lies on, None if it is in the container itself."""
+        """Returns the volume that contains a folder; None if the folder is in the container itself."""
         holding = [volume for volume in self.volumes if PurePosixPath(folder).is_relative_to(volume.mount)]
         return max(holding, key=lambda volume: len(volume.mount), default=None)
 
 
 class EnvironmentConfig(Spec):
-    """One environment file."""
+    """The environment file."""
 
     image: Name
-    """Container image with this project and, under `folder`, everything that lies beside the pipeline YAML."""
+    """Container image with this project and, under `folder`, all files beside the pipeline YAML."""
     small_image: Name | None = None
-    """The same of the variant without TensorFlow, for nodes that need none."""
+    """The same image in the variant without TensorFlow, for nodes that do not need it."""
     kubeflow: Release
-    """Release of Kubeflow Pipelines that the package is for; what it does not support is refused."""
+    """Target release of Kubeflow Pipelines; settings that it does not support are rejected."""
     folder: MountPath = "/pipeline"
-    """Folder in the image, or on a volume, that stands for the folder of the pipeline YAML."""
+    """Folder in the image or on a volume that replaces the folder of the pipeline YAML."""
     pipeline_root: Name | None = None
-    """gs://, s3:// or minio:// address under which artifacts lie; by default that of the installation."""
+    """gs://, s3:// or minio:// URL under which artifacts are stored; by default that of the installation."""
     artifacts: Literal["copied", "direct"] = "copied"
     """copied: nodes work on local copies that Kubeflow fetches and stores. direct: they read and write `pipeline_root`
     themselves, as Beam on a cluster must; needs gs://."""
     registry: Name
-    """Folder that remembers blessed models, spans and what analyzers made of them between runs: a path on a volume, or
-    an address such as s3://bucket/folder whose credentials `defaults` brings."""
+    """Folder that keeps blessed models, spans and analyzer caches between runs: a path on a volume, or a URL such as
+    s3://bucket/folder with credentials from `defaults`."""
     blessed_models: Literal["registry", "mlmd"] = "registry"
-    """Where the last blessed model is looked up. registry: what runs recorded there. mlmd: the artifacts that Kubeflow
-    itself recorded, by gRPC; all else stays in the registry."""
+    """Source of the last blessed model. registry: the records of earlier runs in the registry. mlmd: the artifacts that
+    Kubeflow itself recorded, by gRPC; everything else stays in the registry."""
     push_to: MountPath | None = None
-    """Folder that a model server watches, on a volume of Pusher; by default `push.to` of the YAML, under `folder`."""
+    """Folder that a model server watches, on a volume of Pusher; by default `push.to` of the YAML, in `folder`."""
     image_pull_secrets: tuple[Name, ...] = ()
-    """Names of the secrets that the image is fetched with."""
+    """Names of the secrets for pulling the image."""
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
     defaults: NodeConfig = NodeConfig()
-    """For every node."""
+    """Settings of all nodes."""
     nodes: dict[Name, NodeConfig] = Field(default_factory=dict)
-    """Name of a node, as `fullpass run` shows it -> what differs for it. Mappings and lists add to the defaults, all
-    else replaces them."""
+    """Name of a node, as shown by `fullpass run` -> its settings. Mappings and lists extend the defaults; other values
+    replace them."""
 
     @field_validator("pipeline_root")
     @classmethod
@@ -290,8 +290,8 @@ class EnvironmentConfig(Spec):
         """Returns the settings of a node: the defaults, overridden by its entry under `nodes`.
 
         Args:
-            name: of the node.
-            small: of a container that needs no TensorFlow.
+            name: name of the node.
+            small: whether the container needs no TensorFlow.
         """
         own, defaults = self.nodes.get(name, NodeConfig()), self.defaults
         small_image = self.small_image if small else None

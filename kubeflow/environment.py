@@ -1,4 +1,4 @@
-"""Reads an environment file, checked and explained as pipeline files are."""
+"""Reads and checks an environment file, with the same kind of messages as for pipeline files."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ def load_environment(path: Path | str) -> Environment:
     """Returns an environment file.
 
     Raises:
-        ConfigError: With every problem of the file.
+        ConfigError: The file has problems; the error lists all of them.
     """
     config, tree = load_as(path, ENVIRONMENT)
     return Environment(config, Path(path), tree)
@@ -53,7 +53,7 @@ def require(
     Args:
         environment: the file.
         nodes: names of the pipeline's nodes.
-        push_to: folder that models are pushed to, as the Pusher's container sees it.
+        push_to: folder that models are pushed to, in the Pusher's container.
         registry_nodes: nodes whose containers open the registry.
 
     Raises:
@@ -77,7 +77,7 @@ def _unknown_nodes(environment: Environment, nodes: Sequence[str]) -> Iterator[P
 
 
 def _volumes(environment: Environment, push_to: str, registry_nodes: Sequence[str]) -> Iterator[Problem]:
-    """Checks that folders that must outlive a pod lie on a volume."""
+    """Checks that folders that must outlive a pod are on a volume."""
     config = environment.config
     lasting = [(("push_to",), "Pusher", push_to)]
     if not is_address(config.registry):

@@ -1,9 +1,9 @@
 """Filters the lock for the image: `python kubeflow/image_requirements.py VARIANT [EXTRA ...] < requirements.txt`.
 
-The lock also holds packages for development and benchmarks. For the variants cpu and gpu this keeps the runtime
-dependencies of pyproject.toml, those of the named extras, and the dependencies of both, which the lock states in its
-"via" comments; for small, what containers without TensorFlow import. It uses the standard library only, because it runs
-before anything is installed.
+The lock also contains packages for development and benchmarks. For the variants cpu and gpu this script keeps the
+runtime dependencies of pyproject.toml, the named extras, and the dependencies of both, which the "via" comments of the
+lock name. For small it keeps the packages that containers without TensorFlow import. It uses only the standard library,
+because it runs before anything is installed.
 """
 
 import re
@@ -17,31 +17,31 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _OWN = "fullpass"
 LEFT_OUT = frozenset(
     (
-        # Of TFX, TFMA and TFDV, to show results in notebooks; they do without where they are not installed.
+        # TFX, TFMA and TFDV need these only to show results in notebooks, and work without them.
         "ipykernel ipython ipywidgets jupyterlab notebook nbconvert "
-        # Of Beam and TFX, for services of Google that no pipeline calls.
+        # Beam and TFX need these for Google services that no pipeline calls.
         "google-cloud-aiplatform google-cloud-bigtable google-cloud-dlp google-cloud-language google-cloud-pubsublite "
         "google-cloud-recommendations-ai google-cloud-spanner google-cloud-videointelligence google-cloud-vision "
         "google-genai "
-        # Of TFX, for components of its own that Fullpass does not use.
+        # TFX needs it for components that Fullpass does not use.
         "tensorflow-hub"
     ).split()
 )
-"""Packages that no container imports: required by others' metadata. With what only they need, 261 MB."""
+"""Packages that no container imports but others' metadata requires. With what only they need, 261 MB."""
 VARIANTS = ("cpu", "gpu", "small")
 SMALL = frozenset(
     (
         "cronsim fsspec google-crc32c jinja2 numpy psutil pyarrow pydantic pyyaml rich ruamel-yaml tfx typer "
         # Builds the project.
         "setuptools "
-        # Of TFX, for the classes of components and artifacts.
+        # TFX needs these for the classes of components and artifacts.
         "absl-py attrs google-api-python-client grpcio ml-metadata ml-pipelines-sdk packaging protobuf six "
         "tensorflow-metadata"
     ).split()
 )
-"""Packages that look-ups, Schema, DataGate, Pusher and Report import; no extra, as none of them reads a source."""
+"""Packages that look-ups, Schema, DataGate, Pusher and Report import. No extras, as none of these reads a source."""
 _ALONE = frozenset({"tfx", "ml-pipelines-sdk"})
-"""Packages of SMALL whose own dependencies are TensorFlow and Beam; what is needed of them is in SMALL."""
+"""Packages of SMALL that depend on TensorFlow and Beam; SMALL lists the dependencies of theirs that are needed."""
 
 
 def variant_entries(variant: str, lock: str, project: dict, extras: list[str]) -> str:
@@ -51,10 +51,10 @@ def variant_entries(variant: str, lock: str, project: dict, extras: list[str]) -
         variant: one of VARIANTS.
         lock: The text of requirements.txt.
         project: pyproject.toml.
-        extras: Names of extras, which `small` does without.
+        extras: Names of extras, which `small` ignores.
 
     Raises:
-        ValueError: There is no such variant or extra.
+        ValueError: The variant or an extra does not exist.
     """
     if variant not in VARIANTS:
         raise ValueError(f"no such variant: {variant!r}. Accepted: {', '.join(VARIANTS)}.")
@@ -74,13 +74,13 @@ def lock_entries(
     Args:
         lock: The text of requirements.txt, with hashes and "via" comments.
         direct: The names of the direct dependencies.
-        left_out: The names of packages that are left out, with what only they need.
-        alone: The names of packages that are kept without what only they need.
+        left_out: The names of packages that are omitted, together with packages that only they need.
+        alone: The names of packages that are kept without the packages that only they need.
 
     Raises:
         ValueError: The lock lacks a direct dependency.
     """
-    # A package has several entries where its version depends on the system.
+    # A package has several entries if its version depends on the system.
     entries = [(_canonical(text), text) for text in _ENTRY.split(lock) if _NAME.match(text)]
     missing = sorted(direct - {name for name, _ in entries})
     if missing:
@@ -97,7 +97,7 @@ def direct_dependencies(project: dict, extras: list[str]) -> set[str]:
     """Returns the names of the runtime dependencies in a pyproject.toml and of those in `extras`.
 
     Raises:
-        ValueError: There is no such extra.
+        ValueError: An extra does not exist.
     """
     optional = project["project"]["optional-dependencies"]
     unknown = sorted(set(extras) - optional.keys())

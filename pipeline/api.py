@@ -1,6 +1,6 @@
-"""Fullpass from Python, for notebooks and tests: the functions of `import fullpass` (docs/api.md).
+"""The Python API of `import fullpass`, for notebooks and tests (docs/api.md).
 
-What is heavy is imported by the function that needs it, as by the verbs of the command line, which call the same code.
+Each function imports heavy modules in its body, like the commands of the command line, which call the same code.
 """
 
 import subprocess
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fullpass.components.predict.predict import Exported
 
 Pipeline = Loaded
-"""A pipeline file without errors: `config`, `file`, `folder`."""
+"""A loaded pipeline file without errors; its attributes include `config`, `file` and `folder`."""
 PipelineFile = Loaded | Path | str
 Rows = Any
 """A pyarrow Table or RecordBatch, a pandas or polars DataFrame, a list of dicts, or a dict of columns."""
@@ -41,23 +41,24 @@ _DAMAGED_SUMMARY = "Remove it: the run is then not listed."
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended, as `fullpass run` prints it.
+    """The outcome of a run, as `fullpass run` prints it.
 
     Attributes:
-        run_id: names the run and the folder of its logs.
-        ok: whether every node ended well.
-        blessed: whether the model held its thresholds; None where none was evaluated.
+        run_id: name of the run and of its log folder.
+        ok: whether every node succeeded.
+        blessed: whether the model met its thresholds; None if no model was evaluated.
         metrics: metric -> value on the eval split.
         baseline: metric -> value of the last blessed model.
         reasons: why the model was not blessed.
         rows: split -> number of rows.
         model: folder of the trained model.
-        pushed_to: folder of the version that the model was pushed as, in this run or before; None where it was not.
-        served: folder of the version that was served when the run ended; another one, where the run came back to an
-            older model.
+        pushed_to: folder of the version that the model was pushed as, in this run or an earlier one; None if the model
+            was not pushed.
+        served: folder of the version that was served when the run ended. It differs from `pushed_to` if the run
+            reproduced an older model.
         report: the HTML page of the run.
-        logs: folder of its logs.
-        facts: everything that is known of the run, as `summary.json` in `logs` has it.
+        logs: folder of the run's logs.
+        facts: all recorded facts of the run, the content of `summary.json` in `logs`.
     """
 
     run_id: str
@@ -76,7 +77,7 @@ class Outcome:
 
 
 def load(file: Path | str, *, runs_here: bool = True) -> Pipeline:
-    """Returns a pipeline file, read and checked; its warnings go to standard error.
+    """Returns a pipeline file after reading and checking it; its warnings are printed to standard error.
 
     Example:
         >>> pipeline = load("pipeline.yaml")  # doctest: +SKIP
@@ -85,16 +86,16 @@ def load(file: Path | str, *, runs_here: bool = True) -> Pipeline:
 
     Args:
         file: the pipeline YAML.
-        runs_here: whether the pipeline is to run on this machine; if not, data that is not here is a warning.
+        runs_here: whether the pipeline will run on this machine. If not, data that this machine lacks is a warning.
 
     Raises:
-        ConfigError: With every mistake of the file in `problems`.
+        ConfigError: The file has mistakes; `problems` holds all of them.
     """
     return load_checked(Path(file), runs_here=runs_here)
 
 
 def check(file: Path | str, *, runs_here: bool = True) -> tuple[Problem, ...]:
-    """Returns every mistake and warning of a pipeline file, in file order, instead of raising; none if it is fine.
+    """Returns all errors and warnings of a pipeline file in file order, without raising; empty if there are none.
 
     Example:
         >>> [(p.line, p.path, p.message) for p in check("pipeline.yaml")]  # doctest: +SKIP
@@ -122,10 +123,10 @@ def run(
     wait: bool = False,
     quiet: bool = False,
 ) -> Outcome:
-    """Runs a pipeline from raw data to a pushed model, and returns how that ended. Unchanged nodes are not repeated.
+    """Runs a pipeline from raw data to a pushed model and returns the outcome. Unchanged nodes are not repeated.
 
-    The run is a `fullpass run` in a process of its own, because nodes are forked and TensorFlow does not survive a
-    fork. It reads the file from disk. Interrupting this call interrupts the run.
+    The run is a separate `fullpass run` process, because nodes are forked and TensorFlow does not survive a fork. That
+    process reads the file from disk. Interrupting this call interrupts the run.
 
     Example:
         >>> outcome = run("pipeline.yaml")  # doctest: +SKIP
@@ -133,19 +134,19 @@ def run(
         (True, 0.944)
 
     Args:
-        pipeline: from `load`, or the YAML.
+        pipeline: a pipeline from `load`, or the path of a YAML.
         root: folder of artifacts, metadata and logs, instead of `root:` of the YAML.
-        from_node, to_node: run a part only.
-        fresh: repeat every node, though nothing has changed.
+        from_node, to_node: the first and the last node to run, to run only a part of the pipeline.
+        fresh: repeat every node, even if nothing has changed.
         span: the newest span to train on, as a date or number, or A:B.
-        gate: `warn` trains on data that the data gate would stop at.
-        parallel: most nodes at a time.
+        gate: `warn` trains even if the data gate would stop the run.
+        parallel: maximum number of nodes that run at the same time.
         wait: wait for another run on the same root, instead of refusing.
         quiet: print nothing.
 
     Raises:
         ConfigError: The file has mistakes.
-        UserError: The run could not begin: the span is not there, or another run holds the root.
+        UserError: The run could not start: the span does not exist, or another run holds the root.
     """
     loaded = _loaded(pipeline)
     options = {
@@ -169,7 +170,7 @@ def run(
 
 
 def runs(pipeline: PipelineFile, *, root: Path | str | None = None) -> list[Outcome]:
-    """Returns how the runs of a pipeline ended, the newest first; those that `fullpass gc` removed are not known.
+    """Returns the outcomes of a pipeline's runs, newest first, without those that `fullpass gc` removed.
 
     Example:
         >>> runs("pipeline.yaml")[0].metrics  # doctest: +SKIP
@@ -184,7 +185,7 @@ def runs(pipeline: PipelineFile, *, root: Path | str | None = None) -> list[Outc
 
 
 def metrics(pipeline: PipelineFile, run: str | None = None, *, root: Path | str | None = None) -> Mapping[str, float]:
-    """Returns the metrics of one run, by default of the newest that has any.
+    """Returns the metrics of one run, by default of the newest run that has metrics.
 
     Example:
         >>> metrics("pipeline.yaml")["auc"]  # doctest: +SKIP
@@ -197,7 +198,7 @@ def metrics(pipeline: PipelineFile, run: str | None = None, *, root: Path | str 
 
 
 def open_report(pipeline: PipelineFile, run: str | None = None, *, root: Path | str | None = None) -> Path:
-    """Opens the report of one run in a browser, by default of the newest that has one, and returns the page's path.
+    """Opens the report of one run, by default the newest with a report, in a browser and returns the page's path.
 
     Raises:
         UserError: There is no such run.
@@ -210,7 +211,7 @@ def open_report(pipeline: PipelineFile, run: str | None = None, *, root: Path | 
 
 
 class Transform:
-    """The features of a pipeline, with the statistics of an analysed table; made by `analyze`.
+    """The transform of a pipeline's features, with the statistics of an analyzed table; `analyze` returns it.
 
     Example:
         >>> transform = analyze("pipeline.yaml", train)  # doctest: +SKIP
@@ -219,11 +220,11 @@ class Transform:
         dtype('float32')
 
     Attributes:
-        folder: of the transform graph, as TensorFlow Transform's `TFTransformOutput` reads it.
+        folder: folder of the transform graph, in the layout of TensorFlow Transform's `TFTransformOutput`.
     """
 
     def __init__(self, pipeline: Pipeline, rows: Rows, folder: Path | str | None = None):
-        """Analyses rows; see `analyze`."""
+        """Analyzes rows; see `analyze`."""
         from fullpass.pipeline.build import with_absolute_files
         from fullpass.preprocessing.analysis.analyze import analyze_table
         from fullpass.preprocessing.values.raw_batches import raw_batches
@@ -237,13 +238,13 @@ class Transform:
         self._transformers: dict[bool, Any] = {}
 
     def __call__(self, rows: Rows) -> pa.Table:
-        """Returns the transformed features of rows, and the label where the rows have it.
+        """Returns the transformed features of rows, and the label if the rows have it.
 
-        A feature with one value per row is a column of values, a vector a column of fixed-size lists, and one of any
-        length a column of lists.
+        A feature with one value per row is a column of values. A vector is a column of fixed-size lists. A feature of
+        variable length is a column of lists.
 
         Raises:
-            UserError: A column is absent, or a value is not what its column declares.
+            UserError: A column is absent, a value does not fit the type of its column, or there are no rows.
         """
         from fullpass.preprocessing.features.raw_columns import raw_columns
         from fullpass.preprocessing.values.raw_batches import raw_batches
@@ -259,7 +260,7 @@ class Transform:
         return pa.table({name: _plain(transformed[name].combine_chunks(), widths.get(name)) for name in names})
 
     def numpy(self, rows: Rows) -> dict[str, np.ndarray]:
-        """Returns what a call does as arrays: [rows], [rows, width], or [rows] of arrays of any length."""
+        """Returns the transformed features as arrays: [rows], [rows, width], or [rows] of arrays of variable length."""
         arrays = {}
         for name, column in zip(*_columns(self(rows)), strict=True):
             if pa.types.is_fixed_size_list(column.type):
@@ -269,10 +270,10 @@ class Transform:
         return arrays
 
     def vocabulary(self, feature: str) -> list[str]:
-        """Returns the vocabulary that a feature or a cross has learned, in the order of the ids.
+        """Returns the learned vocabulary of a feature or a cross, in id order.
 
         Raises:
-            UserError: The feature has none.
+            UserError: The feature learns no vocabulary.
         """
         from fullpass.preprocessing.features.outputs import vocabulary_name
 
@@ -295,7 +296,7 @@ class Transform:
 
 
 def analyze(pipeline: PipelineFile, rows: Rows, folder: Path | str | None = None) -> Transform:
-    """Analyses rows in memory with the features of a pipeline, as a run analyses its train split.
+    """Analyzes rows in memory with the features of a pipeline, like a run analyzes its train split.
 
     Example:
         >>> transform = analyze("pipeline.yaml", pa.table({"fare": [5.0, 7.0], "tips": [1.0, 0.0]}))  # doctest: +SKIP
@@ -303,12 +304,12 @@ def analyze(pipeline: PipelineFile, rows: Rows, folder: Path | str | None = None
         {'fare_xf': [0.0]}
 
     Args:
-        pipeline: from `load`, or the YAML.
+        pipeline: a pipeline from `load`, or the path of a YAML.
         rows: the train split, with all columns that the YAML reads.
-        folder: receives the transform graph and must not exist yet; by default it is temporary.
+        folder: folder to write the transform graph to; it must not exist yet. The default is a temporary folder.
 
     Raises:
-        UserError: A column is absent, a value is not what its column declares, or a feature cannot be made.
+        UserError: A column is absent, a value does not fit the type of its column, or a feature cannot be computed.
     """
     loaded = _loaded(pipeline, runs_here=False)
     _prepare(loaded)
@@ -316,14 +317,14 @@ def analyze(pipeline: PipelineFile, rows: Rows, folder: Path | str | None = None
 
 
 def open_model(model: PipelineFile) -> "Exported":
-    """Loads an export: its folder, the newest version in the folder that models are pushed to, or the YAML's.
+    """Loads an exported model by its own folder, by its push folder (newest version), or by the pipeline YAML.
 
     Example:
         >>> open_model("serving").classes  # doctest: +SKIP
         ('False', 'True')
 
     Raises:
-        UserError: There is none, or it was not made by Fullpass.
+        UserError: There is no export, or Fullpass did not write it.
     """
     set_environment()
     from fullpass.components.predict.predict import load_export
@@ -332,17 +333,17 @@ def open_model(model: PipelineFile) -> "Exported":
 
 
 def predict(model: "Exported | PipelineFile", rows: Rows, *, explain: bool = False, **read_as: Any) -> pa.Table:
-    """Returns rows with `prediction`, per class `probability_<class>`, and `bad_row`, as `fullpass predict` does.
+    """Returns rows with `prediction`, `probability_<class>` per class, and `bad_row`, like `fullpass predict`.
 
     Example:
         >>> predict("serving", "rows.csv", separator=";")["prediction"]  # doctest: +SKIP
         >>> predict(open_model("serving"), dataframe).to_pandas()  # doctest: +SKIP
 
     Args:
-        model: from `open_model`, or what it takes.
-        rows: a table in memory, or the path of a file, folder or glob. A column that it lacks counts as missing.
-        explain: whether to say in `effect_<column>` how much each column moved the score of a row.
-        read_as: keys of `data.source` that differ from how the model's training data was read; for files.
+        model: a model from `open_model`, or any argument that `open_model` accepts.
+        rows: a table in memory, or the path of a file, folder or glob. An absent column counts as missing.
+        explain: whether to add columns `effect_<column>`, which hold how much each column moved the score of a row.
+        read_as: keys of `data.source` that differ from those of the model's training data; only for files.
 
     Raises:
         UserError: The rows cannot be read, or none of them can be used.
@@ -356,7 +357,7 @@ def predict(model: "Exported | PipelineFile", rows: Rows, *, explain: bool = Fal
 
 
 def versions(target: PipelineFile) -> list[Version]:
-    """Returns the pushed models, the newest first, with state, metrics, spans and who blessed each.
+    """Returns the pushed models, newest first, each with its state, metrics, spans and who blessed it.
 
     Example:
         >>> [(v.version, v.state) for v in versions("pipeline.yaml")]  # doctest: +SKIP
@@ -369,7 +370,7 @@ def versions(target: PipelineFile) -> list[Version]:
 
 
 def rollback(target: PipelineFile, to: int | None = None) -> int:
-    """Serves an earlier model again, or with `to` a later one; returns the version that is served now.
+    """Serves an earlier model again, or with `to` a later one; returns the version that is now served.
 
     Raises:
         UserError: There is no such version.
@@ -383,7 +384,7 @@ def as_arrow(rows: Rows) -> pa.Table:
     """Returns rows in memory as an Arrow table.
 
     Raises:
-        UserError: They are of another kind than `Rows`, or a column holds values of several types.
+        UserError: The rows have none of the types of `Rows`, or a column holds values of several types.
     """
     from fullpass.components.ingest.readers.frames import as_table
 
@@ -410,7 +411,7 @@ def _loaded(pipeline: PipelineFile, *, runs_here: bool = True) -> Loaded:
 
 
 def _read(pipeline: PipelineFile) -> Loaded:
-    """Returns a pipeline file whose data nobody needs."""
+    """Returns a pipeline file without running the checks that need its data."""
     from fullpass.pipeline.authoring.loading.load import load
 
     return pipeline if isinstance(pipeline, Loaded) else load(pipeline)
@@ -430,7 +431,7 @@ def _pushed(target: PipelineFile) -> Path:
 
 
 def _printed(command: list[str], *, quiet: bool) -> str:
-    """Runs a command, prints its output as it comes, and returns the end of it."""
+    """Runs a command, prints its output as it arrives, and returns the last lines."""
     tail: deque[str] = deque(maxlen=_TAIL)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8") as process:
         try:
@@ -439,7 +440,7 @@ def _printed(command: list[str], *, quiet: bool) -> str:
                 if not quiet:
                     say(line, nl=False)
         except BaseException:
-            process.terminate()  # its nodes are interrupted, and what they finished is kept
+            process.terminate()  # interrupts its nodes; their finished work is kept
             raise
     return "".join(tail).strip()
 
@@ -480,7 +481,7 @@ def _columns(table: pa.Table) -> tuple[list[str], list[pa.Array]]:
 
 
 def _plain(column: pa.Array, shape: list[int] | None) -> pa.Array:
-    """Returns a column of lists as one of values or of fixed-size lists, where every row has equally many."""
+    """Returns a column of lists as a column of values or fixed-size lists, if the feature has a fixed shape."""
     if shape is None:
         return column
     return pa.FixedSizeListArray.from_arrays(column.flatten(), shape[0]) if shape else column.flatten()

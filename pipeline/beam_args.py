@@ -1,4 +1,4 @@
-"""`beam:` of the YAML as Beam's command line arguments."""
+"""Converts `beam:` of the YAML to Beam's command line arguments."""
 
 from fullpass.pipeline.config import BeamConfig
 from fullpass.preprocessing.cores import usable_cores
@@ -10,10 +10,10 @@ _RUNNERS = {
     "dataflow": "DataflowRunner",
 }
 MULTI_PROCESSING_BYTES = 1_000_000_000
-"""Data from which a process per core pays off; below it, starting processes that import TensorFlow costs more."""
+"""Data size from which a process per core pays off. Below it, starting processes that import TensorFlow costs more."""
 
-# The direct runner's workers are this environment. Without a word on that, every Beam executor of TFX first makes a
-# source package of TFX, in seconds; the runner itself has no use for the image.
+# The workers of the direct runner run in this environment. Without this option, every Beam executor of TFX first builds
+# a source package of TFX, which takes seconds. The runner itself ignores the image.
 _NO_PACKAGE = "--sdk_container_image=none"
 
 
@@ -21,8 +21,8 @@ def beam_args(config: BeamConfig, *, data_bytes: int) -> list[str]:
     """Returns the arguments for every Beam component.
 
     Args:
-        config: the section of the YAML.
-        data_bytes: size of the raw files, which decides the workers of the direct runner.
+        config: the section `beam` of the YAML.
+        data_bytes: size of the raw files, which determines the number of workers of the direct runner.
     """
     runner = _RUNNERS.get(config.runner, config.runner)
     args = [f"--runner={runner}"]

@@ -76,11 +76,11 @@ class RunPaths:
 
     Attributes:
         resolve: Converts a path of the YAML to the path that nodes use.
-        window: The spans and files to ingest, as known now.
+        window: The spans and files to ingest, as found now.
         known: The spans that earlier runs ingested.
         analyzer_cache: The folder of accumulators per span.
         span_statistics: The folder of the data gate's statistics per span.
-        compress: Whether records are gzipped if the YAML says `auto`.
+        compress: Whether records are gzipped if the YAML sets `auto`.
         push_to: The folder of pushed models.
         cache_dir: The folder of the input cache, if the YAML names none.
         work: The folder of checkpoints and other unfinished work for retries; None keeps none.
@@ -191,13 +191,15 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
     )
     gate = DataGate(comparison=span_comparison.outputs["comparison"], serving=paths.push_to)
 
-    code = code_digest(transform_functions(config), [loaded.resolve(f) for f in vocabulary_files(declared)])
+    # Digests are computed from the files of this machine; `preprocessing` holds the paths of the nodes' machine.
+    code = code_digest(transform_functions(config), [loaded.resolve(file) for file in vocabulary_files(declared)])
+    weights = [loaded.resolve(file) for file in weight_files(declared)]
     training: dict[str, Any] = {
         "name": config.name,
         "preprocessing": preprocessing.model_dump(mode="json"),
         "trainer": trainer_config(config, paths).model_dump(mode="json"),
         "source": config.data.source.description(),
-        "code": code_digest(model_functions(config) + transform_functions(config), weight_files(preprocessing)),
+        "code": code_digest(model_functions(config) + transform_functions(config), weights),
     }
     if config.tuning is not None:
         # As text, since TFX sorts the keys of mappings and the order of the search matters.
@@ -244,7 +246,7 @@ def build_nodes(loaded: Loaded, paths: RunPaths, *, reuse: bool = True) -> list[
         custom_config={**training, "made_from": origin, "work": paths.work and f"{paths.work}/Trainer"},
     )
     for node in filter(None, (tuner, trainer)):
-        # Only training waits for the gate; Transform runs beside it, and its result serves the next run too.
+        # Only training waits for the gate. Transform runs in parallel, and the next run can reuse its result.
         node.add_upstream_node(gate)
     model = trainer.outputs["model"]
 

@@ -1,4 +1,4 @@
-"""The command `fullpass`. Parsing only: what is heavy is imported inside the verb that needs it."""
+"""The command line `fullpass`. It only parses arguments: each command imports heavy modules in its body."""
 
 import os
 import sys
@@ -37,10 +37,10 @@ TASKS = {
     "Use a cluster": ("compile", "submit", "input-service"),
     "About": ("version",),
 }
-"""Task -> the commands for it, as `fullpass --help` lists them."""
+"""Task -> its commands, in the order of `fullpass --help`."""
 ABOVE = ("fullpass.kubeflow.deploy.deploy_command",)
-"""Modules of the layer above that add commands, each by its function `register`: imported by name, for no layer may
-import one above it, and the command line stands above all."""
+"""Modules of the layer above that add commands, each with a function `register`. They are imported by name, because no
+layer may import a layer above it, and the command line is above all layers."""
 
 
 class _ByTask(typer.core.TyperGroup):
@@ -74,7 +74,7 @@ def main() -> None:
     """Runs the command line: the console entry `fullpass`."""
     set_environment()
     printing.accept_any_text()
-    # Taken out here, so that it may stand anywhere on the line.
+    # Removed here, so --debug is accepted anywhere on the command line.
     debug = _DEBUG in sys.argv[1:]
     try:
         app([arg for arg in sys.argv[1:] if arg != _DEBUG])
@@ -98,7 +98,7 @@ def fullpass(
         bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
-    """One YAML file, from raw data to a gated, pushed model that carries its own preprocessing."""
+    """Turn raw data into a gated, pushed model that carries its own preprocessing, from one YAML file."""
 
 
 @app.command()
@@ -112,7 +112,7 @@ def init(
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("pipeline.yaml"),
     rows: Annotated[int, typer.Option("--sample", min=1, help="Rows to look at.")] = 20_000,
 ) -> None:
-    """Write a pipeline YAML from a look at data. Every line says why it is there."""
+    """Write a pipeline YAML from a sample of the data. Each line has a comment with its reason."""
     from fullpass.pipeline.authoring.init.init import init as write_pipeline
 
     written = write_pipeline(data, output=str(output), label=label, task=task, rows=rows)
@@ -126,7 +126,7 @@ def check(
     data: Annotated[bool, typer.Option("--data", help="Also look at a sample of the data.")] = False,
     rows: Annotated[int, typer.Option("--sample", min=1, help="Rows to look at, with --data.")] = 20_000,
 ) -> None:
-    """Check a pipeline YAML: every mistake, with its line."""
+    """Check a pipeline YAML and print every mistake with its line number."""
     from fullpass.components.ingest.spans.spans import find_window
     from fullpass.pipeline.authoring.overview import overview
 
@@ -148,7 +148,7 @@ def plan_shards(
         int | None, typer.Option(min=1, help="Hosts that training reads on.", show_default="records.readers")
     ] = None,
 ) -> None:
-    """Print the rows, bytes and files per split that a run will write, and what would read faster."""
+    """Print the rows, bytes and files that a run will write per split, and what to change for faster reads."""
     from fullpass.pipeline.authoring.plan_shards import plan, table
 
     printing.say(table(plan(_checked(file), readers=readers)))
@@ -206,7 +206,7 @@ def run(
         Path | None, typer.Option(metavar="FILE", help="Also write what came out as JSON, once the run has ended.")
     ] = None,
 ) -> None:
-    """Run the pipeline here, from raw data to a pushed model. Unchanged nodes are not repeated."""
+    """Run the pipeline on this machine, from raw data to a pushed model. Unchanged nodes are not repeated."""
     loaded = _checked(file)
     from fullpass.pipeline.running.run import run as run_pipeline
 
@@ -222,8 +222,8 @@ def run(
         wait=wait,
         summary=summary,
     )
-    # Everything is written; taking TFX and TensorFlow apart again would keep the user waiting for seconds.
-    # The code is that of the run, though nobody reads what it prints.
+    # All output is written. A normal exit would tear down TFX and TensorFlow, which takes seconds.
+    # The exit code is that of the run, even if nobody reads its output.
     flush_streams()
     os._exit(code)
 
@@ -243,7 +243,7 @@ def diagnose(
     rows: Annotated[int, typer.Option("--rows", min=100, help="Rows to measure on, with --compute-at.")] = 20_000,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Measure each stage of the newest run's input and its model: input-bound or compute-bound, and what to set."""
+    """Measure each input stage and the model of the newest run: input-bound or compute-bound, and what to set."""
     loaded = _checked(file)
     if compute_at:
         if apply or batch_size:
@@ -324,16 +324,16 @@ def predict(
         bool, typer.Option("--explain", help="Say how much each column moved the score of each row.")
     ] = False,
 ) -> None:
-    """Predict raw rows with a trained model. They are read as its training data was, unless options say otherwise.
+    """Predict raw rows with a trained model. Rows are read like its training data, unless an option overrides that.
 
-    A column that the rows lack counts as missing. A row that cannot be read has no prediction; `bad_row` says why.
+    An absent column counts as missing. A row that cannot be read has no prediction; `bad_row` holds the reason.
     """
     from fullpass.components.ingest.readers.crashes import survive_crashes
     from fullpass.components.predict.read_options import read_as_of
 
     survive_crashes()
     read_as = read_as_of(format_, separator, columns, missing, encoding, source, header=header)
-    # TensorFlow imports it, which takes a third of the time until the first prediction; an export runs without.
+    # TensorFlow imports Keras, which takes a third of the time until the first prediction. An export runs without it.
     sys.modules["keras"] = None  # type: ignore[assignment]
     from fullpass.pipeline.api import open_model
     from fullpass.preprocessing.large_imports import large_imports
@@ -378,7 +378,7 @@ app.command()(gc)
 
 @app.command()
 def version() -> None:
-    """Print the versions of Fullpass and its engine."""
+    """Print the versions of Fullpass, its main dependencies and Python."""
     for package in ("fullpass", "tfx", "tensorflow", "tensorflow-transform", "apache-beam", "keras"):
         printing.say(f"{package} {installed_version(package)}")
     printing.say(f"python {sys.version.split()[0]}")

@@ -1,4 +1,4 @@
-"""A pipeline file as data. Nothing here imports TensorFlow, TFX or Beam."""
+"""The config model of a pipeline file. Nothing here imports TensorFlow, TFX or Beam."""
 
 from typing import Annotated, Any, Literal
 
@@ -27,31 +27,31 @@ class ParityConfig(Spec):
     """Compares the features of training with those of serving."""
 
     rows: Literal["all"] | Count = "all"
-    """Eval rows compared."""
+    """Number of eval rows to compare."""
     rtol: Annotated[float, Field(strict=True, ge=0)] = 1e-5
-    """Difference allowed between floats, as a share of the export's value, beside `atol`; float32 holds 7 digits. Ids
-    and text must be equal."""
+    """Allowed difference between floats relative to the export's value, added to `atol`; float32 has 7 digits. Ids and
+    text must be equal."""
     atol: Literal["auto"] | Annotated[float, Field(strict=True, ge=0)] = "auto"
-    """Difference allowed between floats, whatever their size: |training - serving| <= atol + rtol * |serving|. auto:
-    `rtol` times the standard deviation of the feature or of the scores; of probabilities, times 1."""
+    """Allowed absolute difference between floats: |training - serving| <= atol + rtol * |serving|. auto: `rtol` times
+    the standard deviation of the feature or of the scores; for probabilities, `rtol` times 1."""
 
 
 class PushConfig(Spec):
-    """Where blessed models go."""
+    """Where blessed models are pushed."""
 
     to: Name = "serving"
-    """Folder that a model server watches; each model becomes a version in it. Relative to the YAML's folder."""
+    """Folder that a model server watches; each pushed model becomes a version in it. Relative to the YAML's folder."""
     keep: Count = 5
-    """Versions kept; the one being served always is."""
+    """Number of versions to keep; the served version is always kept."""
 
 
 class BeamConfig(Spec):
-    """Where full passes run."""
+    """The Beam runner of the full passes over the data."""
 
     runner: Name = "direct"
     """direct, flink, spark, dataflow, or the name of any Beam runner."""
     workers: Literal["auto"] | Count = "auto"
-    """Of the direct runner. auto takes one thread for data under 1 GB, a process per core above."""
+    """Number of workers of the direct runner. auto: one thread for data under 1 GB, a process per core above."""
     options: dict[Name, str | int | float | bool | tuple[str, ...] | None] = Field(default_factory=dict)
     """Further Beam pipeline options, by name without dashes; null for a flag that takes no value."""
 
@@ -60,27 +60,28 @@ class PipelineConfig(Spec):
     """One YAML file."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
-    """Lower-case letters, digits and dashes; names the pipeline everywhere, on Kubeflow too."""
+    """Lower-case letters, digits and dashes; the name of the pipeline everywhere, on Kubeflow too."""
     root: Name = "runs"
     """Folder of all artifacts and metadata. Relative to the YAML's folder."""
     data: DataConfig
     label: Label
     features: Features = Field(default_factory=dict)
-    """Name -> feature; a bare type such as `number` is short for its defaults. At least one, or a sequence."""
+    """Name -> feature; a bare type such as `number` is short for its defaults. At least one feature or sequence is
+    required."""
     sequences: dict[Name, SequenceSpec] = Field(default_factory=dict)
-    """Name -> several list columns of one length, read element by element (docs/lists.md)."""
+    """Name -> several list columns of equal length, read element by element (docs/lists.md)."""
     crosses: tuple[Cross, ...] = ()
-    """Categories made of combinations of features."""
+    """Categories computed from combinations of features."""
     stable_ids: StableIds | Flag = False
-    """Ids of known tokens never change when the pipeline is run again on other data; true is short for the defaults.
-    The default of all learned vocabularies."""
+    """Ids of known tokens never change when the pipeline runs again on other data; true is short for the defaults.
+    This is the default for all learned vocabularies."""
     preprocessing: str | None = Field(default=None, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
     """`package.module:function` that replaces the generated transforms of all features."""
     model: ModelConfig = WideDeep(kind="wide_deep")
     """The architecture; a bare kind such as `linear` is short for its defaults."""
     training: TrainingConfig = TrainingConfig()
     tuning: TuningConfig | None = None
-    """A search for hyperparameters before the model is trained (docs/tuning.md)."""
+    """A hyperparameter search before the model is trained (docs/tuning.md)."""
     input: InputConfig = InputConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     gates: GatesConfig = GatesConfig()
@@ -88,15 +89,15 @@ class PipelineConfig(Spec):
     push: PushConfig = PushConfig()
     schedule: ScheduleConfig | None = None
     notify: tuple[Hook, ...] = ()
-    """Who is notified of how runs end."""
+    """Receivers of notifications about the outcomes of runs."""
     mlflow: MlflowConfig | None = None
-    """Records runs, metrics and trials at an MLflow server (docs/tracking.md)."""
+    """Records runs, metrics and trials on an MLflow server (docs/tracking.md)."""
     beam: BeamConfig = BeamConfig()
 
     @model_validator(mode="before")
     @classmethod
     def _reads_something(cls, value: Any) -> Any:
-        """Leaves no file without anything to learn from: a section `features` that is not there counts as empty."""
+        """Requires at least one feature or sequence: an absent section `features` counts as empty."""
         if not isinstance(value, dict):
             return value
         if not value.get("sequences"):
@@ -106,7 +107,7 @@ class PipelineConfig(Spec):
     @model_validator(mode="before")
     @classmethod
     def _metrics_of_task(cls, value: Any) -> Any:
-        """Fills in the metrics usual for the task, so that the resolved config shows them."""
+        """Fills in the default metrics of the task, so the resolved config shows them."""
         if not isinstance(value, dict):
             return value
         label, evaluation = value.get("label"), value.get("evaluation", {})
@@ -119,7 +120,7 @@ class PipelineConfig(Spec):
 
     @property
     def all_features(self) -> dict[str, Feature]:
-        """The features and the columns of sequences, these by SEQUENCE.COLUMN."""
+        """The features, and the columns of sequences under the names SEQUENCE.COLUMN."""
         return with_columns_of(self.sequences, self.features)
 
     def keys_of(self, feature: str) -> tuple[str, ...]:
@@ -128,7 +129,7 @@ class PipelineConfig(Spec):
 
     @property
     def preprocessing_config(self) -> PreprocessingConfig:
-        """The part that decides the transform graph."""
+        """The part that determines the transform graph."""
         return PreprocessingConfig(
             features=self.features,
             sequences=self.sequences,
@@ -144,7 +145,7 @@ class PipelineConfig(Spec):
 
     @property
     def ingest_config(self) -> IngestConfig:
-        """The part that decides the records written."""
+        """The part that determines the written records."""
         data, split = self.data, self.data.split
         derive: dict[str, str] = {}
         if isinstance(split, StratifiedSplit):
@@ -162,11 +163,11 @@ class PipelineConfig(Spec):
 
     @property
     def trainer_config(self) -> TrainerConfig:
-        """The part the Trainer receives."""
+        """The part that the Trainer receives."""
         return TrainerConfig(model=self.model, training=self.training, input=self.input)
 
 
 def _loss_kind(training: Any) -> Any:
-    """Returns the kind of `training.loss` as it is written, before anything is checked."""
+    """Returns the kind of `training.loss` as written, before validation."""
     loss = training.get("loss") if isinstance(training, dict) else None
     return loss.get("kind") if isinstance(loss, dict) else loss

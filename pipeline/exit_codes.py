@@ -1,17 +1,18 @@
-"""The exit codes of `fullpass`: what each means, and which outcome of a run or of an occasion ends with which."""
+"""The exit codes of `fullpass`: their meanings, and the code for each outcome of a run or a scheduled occasion."""
 
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import Literal
 
 Outcome = Literal["success", "failure", "not_blessed", "gate_stop", "late", "skipped", "missed"]
-"""How a run, or an occasion of the schedule, ended."""
+"""The outcome of a run, or of an occasion of the schedule."""
 
 
 class ExitCode(IntEnum):
-    """An exit code; its docstring says when a command ends with it.
+    """An exit code; its docstring states when a command ends with it.
 
-    short: the code in a few words.
+    Attributes:
+        short: the meaning in a few words.
 
     Example:
         >>> f"{ExitCode.NO_SPAN} {ExitCode.NO_SPAN.short}"
@@ -37,7 +38,7 @@ class ExitCode(IntEnum):
     TERMINATED = 143, "stopped container", "Of a container on Kubeflow: a deadline, an eviction or a user stopped it."
 
     def __new__(cls, value: int, short: str, meaning: str) -> "ExitCode":
-        """Makes a member whose docstring is its meaning."""
+        """Returns a member whose docstring is its meaning."""
         member = int.__new__(cls, value)
         member._value_ = value
         member.short = short

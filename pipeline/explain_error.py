@@ -1,4 +1,4 @@
-"""What a command says of an error, and the exit code that it ends with."""
+"""Maps the error that ended a command to its message and exit code."""
 
 import errno
 import os
@@ -27,7 +27,7 @@ _WHERE = (
 
 
 def explained(error: Exception) -> str:
-    """Returns what the user should know of an error that ended a command."""
+    """Returns the message for the user about an error that ended a command."""
     from fullpass.pipeline.authoring.loading.problems import ConfigError
 
     if isinstance(error, ConfigError):
@@ -50,7 +50,7 @@ def exit_code(error: Exception) -> ExitCode:
 
 
 def _of_this_machine(error: Exception) -> str | None:
-    """Returns what is wrong with a folder, a disk or a user of this machine; None for any other error."""
+    """Returns the problem with a folder, a disk or a user of this machine; None for any other error."""
     if isinstance(error, BrokenPipeError):
         return "what reads the output has ended before all was printed."
     if isinstance(error, OSError) and error.errno in _REFUSED:
@@ -59,14 +59,14 @@ def _of_this_machine(error: Exception) -> str | None:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}."
     if isinstance(error, FileNotFoundError) and error.strerror:
-        return f"{error.strerror}.\n{_WHERE}"  # of tempfile, which names the folders that it tried
+        return f"{error.strerror}.\n{_WHERE}"  # from tempfile, whose error lists the folders that it tried
     if isinstance(error, sqlite3.OperationalError) and str(error) in _SQLITE:
         return f"a SQLite file of the root: {_SQLITE[str(error)].format(user=_user())}.\n{_WHERE}"
     return None
 
 
 def _user() -> str:
-    """Returns the user of this process, by name where the machine knows one."""
+    """Returns the user of this process, by name if the machine has one for the uid."""
     try:
         return f"the user {pwd.getpwuid(os.geteuid()).pw_name}"
     except KeyError:

@@ -1,4 +1,4 @@
-"""The verbs `fullpass input-service`. Parsing only: what is heavy is imported inside the verb that needs it."""
+"""The commands `fullpass input-service`. They only parse arguments: each imports heavy modules in its body."""
 
 from pathlib import Path
 from typing import Annotated
@@ -23,7 +23,7 @@ def dispatcher(
         typer.Option(help="Keeps here what a restarted dispatcher needs to go on.", show_default="keeps nothing"),
     ] = None,
 ) -> None:
-    """Run the dispatcher, which divides files among workers, until it is told to stop."""
+    """Run the dispatcher, which distributes files to workers, until it is stopped."""
     from fullpass.trainer.input.service.input_server import run_dispatcher
 
     run_dispatcher(port, say, work_dir)
@@ -38,7 +38,7 @@ def worker(
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="To listen at; 0 takes a free one.")] = 0,
 ) -> None:
-    """Run a worker, which reads, parses and transforms, until it is told to stop."""
+    """Run a worker, which reads, parses and transforms examples, until it is stopped."""
     from fullpass.trainer.config import ADDRESS
     from fullpass.trainer.input.service.input_server import run_worker
 

@@ -1,7 +1,7 @@
-"""The file that TFX's own command line takes: `tfx pipeline create --engine=local --pipeline_path=pipeline/local.py`.
+"""The pipeline file for TFX's command line: `tfx pipeline create --engine=local --pipeline_path=pipeline/local.py`.
 
-The config is named by the environment variable FULLPASS_CONFIG, when the pipeline is created and when it runs: the
-local engine passes no parameters. FULLPASS_SPAN is what `fullpass run` takes as --span.
+The environment variable FULLPASS_CONFIG names the config, both when the pipeline is created and when it runs, because
+the local engine passes no parameters. FULLPASS_SPAN has the same meaning as --span of `fullpass run`.
 """
 
 import os
@@ -18,7 +18,7 @@ def main() -> None:
     Raises:
         UserError: The variable is not set, or the config has problems.
     """
-    # Run as a script, this folder comes first on the path, and its modules would stand in for others of their names.
+    # For a script, Python puts this folder first on the path, where its modules would shadow others of the same name.
     here = Path(__file__).resolve().parent
     sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != here]
 
@@ -48,7 +48,7 @@ def main() -> None:
     layout = RootLayout(root)
     with run_lock(root, what="tfx run"):
         close_abandoned(layout.metadata, str(root), loaded.config.name)
-        # TFX chooses the id of the run later.
+        # TFX chooses its run id later.
         write_run_facts(run_facts(loaded, None), layout.run_logs(new_run_id()))
         window = find_window(loaded.config.data, loaded.resolve, os.environ.get(SPAN_VARIABLE) or None)
         RedactedDagRunner().run(build(loaded, root=root, window=window))

@@ -1,7 +1,7 @@
-"""How commands print: every line, table and tree for people passes here, and none of it is read as markup.
+"""Prints the output of commands: every line, table and tree for people passes here and is never read as markup.
 
-Names, values, paths and errors come from data and from file systems. There, `[/red]` is text, an escape sequence must
-not reach the terminal, and a byte that no encoding knows must not end a run.
+Names, values, paths and errors come from data and file systems. In them, `[/red]` is text, an escape sequence must not
+reach the terminal, and an undecodable byte must not end a run.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ def say(text: object, *, err: bool = False, nl: bool = True) -> None:
     """Prints text for people.
 
     Args:
-        text: May hold anything; see `plain`.
+        text: Any text; control characters are escaped, see `plain`.
         err: Prints to standard error.
         nl: Ends the line.
     """
@@ -31,17 +31,16 @@ def say(text: object, *, err: bool = False, nl: bool = True) -> None:
 
 
 def emit(text: str, *, nl: bool = True) -> None:
-    """Prints text for programs (JSON, YAML) to standard output, as it is."""
+    """Prints text for programs (JSON, YAML) to standard output, unchanged."""
     typer.echo(text, nl=nl)
 
 
 def console(file: TextIO | None = None, **options: Any) -> "Console":
-    """Returns a console that reads no markup, for tables and trees; every console of the project is made here.
+    """Returns a console that reads no markup, for tables and trees; every console of the project is created here.
 
     Args:
-        file: Where it prints; standard output by default. Into a file or pipe, lines may be wider than rich takes them
-            to be.
-        **options: Of rich's console.
+        file: The output; standard output by default. Lines in a file or pipe may be wider than rich's default width.
+        **options: Options of rich's console.
     """
     from fullpass.pipeline.plain_console import PlainConsole
 
@@ -51,7 +50,7 @@ def console(file: TextIO | None = None, **options: Any) -> "Console":
 
 
 def accept_any_text() -> None:
-    """Lets standard output and error write out what their encoding lacks, instead of raising an error."""
+    """Makes standard output and error escape characters that their encoding lacks, instead of raising an error."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, ValueError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
@@ -59,11 +58,11 @@ def accept_any_text() -> None:
 
 @contextlib.contextmanager
 def outlived(what: str, note: Callable[[Exception], None] | None = None) -> Iterator[None]:
-    """Lets an error end the block, but not what the block is told about: a finished run keeps its outcome.
+    """Suppresses an error of the block and prints it, so a failure to report does not change a run's outcome.
 
     Args:
-        what: What could not be done, for the line on standard error.
-        note: Is called with the error, such as to log its traceback.
+        what: The action that failed, for the line on standard error.
+        note: Called with the error, for example to log its traceback.
     """
     try:
         yield

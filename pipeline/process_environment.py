@@ -1,12 +1,13 @@
-"""The process environment of every command: decided here, once, before TensorFlow, TFX or Beam are imported."""
+"""Sets the process environment of every command, once, before TensorFlow, TFX or Beam are imported."""
 
 import os
 
 SAFE_PATH = "PYTHONSAFEPATH"
 # Keras 3 for models; TensorFlow Transform would otherwise choose Keras 2 for the whole process.
-# Processes that Beam and others start by `python -m` do not search the working folder, where the user's files lie.
+# With PYTHONSAFEPATH, processes that Beam and others start by `python -m` do not search the working folder, which
+# holds the user's files.
 _REQUIRED = {"TF_USE_LEGACY_KERAS": "0", SAFE_PATH: "1"}
-# What a user need not read: start-up notes of TensorFlow, gRPC and absl. Set by the user, these stay as they are.
+# These variables silence start-up messages of TensorFlow, gRPC and absl. Values set by the user are kept.
 _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "GRPC_VERBOSITY": "ERROR", "ABSL_MIN_LOG_LEVEL": "2"}
 
 

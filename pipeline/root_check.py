@@ -1,4 +1,4 @@
-"""What a command checks of a root before it goes by it: that its SQLite files are what was written, and all there."""
+"""Checks that a command makes before it uses a root: its SQLite files must be complete and undamaged."""
 
 from pathlib import Path
 
@@ -15,11 +15,11 @@ def check_root(root: Path, *, reuses: bool = False) -> None:
     """Checks the metadata and the history of a root.
 
     Args:
-        root: The root, whose run lock the caller holds if it goes on to write.
-        reuses: Whether artifacts of earlier runs are to be taken whatever made them (`--from`).
+        root: The root. The caller holds its run lock if it will write.
+        reuses: Whether artifacts of earlier runs will be reused regardless of their inputs (`--from`).
 
     Raises:
-        UserError: A file is damaged or gone, or an earlier release wrote the artifacts that are to be reused.
+        UserError: A file is damaged or missing, or an earlier release wrote the artifacts to reuse.
     """
     layout = RootLayout(root)
     verify(layout.history, HISTORY_DAMAGED)
@@ -40,14 +40,14 @@ def check_root(root: Path, *, reuses: bool = False) -> None:
 
 
 def check_model_folder(folder: Path, what: str) -> None:
-    """Checks that TensorFlow can load models from a folder: it takes the path of weights for a pattern.
+    """Checks that TensorFlow can load models from a folder, because it reads the path of weights as a glob pattern.
 
     Args:
         folder: Its path.
-        what: What it is, for the message.
+        what: Its name in the message.
 
     Raises:
-        UserError: A sign of patterns stands in the path.
+        UserError: The path contains a character of glob patterns.
     """
     signs = [sign for sign in _PATTERN_SIGNS if sign in str(folder)]
     if signs:
@@ -58,7 +58,7 @@ def check_model_folder(folder: Path, what: str) -> None:
 
 
 def seal_metadata(root: Path) -> None:
-    """Seals the metadata of a root after a command that has changed them."""
+    """Writes the checksum of a root's metadata after a command that has changed them."""
     metadata = RootLayout(root).metadata
     if metadata.is_file():
         with exclusive(lock_of(metadata)):

@@ -1,6 +1,6 @@
-"""The files and folders in the root of a pipeline: who writes one, reads one or removes one finds it here.
+"""The paths of all files and folders in the root of a pipeline, for all code that writes, reads or removes them.
 
-Beside them lie the folders of the nodes, `<root>/<Node>/<output>/<execution>`, which TFX names after the nodes.
+The root also contains the folders of the nodes, `<root>/<Node>/<output>/<execution>`, which TFX names after the nodes.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class RootLayout:
 
     @property
     def metadata(self) -> Path:
-        """The SQLite file of ML Metadata: every execution and artifact."""
+        """The SQLite file of ML Metadata, with every execution and artifact."""
         return self.root / METADATA
 
     @property
@@ -69,12 +69,12 @@ class RootLayout:
         return self.logs / run_id
 
     def run_summary(self, run_id: str) -> Path:
-        """Returns the JSON file that says what came out of one run."""
+        """Returns the JSON file with the outcome of one run."""
         return self.run_logs(run_id) / SUMMARY
 
     @property
     def schedule(self) -> Path:
-        """The folder of what scheduled runs and backfills print, and of the scheduler's locks."""
+        """The folder of the output of scheduled runs and backfills, and of the scheduler's locks."""
         return self.root / SCHEDULE
 
     @property
@@ -84,7 +84,7 @@ class RootLayout:
 
     @property
     def span_index(self) -> Path:
-        """The folder of the index that says which spans are in which source file."""
+        """The folder of the index of the spans in each source file."""
         return self.root / SPAN_INDEX
 
     @property
@@ -94,7 +94,7 @@ class RootLayout:
 
     @property
     def analyzer_cache(self) -> Path:
-        """The folder of the accumulators that analyzers made of each span."""
+        """The folder of the analyzers' accumulators per span."""
         return self.root / ANALYZER_CACHE
 
     @property
@@ -104,16 +104,16 @@ class RootLayout:
 
     @property
     def checksums(self) -> Path:
-        """The folder of the checksums of artifacts, one file for each."""
+        """The folder of the checksums of artifacts, one file per artifact."""
         return self.root / CHECKSUMS
 
     @property
     def whole_run(self) -> Path:
-        """The state file of the last run that ran every node and ended well."""
+        """The state file of the last successful run of all nodes."""
         return self.root / WHOLE_RUN
 
     def paths(self) -> tuple[Path, ...]:
-        """Returns every file and folder of the root that is no node's."""
+        """Returns every file and folder of the root that does not belong to a node."""
         return (
             self.metadata,
             self.metadata_lock,
@@ -144,7 +144,7 @@ def seal_of(file: Path) -> Path:
 
 
 def metadata_above(artifact: Path) -> Path | None:
-    """Returns where the metadata of an artifact lie, `<root>/<Node>/<output>/<execution>`; None for a shorter path."""
+    """Returns the metadata file of an artifact at `<root>/<Node>/<output>/<execution>`; None for a shorter path."""
     parents = artifact.parents
     return RootLayout(parents[2]).metadata if len(parents) > 2 else None
 

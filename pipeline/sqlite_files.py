@@ -1,9 +1,9 @@
-"""The SQLite files of a root: opened by any path, sealed by a checksum, and refused by name where they are damaged.
+"""Opens the SQLite files of a root, seals them with a checksum, and refuses damaged ones with their path.
 
 A seal is a state file beside the SQLite file. It holds SQLite's own change counter, the size and the CRC-32C of the
-whole file, and is written after a change. A file with the counter of its seal and other content is damaged. One with
-another counter was written since, by a run that was killed or by another program; then SQLite's own check is all there
-is.
+whole file, and is written after a change. A file with the counter of its seal but different content is damaged. A file
+with another counter was written after its seal, by a run that was killed or by another program; then only SQLite's own
+check applies.
 """
 
 import sqlite3
@@ -45,11 +45,11 @@ def opened(file: Path, what_to_do: str, mode: Literal["rwc", "rw"] = "rw") -> It
 
     Args:
         file: Its path.
-        what_to_do: A sentence for the message, should it be damaged.
-        mode: `rwc` creates it where it is missing.
+        what_to_do: The advice in the message if the file is damaged.
+        mode: `rwc` creates the file if it is missing.
 
     Raises:
-        DamagedState: It is damaged, no SQLite file, or has other tables.
+        DamagedState: The file is damaged, no SQLite file, or has other tables.
     """
     try:
         address = f"{file.absolute().as_uri()}?mode={mode}"
@@ -60,21 +60,21 @@ def opened(file: Path, what_to_do: str, mode: Literal["rwc", "rw"] = "rw") -> It
         if code in _DAMAGED_CODES or str(error).startswith(("no such table", "no such column")):
             raise DamagedState(f"{file} is damaged: {error}. {what_to_do}") from error
         raise
-    except UnicodeDecodeError as error:  # of SQLite's own message, which quotes what is damaged
+    except UnicodeDecodeError as error:  # from SQLite's own message, which quotes the damaged text
         raise DamagedState(f"{file} is damaged: it names what is not UTF-8. {what_to_do}") from error
 
 
 def seal(file: Path) -> None:
-    """Writes the seal of a SQLite file as it is now."""
+    """Writes the seal for the current content of a SQLite file."""
     with _read_locked(file, "") as content:
         state_file.write(seal_of(file), asdict(_sealed(content)))
 
 
 def verify(file: Path, what_to_do: str) -> None:
-    """Checks a SQLite file, if it is there.
+    """Checks a SQLite file against its seal, if the file exists.
 
     Raises:
-        DamagedState: It is not what was written.
+        DamagedState: The content of the file is damaged.
     """
     if not file.is_file() or not (file.stat().st_size or seal_of(file).exists()):
         return
@@ -89,13 +89,13 @@ def verify(file: Path, what_to_do: str) -> None:
 
 
 def state_of(file: Path) -> str:
-    """Returns a text that changes with every change of a SQLite file that is not being written."""
+    """Returns a text that changes with every change of a SQLite file; no process may be writing the file."""
     return "-".join(map(str, asdict(_sealed(file.read_bytes())).values()))
 
 
 @contextmanager
 def _read_locked(file: Path, what_to_do: str) -> Iterator[bytes]:
-    """Yields the content of a SQLite file that passes SQLite's check, while no other process can change it."""
+    """Yields the content of a SQLite file that passes SQLite's check, and blocks changes by other processes."""
     with opened(file, what_to_do) as database:
         database.execute("BEGIN")
         found = [text for (text,) in database.execute("PRAGMA quick_check(1)")]

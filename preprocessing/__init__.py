@@ -1,1 +1,1 @@
-"""What a feature is: transforms, derived columns and the preprocessing function."""
+"""Features, their transforms, derived columns and the preprocessing function."""

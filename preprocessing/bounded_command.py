@@ -1,4 +1,4 @@
-"""Runs a command that ends within a stated time, together with every process that it started."""
+"""Runs a command with a time limit, and kills it with every process that it started when the limit expires."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 _MARK = "FULLPASS_COMMAND"
-"""Environment variable of a command and of all that it starts, whatever group and session they put themselves into."""
+"""Environment variable that marks a command and its descendants, even those in another process group or session."""
 _LOOK_SECONDS = 0.01
 _MOST_LOOKS = 200
 
@@ -24,22 +24,22 @@ def run_bounded(
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Runs a command in a process group of its own and returns its exit code and what it printed.
+    """Runs a command in its own process group and returns its exit code and its output.
 
-    Input and output are files, not pipes: a process that the command leaves in the background keeps nobody waiting.
-    Ctrl-C in a terminal does not reach the command.
+    Input and output are files, not pipes, so a background process that the command leaves behind does not block the
+    caller. Ctrl-C in a terminal does not reach the command.
 
     Args:
         command: Program and arguments, started without a shell.
-        seconds: After which the command and all that it started are killed: its group, and on Linux what has left the
-            group (setsid) too, known by a variable of its environment.
+        seconds: Time limit, after which the command and its descendants are killed: its process group, and on Linux
+            also processes that left the group (setsid), which an environment variable identifies.
         stdin: Its standard input.
         folder: Its working folder.
         environment: Its environment variables; those of this process by default.
 
     Raises:
-        subprocess.TimeoutExpired: It took longer than `seconds`.
-        OSError: It cannot be started.
+        subprocess.TimeoutExpired: The command ran longer than `seconds`.
+        OSError: The command cannot be started.
     """
     mark = uuid.uuid4().hex
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as errors:
@@ -68,7 +68,7 @@ def run_bounded(
 
 
 def _kill_marked(variable: bytes) -> None:
-    """Kills all processes with an environment variable, until a look finds none: one may just have forked."""
+    """Kills all processes with an environment variable; repeats until none is found, as one may have just forked."""
     for _ in range(_MOST_LOOKS):
         found = [pid for pid in _pids() if variable in _environment(pid)]
         if not found:
@@ -80,13 +80,13 @@ def _kill_marked(variable: bytes) -> None:
 
 
 def _pids() -> list[int]:
-    """Returns the ids of all processes; none where there is no /proc."""
+    """Returns the ids of all processes; an empty list without /proc."""
     folder = Path("/proc")
     return [int(entry.name) for entry in folder.iterdir() if entry.name.isdigit()] if folder.is_dir() else []
 
 
 def _environment(pid: int) -> list[bytes]:
-    """Returns the environment of a process; of one that has ended, or is another user's, it is empty."""
+    """Returns the environment of a process; empty if it has ended or belongs to another user."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     return []

@@ -1,4 +1,4 @@
-"""The part of the configuration that decides what the transform graph computes, and where."""
+"""The part of the configuration that determines the outputs of the transform graph and where they are computed."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -17,25 +17,25 @@ ColumnType = Literal["number", "string"]
 
 
 class PreprocessingConfig(Spec):
-    """Features, crosses, derived columns and label, as they reach `preprocessing_fn` in TFX's custom_config."""
+    """Features, crosses, derived columns and label, as passed to `preprocessing_fn` in TFX's custom_config."""
 
     features: Features
-    """Those of sequences included, by SEQUENCE.COLUMN."""
+    """All features; columns of sequences are included under the name SEQUENCE.COLUMN."""
     sequences: dict[Name, SequenceSpec] = Field(default_factory=dict)
     crosses: tuple[Cross, ...] = ()
     derive: dict[Name, str] = Field(default_factory=dict)
     """Derived column -> expression over raw columns and derived columns above it."""
     types: dict[Name, ColumnType] = Field(default_factory=dict)
-    """Types of raw columns where no feature decides them."""
+    """Types of raw columns whose type no feature determines."""
     label: Label
     slices: tuple[Name, ...] = ()
-    """Raw columns that evaluation slices by; carried along even if no feature reads them."""
+    """Raw columns that evaluation slices by; kept in the examples even if no feature reads them."""
     compute_at: ComputeAt = "transform"
-    """Where features without a `compute_at` of their own are computed."""
+    """Where features without their own `compute_at` are computed."""
     function: str | None = Field(default=None, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
     """`package.module:function` that replaces the transforms of all features: columns in, transformed features out."""
     stable_ids: StableIds | Flag = False
-    """The default of all learned vocabularies."""
+    """Default for all learned vocabularies."""
 
     @model_validator(mode="before")
     @classmethod
@@ -47,23 +47,23 @@ class PreprocessingConfig(Spec):
         return {**value, "features": features, "sequences": sequences}
 
     def vocabulary_owner(self, feature: str) -> str:
-        """Returns the feature whose vocabulary a feature has: its own name, or that in `shared_with`."""
+        """Returns the feature that owns a feature's vocabulary: the feature itself, or the one in `shared_with`."""
         vocabulary = getattr(self.features.get(feature), "vocabulary", None)
         return vocabulary.shared_with or feature if isinstance(vocabulary, Vocabulary) else feature
 
     def vocabulary_users(self) -> dict[str, list[str]]:
-        """Returns, by `vocabulary_owner`, the features that have its vocabulary, itself included, in their order."""
+        """Returns vocabulary owner -> the features that use its vocabulary, including itself, in declaration order."""
         users: dict[str, list[str]] = {}
         for name in self.features:
             users.setdefault(self.vocabulary_owner(name), []).append(name)
         return users
 
     def sequence_of(self, feature: str) -> str | None:
-        """Returns the sequence that a feature is a column of; None for any other feature."""
+        """Returns the sequence that contains a feature as a column; None for any other feature."""
         return sequence_of(self.sequences, feature)
 
     def path_of(self, feature: str) -> str:
-        """Returns where a feature stands in the YAML."""
+        """Returns the YAML path of a feature."""
         return ".".join(keys_of(self.sequences, feature))
 
     @property
@@ -73,5 +73,5 @@ class PreprocessingConfig(Spec):
         return any(isinstance(v, Vocabulary) and self.stable_ids_of(v) is not None for v in found)
 
     def stable_ids_of(self, vocabulary: Vocabulary) -> StableIds | None:
-        """Returns how long a vocabulary keeps slots; None where its ids are given, or go by frequency."""
+        """Returns how long a vocabulary keeps slots; None if its ids are given or follow frequency."""
         return stable_ids_of(vocabulary, self.stable_ids)

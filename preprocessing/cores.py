@@ -1,4 +1,4 @@
-"""How many cores this process may use: not those of the machine, where it runs in a container or is pinned."""
+"""The number of cores that this process may use, which a container or pinning can limit."""
 
 import os
 from pathlib import Path
@@ -7,13 +7,14 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 
 def usable_cores(cgroups: Path = _CGROUPS) -> int:
-    """Returns the whole cores that the process may use, at least 1.
+    """Returns the number of whole cores that the process may use, at least 1.
 
-    The least of the cores it may be scheduled on and of the quota of its control group, which is where Kubernetes and
-    Docker put a limit such as `cpu: 2`; the group is the root of the mount in a container.
+    It is the minimum of the cores that the process may be scheduled on and of the quota of its control group.
+    Kubernetes and Docker set that quota for a limit such as `cpu: 2`. In a container the group is the root of the
+    mount.
 
     Args:
-        cgroups: where control groups are mounted.
+        cgroups: mount point of the control groups.
     """
     scheduled = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota = _quota(cgroups)
@@ -21,7 +22,7 @@ def usable_cores(cgroups: Path = _CGROUPS) -> int:
 
 
 def _quota(cgroups: Path) -> float | None:
-    """Returns the cores that the control group may use at a time, or None without a limit."""
+    """Returns the number of cores that the control group may use at a time, or None without a limit."""
     try:
         if (cgroups / "cpu.max").is_file():  # version 2: "200000 100000", or "max 100000"
             quota, period = (cgroups / "cpu.max").read_text().split()

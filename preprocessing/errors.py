@@ -1,4 +1,4 @@
-"""The error that is written for the user, and the words it shares."""
+"""The error type with messages for the user, and helpers for their wording."""
 
 import difflib
 from collections.abc import Collection, Iterable, Iterator
@@ -11,9 +11,9 @@ from fullpass.preprocessing.secrets.redact import redact
 class UserError(ValueError):
     """An error whose message is written for the user.
 
-    The message names what is wrong (file, row or YAML path), what was received, what is accepted and how
-    to fix it. It is shown as it stands, without a traceback; any other exception also shows where it arose. Messages
-    end in logs and notifications, so what looks like a secret is blanked.
+    The message names the wrong item (file, row or YAML path), the received value, the accepted values and the fix. It
+    is shown verbatim, without a traceback; any other exception is shown with its location. Messages end up in logs and
+    notifications, so text that looks like a secret is blanked.
     """
 
     def __init__(self, message: object = "", *others: object) -> None:
@@ -22,15 +22,15 @@ class UserError(ValueError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Returns a hint for a misspelt name, or an empty string where nothing known is close.
+    """Returns a hint for a misspelt name, or an empty string if no known name is close.
 
     Example:
         >>> did_you_mean("Trainr", ["Transform", "Trainer"])
         ' Did you mean "Trainer"?'
 
     Args:
-        name: What was received; upper and lower case are taken as equal.
-        known: What is accepted.
+        name: The received name; case is ignored.
+        known: The accepted names.
     """
     by_folded = {candidate.casefold(): candidate for candidate in known}
     close = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
@@ -38,22 +38,22 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def listed(names: Collection[str], *, most: int = 20) -> str:
-    """Returns names in one line, of long lists the first and how many more there are.
+    """Returns names in one line; long lists are cut and end with the number of omitted names.
 
     Example:
         >>> listed(["a", "b", "c", "d"], most=2)
         'a, b and 2 more'
 
     Args:
-        names: What is listed, in this order.
-        most: How many names are shown.
+        names: The names, in this order.
+        most: Largest number of names shown.
     """
     return ", ".join(islice(names, most)) + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 @contextmanager
 def blame(path: str) -> Iterator[None]:
-    """Turns any error of the code inside into a `UserError` that begins with the YAML path it arose at."""
+    """Converts any error of the enclosed code into a `UserError` whose message begins with a YAML path."""
     try:
         yield
     except UserError as error:

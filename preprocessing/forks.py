@@ -1,4 +1,4 @@
-"""What forks of the project begin with: streams that are written out, an end when the parent ends, few memory pools."""
+"""Helpers for forked processes: flush streams, terminate with the parent, and limit memory pools."""
 
 import contextlib
 import ctypes
@@ -11,10 +11,10 @@ _M_ARENA_MAX = -8
 
 
 def flush_streams() -> None:
-    """Writes out what standard output and error hold back; a full disk or a reader that has left is no error.
+    """Flushes standard output and error; a full disk or a closed reader is no error.
 
-    A fork would write it again. What could not be written stays in the stream, whose next flush fails again, long after
-    the print that was lost.
+    Otherwise a fork would write the buffered text again. Text that could not be written stays in the buffer, so a later
+    flush fails again, long after the lost print.
     """
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
@@ -22,20 +22,20 @@ def flush_streams() -> None:
 
 
 def end_with_parent(parent: int) -> bool:
-    """Has this process get SIGTERM when its parent ends; returns whether the parent is still there.
+    """Makes this process receive SIGTERM when its parent ends; returns whether the parent is still alive.
 
     Args:
-        parent: The process that has forked this one.
+        parent: The process that forked this one.
     """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     return os.getppid() == parent
 
 
 def limit_arenas(most: int) -> None:
-    """Has glibc keep at most `most` pools of free memory in this process, instead of eight for each core.
+    """Limits glibc to `most` memory arenas in this process, instead of eight per core.
 
-    Threads that parse and free batches leave pieces in every pool, so that resident memory rises for minutes. Who sets
-    MALLOC_ARENA_MAX is followed; other C libraries have no such pools.
+    Threads that parse and free batches leave fragments in every arena, which makes resident memory grow for minutes. If
+    the user sets MALLOC_ARENA_MAX, that value is kept. Other C libraries have no such arenas.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None and "MALLOC_ARENA_MAX" not in os.environ:

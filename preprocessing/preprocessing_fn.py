@@ -20,16 +20,16 @@ def preprocessing_fn(
     """Returns the transformed features, the label, the weight and the row number of a batch of raw examples.
 
     Args:
-        inputs: raw columns, parsed by `column_tensors.raw_feature_spec`. An absent one is missing throughout.
+        inputs: raw columns, parsed by `column_tensors.raw_feature_spec`. An absent column is missing in every row.
         custom_config: `{"preprocessing": PreprocessingConfig.model_dump(mode="json")}`; and `continued`, the fields of
-            a `stable_ids.Continued`, where ids follow those of another model.
+            a `stable_ids.Continued`, if ids follow those of a base model.
 
     Returns:
-        What `outputs.outputs` promises, and LABEL, EXAMPLE_WEIGHT and ROW_ID of that module. The features depend on
-        no column that only training has.
+        The outputs that `outputs.outputs` lists, and LABEL, EXAMPLE_WEIGHT and ROW_ID of that module. The features
+        depend on no training-only column.
 
     Raises:
-        UserError: A feature, the label or a derived column cannot be made; the message begins with its YAML path.
+        UserError: A feature, the label or a derived column cannot be built; the message begins with its YAML path.
     """
     config = PreprocessingConfig.model_validate(custom_config["preprocessing"])
     columns = Columns(inputs, config, Continued(**custom_config.get("continued", {})))

@@ -1,8 +1,7 @@
-"""The progress of a running node: one small file, replaced whole, that the runner reads.
+"""The progress of a running node: one small file, replaced atomically, that the runner reads.
 
-A node calls `report` as often as it likes, from any thread or process of its own (a Beam worker too). The
-file is named by an environment variable that the local runner sets for each node; elsewhere `report` does
-nothing.
+A node may call `report` at any rate from any of its threads and processes, including Beam workers. The local runner
+sets an environment variable with the path of the file for each node. Without that variable `report` does nothing.
 """
 
 import contextlib
@@ -23,10 +22,10 @@ class Progress:
 
     Attributes:
         done: Units finished so far.
-        total: Units there are in all, or None where the node cannot know.
-        unit: What is counted, in the plural: "rows", "batches", "epochs".
+        total: Total number of units, or None if the node cannot determine it.
+        unit: Name of the unit, in the plural: "rows", "batches", "epochs".
         note: A few words about the work, such as "epoch 3 of 10, loss 0.213".
-        reported_at: When it was written, in seconds since 1970-01-01 UTC.
+        reported_at: Time of the report, in seconds since 1970-01-01 UTC.
     """
 
     done: int
@@ -43,8 +42,8 @@ def report(done: int, total: int | None, unit: str, note: str = "") -> None:
 
     Args:
         done: Units finished so far.
-        total: Units there are in all, or None if unknown.
-        unit: What is counted, in the plural.
+        total: Total number of units, or None if unknown.
+        unit: Name of the unit, in the plural.
         note: A few words shown beside the count.
     """
     path = os.environ.get(PROGRESS_FILE_VARIABLE)
@@ -59,7 +58,7 @@ def report(done: int, total: int | None, unit: str, note: str = "") -> None:
 
 
 def read(path: str | os.PathLike[str]) -> Progress | None:
-    """Returns what was last reported into `path`, or None where nothing was."""
+    """Returns the last report in the file `path`, or None if there is none."""
     try:
         return Progress(**json.loads(Path(path).read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -67,7 +66,7 @@ def read(path: str | os.PathLike[str]) -> Progress | None:
 
 
 def _is_recent(path: str, now: float) -> bool:
-    """Whether `path` was written less than the interval ago: a memory that all processes of a node share."""
+    """Returns whether `path` was modified within the interval; the file shares this limit among a node's processes."""
     try:
         return 0 <= now - os.stat(path).st_mtime < MIN_INTERVAL_SECONDS
     except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""The base classes of all declared objects: frozen, strict, and named in YAML by their tag.
+"""The base classes of all declared objects: frozen, strict, and selected in YAML by their tag.
 
-Nothing here imports TensorFlow: specs are data, and a config must be checked in well under a second.
+Nothing here imports TensorFlow: specs are data, and checking a config must take well under a second.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from pydantic_core import CoreSchema
 
 from fullpass.preprocessing.attribute_docs import attribute_docs
 
-# YAML has types of its own: "3" is not 3 and `yes` is not 1, so numbers are taken strictly.
+# YAML has its own types: "3" is not 3 and `yes` is not 1, so numbers are not converted.
 Real = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 Count = Annotated[int, Strict(), Field(ge=1)]
 NonNegative = Annotated[int, Strict(), Field(ge=0)]
@@ -33,11 +33,11 @@ Name = Annotated[str, Field(min_length=1)]
 
 
 def discriminator(field: str, *, bare: bool = False) -> Discriminator:
-    """Returns what tells the models of a union apart.
+    """Returns the discriminator of a union of models.
 
     Args:
-        field: The field whose text is the tag.
-        bare: Whether the tag may also stand alone, without the other fields.
+        field: The field that holds the tag.
+        bare: Whether the value may also be the bare tag, without other fields.
     """
 
     def tag_of(value: Any) -> str | None:
@@ -55,7 +55,7 @@ class Spec(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Returns the schema, in which the text below an attribute describes it."""
+        """Returns the schema, with attribute docstrings as descriptions."""
         schema = handler(core_schema)
         properties = handler.resolve_ref_schema(schema).get("properties", {})
         for name, text in attribute_docs(cls).items():
@@ -65,11 +65,11 @@ class Spec(BaseModel):
 
 
 class TaggedSpec(Spec):
-    """A spec that the YAML names by its tag: `log1p`, or `{clip: {min: 0}}` where it takes fields."""
+    """A spec that the YAML selects by its tag: `log1p`, or `{clip: {min: 0}}` if it has fields."""
 
     tag: ClassVar[str]
     example: ClassVar[str] = ""
-    """The key `transforms:` of a feature, for the reference pages; by default the bare tag."""
+    """An example of the key `transforms:` for the reference pages; by default the bare tag."""
 
     @model_validator(mode="before")
     @classmethod
@@ -101,7 +101,7 @@ class TaggedSpec(Spec):
 
 
 def tag_of(value: Any) -> str | None:
-    """Returns the tag of a spec as written in YAML: a bare word, or the only key of a mapping."""
+    """Returns the tag of a spec in its YAML form: a bare word, or the only key of a mapping."""
     if isinstance(value, TaggedSpec):
         return value.tag
     if isinstance(value, str):

@@ -1,8 +1,9 @@
-"""State in JSON files: written whole with a checksum, read against a schema, or refused by a clear error.
+"""State in JSON files: written atomically with a checksum, and validated by a schema or rejected with a clear error.
 
-A state file is a JSON object. Its key `checksum` holds 16 hex digits of the SHA-256 of the other keys, written as JSON
-with sorted keys and without spaces; so any tool reads the file, and any change of a value is noticed. A file without
-this key, as earlier releases wrote them, is read by its schema alone; so who edits a file by hand removes the key.
+A state file is a JSON object. Its key `checksum` holds 16 hex digits of the SHA-256 of the other keys, serialized as
+JSON with sorted keys and without spaces. Any tool can read the file, and any change of a value is detected. A file
+without this key, as earlier releases wrote them, is only validated by its schema. To edit a file by hand, remove the
+key.
 """
 
 import hashlib
@@ -22,7 +23,7 @@ T = TypeVar("T")
 
 
 class DamagedState(UserError):
-    """A state file cannot be read, or is not what was written; the message names the file and what to do."""
+    """A state file cannot be read or was changed; the message names the file and the next step."""
 
 
 def encode(fields: Mapping[str, Any], *, indent: int | None = None) -> bytes:
@@ -40,13 +41,13 @@ def decode(content: bytes, file: str | Path, what_to_do: str, *, checked: bool =
     """Returns the JSON object of a state file, without its checksum.
 
     Args:
-        content: Of the file.
-        file: Its path or address, for the message.
+        content: Content of the file.
+        file: Its path or URL, for the message.
         what_to_do: A sentence for the message.
-        checked: Refuse a file without a checksum, for no release wrote this one without.
+        checked: Whether to reject a file without a checksum, because every release wrote one.
 
     Raises:
-        DamagedState: It is no JSON object, or not the one that was written.
+        DamagedState: The content is no JSON object, or was changed.
     """
     try:
         fields = json.loads(content)
@@ -61,7 +62,7 @@ def decode(content: bytes, file: str | Path, what_to_do: str, *, checked: bool =
 
 
 def validate(fields: Mapping[str, Any], shape: type[T], file: str | Path, what_to_do: str) -> T:
-    """Returns the fields of a state file as a dataclass, types checked and none converted.
+    """Returns the fields of a state file as a dataclass; types are checked, not converted.
 
     Raises:
         DamagedState: A field is absent, unknown, or of another type.
@@ -79,8 +80,8 @@ def read(path: Path, what_to_do: str, *, checked: bool = False) -> dict[str, Any
     """Returns the JSON object of a local state file; see `decode`.
 
     Raises:
-        FileNotFoundError: It is not there.
-        DamagedState: It is damaged, or cannot be read.
+        FileNotFoundError: The file does not exist.
+        DamagedState: The file is damaged or cannot be read.
     """
     try:
         content = path.read_bytes()
@@ -92,17 +93,17 @@ def read(path: Path, what_to_do: str, *, checked: bool = False) -> dict[str, Any
 
 
 def read_as(shape: type[T], path: Path, what_to_do: str) -> T:
-    """Returns what a local state file holds as a dataclass; see `read` and `validate`."""
+    """Returns the content of a local state file as a dataclass; see `read` and `validate`."""
     return validate(read(path, what_to_do), shape, path, what_to_do)
 
 
 def write(path: Path, fields: Mapping[str, Any], *, indent: int | None = None) -> None:
-    """Writes a local state file under another name first, and then renames it."""
+    """Writes a local state file atomically: under a temporary name that is then renamed."""
     write_whole(path, encode(fields, indent=indent))
 
 
 def checksum_of(fields: Mapping[str, Any]) -> str:
-    """Returns the checksum of a JSON object without one."""
+    """Returns the checksum of a JSON object that has no checksum yet."""
     return hashlib.sha256(json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
 
 

@@ -1,7 +1,7 @@
-"""Modules of the user: loaded from the folder of the pipeline file, under names of their own.
+"""Loads user-defined modules from the folder of the pipeline file under separate names.
 
-A `statistics.py` beside the YAML is the user's where the YAML names it, and nobody else's: Python's own stays what
-`import statistics` means. Two pipelines may each have a `features.py`.
+If the YAML names `statistics`, a `statistics.py` beside it is loaded. `import statistics` in other code still imports
+Python's own module. Two pipelines may each have a `features.py`.
 """
 
 import hashlib
@@ -14,14 +14,14 @@ from types import ModuleType
 from typing import Any
 
 FOLDER_VARIABLE = "FULLPASS_MODULES"
-"""Environment variable: the folder. Processes that a node starts, such as workers of Beam, find it there."""
+"""Environment variable with the folder, which child processes of a node, such as Beam workers, inherit."""
 _PACKAGE = "fullpass_user_"
 _appended: set[str] = set()
-"""Folders that stand on `sys.path` for our sake."""
+"""Folders that this module appended to `sys.path`."""
 
 
 def use_modules_of(folder: Path) -> None:
-    """Makes a folder the one of the user's modules, here and in every process started from here."""
+    """Sets the folder of user-defined modules in this process and in its child processes."""
     before = os.environ.get(FOLDER_VARIABLE)
     os.environ[FOLDER_VARIABLE] = str(folder)
     if before is not None and before != str(folder):
@@ -30,10 +30,10 @@ def use_modules_of(folder: Path) -> None:
 
 
 def import_user_module(module: str) -> ModuleType:
-    """Returns the module that a pipeline file names: that of the user's folder, else an installed one.
+    """Returns the module that a pipeline file names: from the user's folder if it is there, else an installed one.
 
     Raises:
-        ImportError: There is none, or it imports something that is not there.
+        ImportError: The module, or a module that it imports, does not exist.
     """
     folder = os.environ.get(FOLDER_VARIABLE)
     if folder is None or find_source(module, [folder]) is None:
@@ -43,10 +43,10 @@ def import_user_module(module: str) -> ModuleType:
 
 
 def import_function(path: str) -> Any:
-    """Returns what `package.module:function` names.
+    """Returns the function with the path `package.module:function`.
 
     Raises:
-        ImportError: There is no such module.
+        ImportError: The module does not exist.
         AttributeError: The module has no such function.
     """
     module, _, name = path.partition(":")
@@ -54,14 +54,14 @@ def import_function(path: str) -> Any:
 
 
 def source_of(module: str) -> Path | None:
-    """Returns the file that `import_user_module` would load; None if there is none, or it is no Python source."""
+    """Returns the file that `import_user_module` would load; None if there is none or it is not Python source."""
     folder = os.environ.get(FOLDER_VARIABLE)
     own = find_source(module, [folder]) if folder is not None else None
     return own or find_source(module, list(sys.path))
 
 
 def find_source(module: str, search: list[str]) -> Path | None:
-    """Returns the source of a module in some folders; unlike importlib.util.find_spec this runs no parent package."""
+    """Returns the source file of a module in `search`; unlike importlib.util.find_spec, imports no parent package."""
     parts = module.split(".")
     for i in range(len(parts)):
         spec = importlib.machinery.PathFinder.find_spec(".".join(parts[: i + 1]), search)
@@ -73,7 +73,7 @@ def find_source(module: str, search: list[str]) -> Path | None:
 
 
 def _package_of(folder: str) -> str:
-    """Returns the name of a package whose modules are the files of a folder, which this makes where it is not yet."""
+    """Returns the name of the package whose modules are the files of a folder; creates the package if needed."""
     name = _PACKAGE + hashlib.sha256(folder.encode()).hexdigest()[:8]
     if name not in sys.modules:
         package = ModuleType(name, f"The modules in {folder}.")
@@ -83,14 +83,14 @@ def _package_of(folder: str) -> str:
 
 
 def _let_modules_import_each_other(folder: str) -> None:
-    """Puts the folder behind all others: `import helpers` finds a file beside, and no file there hides a library."""
+    """Appends the folder to `sys.path`: modules can import neighbors by name, and no neighbor hides a library."""
     if folder not in sys.path:
         sys.path.append(folder)
         _appended.add(folder)
 
 
 def _forget(folder: str) -> None:
-    """Takes a folder back, with the modules that others in it have imported by their plain names."""
+    """Removes a folder from `sys.path`, and unloads its modules that were imported by their plain names."""
     if folder not in _appended:
         return
     _appended.discard(folder)

@@ -1,1 +1,1 @@
-"""What has to hold of new data before a model is trained on it: compared with the data before, feature by feature."""
+"""The checks of new data before training: it is compared with earlier data, feature by feature."""

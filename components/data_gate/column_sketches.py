@@ -1,4 +1,4 @@
-"""Sketches of the columns of one file, which become distributions: those that TFDV and TF Transform use."""
+"""Sketches of the columns of one file, from which distributions are made: the sketches of TFDV and TF Transform."""
 
 import hashlib
 
@@ -10,9 +10,9 @@ from tfx_bsl import sketches
 from fullpass.components.data_gate.distribution import ATOMS, Distribution, category_distribution, number_distribution
 
 _SKETCHED = 4096
-"""Number of tokens per file that are counted exactly."""
+"""Number of distinct tokens per file up to which the counts are exact."""
 _LONGEST_TOKEN = 256
-"""Bytes of a token; of a longer one its beginning and a digest are counted, so that no sketch holds documents."""
+"""Longest token, in bytes. Its beginning and a digest replace a longer token, which keeps documents out of sketches."""
 _BEGINNING = 64
 _SKETCH_ERROR = 5e-4
 _MOST_ROWS = 1 << 32
@@ -34,7 +34,7 @@ class NumberSketch:
             self._sketch.AddValues(pa.array(finite))
 
     def distribution(self) -> Distribution:
-        """Returns the distribution of the numbers added."""
+        """Returns the distribution of the added numbers."""
         if not self._present:
             return Distribution("number", missing=float(self._missing))
         found = self._sketch.GetQuantilesAndCumulativeWeights(ATOMS)
@@ -43,7 +43,7 @@ class NumberSketch:
 
 
 def _short(tokens: pa.Array) -> pa.Array:
-    """Returns tokens with a shorter one in place of each that is long: equal for equal tokens."""
+    """Returns tokens, each long one replaced by its beginning and a digest. Equal tokens stay equal."""
     sizes = pc.binary_length(tokens)
     if pc.max(sizes).as_py() <= _LONGEST_TOKEN:
         return tokens
@@ -73,10 +73,10 @@ class TokenSketch:
             self._sketch.AddValues(_short(tokens.cast(pa.binary())))
 
     def distribution(self) -> Distribution:
-        """Returns the distribution of the tokens added, without those that an inexact count may rank too high."""
+        """Returns the distribution of the added tokens, without tokens that an approximate count may rank too high."""
         found = self._sketch.Estimate().flatten() if self._present else [pa.array([]), pa.array([])]
         tokens, counts = found[0].to_pylist(), np.asarray(found[1], dtype=np.float64)
         counted = {token.decode("utf-8", "replace"): count for token, count in zip(tokens, counts, strict=True)}
         complete = len(tokens) < _SKETCHED
-        least = 0.0 if complete else 4 * self._present / _SKETCHED  # a count is too large by at most a quarter of that
+        least = 0.0 if complete else 4 * self._present / _SKETCHED  # a count is too large by a quarter of this at most
         return category_distribution(counted, self._present, float(self._missing), complete=complete, least=least)

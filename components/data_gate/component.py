@@ -28,7 +28,7 @@ _ANOMALIES = "SchemaDiff.pb"
 
 
 class SpanComparisonExecutor(base_beam_executor.BaseBeamExecutor):
-    """Judges the newest span by the summaries that StatisticsGen has made, and makes those that are gone."""
+    """Judges the newest span by the summaries that StatisticsGen has written. Missing summaries are computed again."""
 
     def Do(
         self,
@@ -101,7 +101,7 @@ class _Sketch(beam.DoFn):
 
 
 def read_anomalies(anomalies: types.Artifact) -> list[str]:
-    """Returns the descriptions of TFDV's anomalies, each once, with the splits that have it."""
+    """Returns the descriptions of TFDV's anomalies, each once, with the splits that it occurs in."""
     splits_of: dict[str, list[str]] = {}
     for split in artifact_utils.decode_split_names(anomalies.split_names):
         with fileio.open(f"{artifact_utils.get_split_uri([anomalies], split)}/{_ANOMALIES}", "rb") as file:
@@ -141,7 +141,7 @@ class SpanComparisonSpec(component_spec.ComponentSpec):
 
 
 class SpanComparison(base_beam_component.BaseBeamComponent):
-    """Compares the newest span with the one before and with the rest of the window.
+    """Compares the newest span with the previous span and with the rest of the window.
 
     Outputs: `comparison`, with the custom properties span, compared_with, findings, stopped (0 or 1), retrain (0 or 1).
     """
@@ -166,10 +166,10 @@ class SpanComparison(base_beam_component.BaseBeamComponent):
             preprocessing: features and label.
             gates: the section `gates:` of the YAML.
             examples: raw examples of every span.
-            anomalies: of ExampleValidator.
-            name: of the pipeline.
+            anomalies: output of ExampleValidator.
+            name: name of the pipeline.
             unit: length of a span; None for a source without spans.
-            folder: path of the span summaries, which are kept between runs.
+            folder: path of the span summaries, which persist between runs.
         """
         options = {"gates": gates.model_dump(mode="json"), "name": name, "unit": unit, "folder": folder}
         super().__init__(

@@ -1,4 +1,4 @@
-"""`gates:` of the YAML: which changes of the data a run reports, stops at, or takes as a reason to retrain."""
+"""`gates:` of the YAML: the changes of the data that a run reports, that stop it, or that are a reason to retrain."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from fullpass.preprocessing.spec import Count, Fraction, Name, Spec
 
 COMPARISON_FILE = "comparison.json"
-"""File of a SpanComparison artifact that holds the verdict as JSON."""
+"""Name of the file in a SpanComparison artifact that holds the verdict as JSON."""
 
 Policy = Literal["ignore", "warn", "stop", "retrain"]
 Divergence = Annotated[float, Field(strict=True, gt=0, le=1)]
@@ -27,14 +27,14 @@ class Check(Spec):
 
 
 class FeatureLimits(Spec):
-    """Limits of one column, in place of those of the check."""
+    """Limits of one column, which replace the limits of the check."""
 
     js: Divergence | None = None
-    """Jensen-Shannon divergence, to base 2."""
+    """Largest Jensen-Shannon divergence, to base 2."""
     linf: Divergence | None = None
-    """Largest difference of a bin's share."""
+    """Largest difference between the two shares of a bin."""
     max_missing_change: Fraction | None = None
-    """Change of the share of missing values."""
+    """Largest change of the share of missing values."""
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
@@ -47,62 +47,63 @@ class Divergences(Check):
     """Limits on the divergence of a distribution."""
 
     js: Divergence = 0.1
-    """Largest Jensen-Shannon divergence to base 2, 0 to 1, beyond what chance gives in samples of these sizes."""
+    """Largest Jensen-Shannon divergence to base 2, 0 to 1, beyond the divergence that chance explains for these sample
+    sizes."""
     linf: Divergence = 0.2
-    """Largest difference of the share of a bin (L-infinity), beyond what chance gives."""
+    """Largest difference between the two shares of a bin (L-infinity), beyond the difference that chance explains."""
 
 
 class DriftCheck(Divergences):
-    """Whether a column is distributed as in the span before, and as in the rest of the window."""
+    """Whether a column has the same distribution as in the previous span, and as in the rest of the window."""
 
     features: dict[Name, FeatureLimits | Literal["ignore"]] = Field(default_factory=dict)
-    """Raw column -> limits of its own, for drift and missing values, or `ignore`."""
+    """Raw column -> its own limits of drift and of missing values, or `ignore`."""
 
 
 class LabelCheck(Divergences):
-    """Whether the label is distributed as in the span before, and as in the rest of the window."""
+    """Whether the label has the same distribution as in the previous span, and as in the rest of the window."""
 
     js: Divergence = 0.02
-    """As of `drift`."""
+    """Same meaning as in `drift`."""
     linf: Divergence = 0.1
-    """As of `drift`."""
+    """Same meaning as in `drift`."""
 
 
 class MissingCheck(Check):
     """Whether the share of missing values has changed."""
 
     max_change: Fraction = 0.05
-    """Largest change of the share of missing values, up or down, beyond what chance gives."""
+    """Largest change of the share of missing values, up or down, beyond the change that chance explains."""
 
 
 class RowsCheck(Check):
-    """Whether the newest span has as many rows as those before."""
+    """Whether the newest span has as many rows as the earlier spans."""
 
     min_ratio: Annotated[float, Field(strict=True, ge=0, lt=1)] = 0.5
-    """Fewest rows, as a share of the median of the spans before."""
+    """Fewest rows, as a share of the median of the earlier spans."""
     max_ratio: Annotated[float, Field(strict=True, gt=1)] = 2.0
-    """Most rows, as a multiple of the median of the spans before."""
+    """Most rows, as a multiple of the median of the earlier spans."""
 
 
 class DroppedColumns(Check):
     """Whether every column still has values."""
 
     policy: Policy = "stop"
-    """As of `drift`. By default a run stops, because a model rarely should lose a column that it was built on."""
+    """Same meaning as in `drift`. The default is stop: a model should rarely lose a column that it was built on."""
 
 
 class GatesConfig(Spec):
-    """Checks before training: the newest span against the span before it, and against the rest of the window.
+    """Checks before training: the newest span against the previous span, and against the rest of the window.
 
-    Each check has a policy. ignore: the check is left out. warn: the finding is reported, and the run goes on. stop:
+    Each check has a policy. ignore: the check is skipped. warn: the finding is reported, and the run continues. stop:
     nothing is trained. retrain: the finding is reported, and a schedule with a drift trigger trains; a run that has
-    begun goes on.
+    already started continues.
     """
 
     anomalies: Check = Check()
-    """TFDV's anomalies of the examples against the declared schema."""
+    """Anomalies that TFDV finds in the examples under the declared schema."""
     new_columns: Check = Check()
-    """A column has values that had none before."""
+    """A column has values now and had none before."""
     dropped_columns: DroppedColumns = DroppedColumns()
     """A column has no value any more."""
     missing: MissingCheck = MissingCheck()
@@ -110,15 +111,15 @@ class GatesConfig(Spec):
     label: LabelCheck = LabelCheck()
     rows: RowsCheck = RowsCheck()
     history: Count = 30
-    """How many spans before the newest the row count is compared with; they may be older than the window."""
+    """Number of earlier spans that the row count is compared with. They may be older than the window."""
 
     @property
     def checks(self) -> Mapping[str, Check]:
-        """Check by name."""
+        """The checks by name."""
         return {name: check for name, check in self if isinstance(check, Check)}
 
     def without_stops(self) -> Self:
-        """Returns the section with each `stop` replaced by `warn`, for data that a person has looked at."""
+        """Returns the section with each `stop` replaced by `warn`, for data that a person has inspected."""
         softened = {
             name: check.model_copy(update={"policy": "warn"})
             for name, check in self.checks.items()

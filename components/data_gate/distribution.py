@@ -1,7 +1,7 @@
 """The distribution of one column, in a form that is small, mergeable and comparable.
 
 Numbers are kept as a step function of at most `ATOMS` values, each with the number of rows above the previous value and
-up to this one. Its error is at most three rows in a thousand, and a value more common than that has a step of its own.
+up to this one. Its error is at most three rows in a thousand, and each value more common than that has its own step.
 Categories are kept as counts of tokens. `column_sketches` makes both from rows.
 """
 
@@ -23,9 +23,9 @@ class Distribution:
 
     Attributes:
         values: numbers in rising order, or tokens, the most common first.
-        counts: rows of each value.
-        other: rows of tokens that are not listed.
-        missing: rows without a value. A row of several tokens counts once for each.
+        counts: number of rows per value. A row with several tokens counts once per token.
+        other: number of rows whose token is not listed.
+        missing: number of rows without a value.
         complete: whether every token is listed.
     """
 
@@ -38,17 +38,17 @@ class Distribution:
 
     @property
     def present(self) -> float:
-        """Rows with a value."""
+        """The number of rows with a value."""
         return float(sum(self.counts)) + self.other
 
     @property
     def rows(self) -> float:
-        """All rows."""
+        """The number of rows."""
         return self.present + self.missing
 
     @property
     def missing_share(self) -> float:
-        """Share of rows without a value; 0 where there are none."""
+        """The share of rows without a value; 0 if there are no rows."""
         return self.missing / self.rows if self.rows else 0.0
 
     def to_json(self) -> list[Any]:
@@ -63,10 +63,10 @@ class Distribution:
 
 
 def merge(parts: Iterable[Distribution]) -> Distribution:
-    """Merges the distributions of parts into that of all their rows.
+    """Merges the distributions of several parts into the distribution of all their rows.
 
     Raises:
-        ValueError: There is no part, or parts are of different kinds.
+        ValueError: There is no part, or the parts have different kinds.
     """
     every = list(parts)
     kinds = {part.kind for part in every}
@@ -107,10 +107,10 @@ def category_distribution(
     """Returns a distribution of at most ATOMS tokens, the most common ones.
 
     Args:
-        counted: rows of each token.
-        present, missing: rows with and without a value.
+        counted: number of rows per token.
+        present, missing: number of rows with and without a value.
         complete: whether every token is in `counted`.
-        least: tokens with no more rows than this are left out.
+        least: tokens with at most this number of rows are omitted.
     """
     ranked = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
     kept = [(token, count) for token, count in ranked[:ATOMS] if count > least]

@@ -1,15 +1,15 @@
-"""Divergences of two distributions of a column over common bins, and the divergence that chance explains.
+"""Divergences between two distributions of a column over common bins, and the divergence that chance explains.
 
-A bin is a single value, a range, or all other values. Missing is always a bin of its own, so the shares of all rows add
-up to 1. The measures are
+A bin is a single value, a range, or all other values. Missing values always have their own bin, so the shares add up
+to 1. The measures are
 
 * `js`, the Jensen-Shannon divergence to base 2, from 0 (equal) to 1 (nothing in common): the mean of the
   Kullback-Leibler divergences of both from their mean (Lin 1991);
-* `linf`, the largest difference of a bin's share (Chebyshev distance).
+* `linf`, the largest difference between the two shares of a bin (Chebyshev distance).
 
-Two samples of one distribution differ as well. Of n and m rows, 8 ln 2 n m / (n + m) js is about chi-squared with one
-degree of freedom less than there are bins, and the difference of a share s is about normal with variance
-s (1 - s) (1/n + 1/m). `js_chance` and `linf_chance` are exceeded by chance once in ten thousand comparisons.
+Two samples of the same distribution also differ. For samples of n and m rows, 8 ln 2 n m / (n + m) js is approximately
+chi-squared with (number of bins - 1) degrees of freedom, and the difference of a share s is approximately normal with
+variance s (1 - s) (1/n + 1/m). Chance exceeds `js_chance` and `linf_chance` once in ten thousand comparisons.
 """
 
 import math
@@ -22,7 +22,7 @@ import numpy as np
 from fullpass.components.data_gate.distribution import Distribution
 
 BINS = 20
-"""Ranges that numbers are cut into, each with about as many rows of the earlier data."""
+"""Number of ranges that numbers are cut into. Each holds about the same number of rows of the earlier data."""
 _TOKENS = 100
 _LEAST_EXPECTED = 5
 """Smallest expected count of a bin of a single value (Cochran's rule)."""
@@ -36,10 +36,10 @@ class Divergence:
 
     Attributes:
         bins: name of each bin.
-        before, now: share of rows in each bin; zeros where there are no rows.
+        before, now: share of rows in each bin; zeros if there are no rows.
         js, linf: the divergences.
-        js_chance, linf_chance: what they are by chance in samples of these sizes.
-        unseen: share of the rows now whose token the earlier data did not have; 0 where that is not known.
+        js_chance, linf_chance: the divergences that chance explains in samples of these sizes.
+        unseen: share of the newer rows whose token is absent from the earlier data; 0 if this is unknown.
     """
 
     bins: tuple[str, ...]
@@ -53,10 +53,10 @@ class Divergence:
 
 
 def divergence(before: Distribution, now: Distribution) -> Divergence:
-    """Returns the divergence of two distributions of one kind.
+    """Returns the divergence of two distributions of the same kind.
 
     Args:
-        before: the earlier data, which decides the ranges of numbers.
+        before: the earlier data, which determines the ranges of numbers.
         now: the newer data.
     """
     cut = _number_bins if before.kind == "number" else _token_bins
@@ -94,16 +94,16 @@ def share_by_chance(share: float, inverse: float, comparisons: int = 1) -> float
     """Returns the difference of a share that chance exceeds once in 10,000 pairs of samples.
 
     Args:
-        share: in both together.
+        share: the share in both samples together.
         inverse: 1/n + 1/m for samples of n and m rows.
-        comparisons: shares that are looked at.
+        comparisons: number of shares that are compared.
     """
     z = NormalDist().inv_cdf(1 - _CHANCE / 2 / max(comparisons, 1))
     return min(z * math.sqrt(share * (1 - share) * inverse), 1.0)
 
 
 def _js_by_chance(bins: int, inverse: float) -> float:
-    """Returns the divergence that chance exceeds once in 10,000; chi-squared by Wilson and Hilferty (1931)."""
+    """Returns the js that chance exceeds once in 10,000; the chi-squared quantile is Wilson and Hilferty's (1931)."""
     freedom = bins - 1
     if freedom < 1:
         return 0.0
@@ -123,7 +123,7 @@ def _shares(counts: Sequence[float]) -> np.ndarray:
 
 
 def _token_bins(before: Distribution, now: Distribution) -> tuple[list[str], list[float], list[float]]:
-    """Returns a bin per token that is common enough, and one for all other tokens, with the counts of both sides."""
+    """Returns the bins, one per common token and one for all other tokens, with the counts of both distributions."""
     of_before, of_now = (dict(zip(d.values, d.counts, strict=True)) for d in (before, now))
     rows = min(before.rows, now.rows)
 
@@ -138,9 +138,10 @@ def _token_bins(before: Distribution, now: Distribution) -> tuple[list[str], lis
 
 
 def _number_bins(before: Distribution, now: Distribution) -> tuple[list[str], list[float], list[float]]:
-    """Returns a bin per common value, and ranges of the others with about equally many earlier rows, with the counts.
+    """Returns the bins, one per common value and ranges for the rest, with the counts of both distributions.
 
-    A range is (from, to]; the first and the last are open.
+    Each range holds about the same number of rows of the earlier data. A range is (from, to]; the first and the last
+    are open.
     """
     heavy = np.union1d(_heavy(before), _heavy(now))
     own = [_counts_of(d, heavy) for d in (before, now)]
@@ -171,7 +172,7 @@ def _without(d: Distribution, heavy: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def _edges(values: np.ndarray, counts: np.ndarray, *, present: float) -> np.ndarray:
-    """Returns the upper bound of each range but the last, which is open."""
+    """Returns the upper bound of each range except the last, which is open."""
     ranges = round(BINS * counts.sum() / present) if present else 0
     if ranges < 2:
         return np.array([])

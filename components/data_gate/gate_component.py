@@ -1,7 +1,7 @@
-"""The DataGate component, which stops a run for the findings of SpanComparison.
+"""The DataGate component, which stops a run if SpanComparison has a finding with the policy `stop`.
 
-The gate is two nodes, because a failed node publishes nothing, and the findings of a stop must be published. This one
-reads a small file, and imports neither Beam nor TensorFlow.
+The gate consists of two nodes, because a failed node publishes no artifacts, and the findings that stop a run must be
+published. This node reads a small file, and imports neither Beam nor TensorFlow.
 """
 
 from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
@@ -19,7 +19,7 @@ def DataGate(
     """Fails if a finding's policy is `stop`.
 
     Args:
-        serving: where models are pushed to, for the message.
+        serving: the folder that models are pushed to, for the error message.
     """
     found = read_comparison(comparison.uri)
     if found.stopped:
@@ -30,7 +30,7 @@ def DataGate(
 
 
 def stop_message(found: Verdict, serving: str) -> str:
-    """Returns the error message of a verdict that stops a run: each finding, and what to do."""
+    """Returns the error message of a verdict that stops a run: each finding, and the possible remedies."""
     stops = [finding for finding in found.findings if finding.policy == "stop"]
     return "\n".join(
         [

@@ -17,9 +17,9 @@ class Finding:
     Attributes:
         check: name of the check in the YAML.
         subject: series, column or span that changed.
-        policy: of the check.
-        text: the finding in full, for people.
-        over: measure / limit, by which findings are ranked.
+        policy: policy of the check.
+        text: the full finding as text.
+        over: measure / limit, the rank of the finding.
     """
 
     check: str
@@ -36,8 +36,8 @@ class Compared:
     Attributes:
         series: name of the series.
         against: name of the other data.
-        divergence: of both.
-        js_limit, linf_limit: limits of the YAML, to which chance is added.
+        divergence: divergence between both.
+        js_limit, linf_limit: limits of the YAML. The divergence that chance explains is added to them.
     """
 
     series: str
@@ -55,15 +55,15 @@ class Compared:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The findings of a span, and all comparisons behind them.
+    """The findings about a span, and all comparisons that they are based on.
 
     Attributes:
         span: label of the newest span.
         rows: rows of the newest span.
-        previous, window: labels of the data that it was compared with; empty where there was none.
+        previous, window: labels of the data that it was compared with; empty if there was none.
         findings: the most serious first.
         compared: every comparison, the largest divergence first.
-        notes: what could not be compared and why, and findings that were reported before.
+        notes: comparisons that were impossible and why, and findings that were reported before.
     """
 
     span: str
@@ -86,7 +86,7 @@ class Verdict:
 
     @property
     def worst(self) -> tuple[Compared, ...]:
-        """The series that changed most, by divergence or by any other check, each once."""
+        """The series that changed most by divergence or by another check, each once."""
         found = {finding.subject: finding.over for finding in reversed(self.findings)}
         first: dict[str, Compared] = {}
         for one in sorted(self.compared, key=lambda c: -max(c.over, found.get(c.series, 0.0))):

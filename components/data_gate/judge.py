@@ -1,4 +1,4 @@
-"""Compares the newest span with the span before it and with the rest of the window, and reports what changed."""
+"""Compares the newest span with the previous span and with the rest of the window, and reports the changes."""
 
 import statistics
 from collections.abc import Iterator, Sequence
@@ -13,11 +13,11 @@ from fullpass.components.data_gate.span_summary import Summary, merge_spans
 ALL_DATA = "The data"
 """Name of the data of a source without spans."""
 _SEASONS = {"day": 7, "hour": 24}
-"""Unit of spans -> length of its season, in spans. A change against the span before that is none against the span one
-season before is reported only if it is one against the window too."""
+"""Span unit -> length of a season, in spans. If the newest span differs from the previous span and does not differ from
+the span one season earlier, the change is reported only if the newest span also differs from the window."""
 _OF_DISTRIBUTIONS = ("drift", "label", "missing")
 _POISSON = 4.0
-"""Standard deviations of a number of rows that count as chance."""
+"""Deviation of a row count, in standard deviations, that is attributed to chance."""
 
 
 def judge(
@@ -35,10 +35,10 @@ def judge(
     Args:
         newest: the span to judge.
         window: the other spans of the window, the oldest first.
-        earlier: spans before the newest that other runs have summarized, the oldest first.
+        earlier: spans before the newest that earlier runs have summarized, the oldest first.
         series: the series to compare.
         config: the section `gates:` of the YAML.
-        unit: length of a span. Days differ within a week, and hours within a day.
+        unit: length of a span. It determines the season: days differ within a week, and hours within a day.
         anomalies: descriptions of TFDV's anomalies.
     """
     before = sorted({s.number: s for s in (*earlier, *window)}.values(), key=lambda s: s.number)
@@ -93,15 +93,15 @@ def _repeated(
     series: Sequence[Series],
     config: GatesConfig,
 ) -> list[Finding]:
-    """Returns the warnings that the reference span had already, and that have not changed since.
+    """Returns the warnings that also apply to the reference span and have not changed since.
 
-    A lasting change differs from the window until it fills the window. It is reported once, and later spans carry a
-    note. Findings that stop a run or are a reason to train are reported each time.
+    A lasting change differs from the window until it fills the window. It is reported once; the verdicts on later spans
+    carry a note. Findings that stop a run or are a reason to train are reported each time.
 
     Args:
-        findings: of the newest span.
+        findings: findings about the newest span.
         newest: the span to judge.
-        reference: the span one season before, or the span before.
+        reference: the span one season earlier, or the previous span.
         window: the other spans of the window.
         series: the series to compare.
         config: the section `gates:` of the YAML.
@@ -147,7 +147,7 @@ def _notes(newest: Summary, previous: Summary | None) -> Iterator[str]:
 
 
 def _most_serious(findings: Sequence[Finding]) -> list[Finding]:
-    """Returns one finding per check and subject: the more serious of those against the span before and the window."""
+    """Returns one finding per check and subject: the more serious of those against the previous span and the window."""
     worst: dict[tuple[str, str], Finding] = {}
     for finding in sorted(findings, key=lambda f: -f.over):
         worst.setdefault((finding.check, finding.subject), finding)
@@ -155,7 +155,7 @@ def _most_serious(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _limits(one: Series, config: GatesConfig) -> tuple[Check, float, float, float]:
-    """Returns the check of a series, and its limits of js, of linf, and of the change of missing values."""
+    """Returns the check of a series, and its limits of js, linf, and the change of the share of missing values."""
     check: Divergences = config.label if one.is_label else config.drift
     own = None if one.is_label else config.drift.features.get(one.column)
     missing = config.missing.max_change

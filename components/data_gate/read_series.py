@@ -1,4 +1,4 @@
-"""Sketches of the series: from the records of a run, or from raw files before a run, without Beam."""
+"""Sketches the series without Beam, from the records of a run or from raw files before a run."""
 
 from collections.abc import Sequence
 
@@ -29,11 +29,11 @@ def sketch_records(paths: Sequence[str], config: PreprocessingConfig, series: Se
 def summarize_raw(
     request: Request, span: SpanRequest, config: PreprocessingConfig, series: Sequence[Series]
 ) -> Summary:
-    """Returns the summary of a span that is not ingested, from the rows that ingestion would write.
+    """Returns the summary of a span that is not ingested yet, from the rows that Ingest would write.
 
     Args:
-        request: the request to Ingest; its columns are those of `config`.
-        span: one of its spans.
+        request: the request to Ingest; its columns are the columns of `config`.
+        span: one of the spans of the request.
         config: features and label.
         series: the series to sketch.
 

@@ -1,8 +1,9 @@
 """The series that the gate compares: numbers or tokens of each raw column, and of the label.
 
-A number gives itself, a vector its mean, text its length in characters, and a category its tokens; a list gives what
-its elements do. Dates always advance, so a date gives its position in the periods that a span covers whole: the hour in
-spans of a day; also the day of the week and of the month in spans of a month.
+A number column contributes its numbers, a vector column the mean of each vector, a text column lengths in characters,
+and a category column its tokens. A column of lists contributes the values of its elements. Dates always advance, so a
+date column contributes positions in the periods that a span covers completely: the hour if a span is a day; also the
+day of the week and the day of the month if a span is a month.
 """
 
 import re
@@ -24,7 +25,7 @@ from fullpass.preprocessing.features.feature import CategoryFeature, DateFeature
 from fullpass.preprocessing.features.raw_columns import RawColumn, derived_behind, raw_columns, with_origins
 
 LABEL = "label"
-"""Name of the label's series; its column keeps its own name."""
+"""Prefix of the name of the label's series."""
 DatePart = Literal["month", "day", "day_of_week", "hour"]
 _PARTS: Mapping[str | None, tuple[DatePart, ...]] = {
     "year": ("month", "day_of_week", "hour"),
@@ -43,12 +44,12 @@ class Series:
     """A series of numbers or tokens from one column.
 
     Attributes:
-        name: shown to people.
+        name: display name.
         column: raw or derived column.
-        what: how the column becomes numbers or tokens; of a column of lists, each element does.
+        what: conversion of the column to numbers or tokens. It applies to each element of a column of lists.
         format: format of dates.
         part: part of dates.
-        separator: stands between the tokens of a cell.
+        separator: separator between the tokens of a cell.
         positive: the label's value that counts as 1.
     """
 
@@ -62,7 +63,7 @@ class Series:
 
     @property
     def kind(self) -> Kind:
-        """The kind of its distribution."""
+        """The kind of the distribution."""
         return "category" if self.what in ("token", "date") else "number"
 
     @property
@@ -179,7 +180,7 @@ class Sketches:
 
 
 def _elements(array: pa.Array | None, rows: int, column: RawColumn) -> pa.Array:
-    """Returns the elements of lists, null for missing ones, and a null for each row without any."""
+    """Returns the elements of all lists, null for missing elements, and one null for each row without elements."""
     kind = pa.binary() if column.type == "string" else pa.float32()
     if array is None or pa.types.is_null(array.type):
         return pa.nulls(rows, kind)
@@ -191,7 +192,7 @@ def _elements(array: pa.Array | None, rows: int, column: RawColumn) -> pa.Array:
 
 
 def _flat(array: pa.Array | None, rows: int, column: RawColumn) -> pa.Array:
-    """Returns a column with one value per row, or one list for vectors; an empty list is missing."""
+    """Returns a column with one value per row; a vector becomes its mean, and an empty list null."""
     vector = column.type == "vector"
     if array is None or pa.types.is_null(array.type):
         return pa.nulls(rows, pa.float32() if vector else pa.binary())
@@ -212,7 +213,7 @@ def _flat(array: pa.Array | None, rows: int, column: RawColumn) -> pa.Array:
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """Returns text as binary, whichever string type the reader chose."""
+    """Returns the array with large binary cast to binary."""
     return array.cast(pa.binary()) if pa.types.is_large_binary(array.type) else array
 
 
@@ -225,7 +226,7 @@ def _numbers(present: pa.Array, series: Series) -> np.ndarray:
 
 
 def _tokens(present: pa.Array, series: Series) -> pa.Array:
-    """Returns the tokens of values, null where a value has none."""
+    """Returns the tokens of values; null for a value without a token."""
     if series.what == "date":
         return _date_parts(_text(present), series)
     if not (pa.types.is_binary(present.type) or pa.types.is_string(present.type)):
@@ -253,7 +254,7 @@ def _text(values: pa.Array) -> pa.Array:
 
 
 def _date_parts(texts: pa.Array, series: Series) -> pa.Array:
-    """Returns a part of each date as text, null where there is no date. Each distinct hour or text is parsed once."""
+    """Returns a part of each date as text; null if the text is no date. Each distinct hour or text is parsed once."""
     iso = series.format == "iso"
     keys = pc.utf8_slice_codeunits(texts, 0, 13) if iso else texts
     distinct = keys.dictionary_encode()

@@ -1,4 +1,4 @@
-"""The summary of a span: its row count, and the distribution of every series. It is computed once for all windows."""
+"""The summary of a span: its row count and the distribution of every series. It is computed once for all windows."""
 
 import gzip
 import hashlib
@@ -22,14 +22,15 @@ _VERSIONS = 4
 
 @dataclass(frozen=True)
 class Summary:
-    """The summary of one span, or of several together.
+    """The summary of one span, or of several spans together.
 
     Attributes:
-        number, label: of the span, or of the newest of several. The label is empty for a source without spans.
-        fingerprint: of the span's records.
+        number, label: those of the span, or of the newest of several spans. The label is empty for a source without
+            spans.
+        fingerprint: fingerprint of the span's records.
         rows: number of examples.
-        distributions: by name of the series.
-        time: when the summary was made, in seconds since 1970.
+        distributions: distribution of each series, by name.
+        time: creation time of the summary, in seconds since 1970.
     """
 
     number: int
@@ -67,7 +68,7 @@ def merge_spans(summaries: Sequence[Summary]) -> Summary:
 
 
 class SummaryStore:
-    """The summaries of a pipeline's spans: one file each, in a folder beside the runs."""
+    """The summaries of a pipeline's spans: one file per version of a span, in a folder outside the runs."""
 
     def __init__(self, folder: str, series: Sequence[Series], config: PreprocessingConfig) -> None:
         """Opens a store.
@@ -75,7 +76,7 @@ class SummaryStore:
         Args:
             folder: path or address of the store.
             series: the series of the summaries; summaries of other series are not read.
-            config: holds the expressions of derived columns.
+            config: features and label, with the expressions of derived columns.
         """
         described = json.dumps([_VERSION, [asdict(one) for one in series], config.derive], sort_keys=True)
         self._series = hashlib.sha256(described.encode()).hexdigest()[:8]
@@ -94,13 +95,13 @@ class SummaryStore:
         self._folder.write(entry.name, gzip.compress(json.dumps(summary.to_json()).encode(), mtime=0))
 
     def before(self, number: int, *, most: int) -> list[Summary]:
-        """Returns the newest versions of up to `most` spans before one, the oldest first."""
+        """Returns the newest versions of up to `most` spans before span `number`, the oldest first."""
         newest = {e.number: e for e in self._entries() if e.series == self._series and e.number < number}
         opened = (self._open(newest[span]) for span in sorted(newest)[-most:])
         return [summary for summary in opened if summary is not None]
 
     def other_version(self, number: int, fingerprint: str) -> list[Summary]:
-        """Returns the newest version of a span with another fingerprint, or nothing."""
+        """Returns the newest version of a span with another fingerprint, or an empty list."""
         others = [e for e in self._entries() if (e.series, e.number) == (self._series, number)]
         opened = (self._open(e) for e in reversed(others) if e.fingerprint != fingerprint)
         return [summary for summary in opened if summary is not None][:1]

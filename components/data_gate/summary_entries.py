@@ -1,6 +1,6 @@
 """File names of a `SummaryStore`: span number, time, fingerprint, and a digest of the series.
 
-Garbage collection reads these names. This module opens no file and imports nothing that computes a summary.
+Garbage collection reads these names. Therefore this module opens no file and imports no code that computes a summary.
 """
 
 import re
@@ -15,9 +15,9 @@ class Entry:
     """A file of the store.
 
     Attributes:
-        number: of the span.
-        time: when the summary was made, in microseconds since 1970.
-        fingerprint: of the span's records.
+        number: number of the span.
+        time: creation time of the summary, in microseconds since 1970.
+        fingerprint: fingerprint of the span's records.
         series: digest of the series.
     """
 
@@ -33,22 +33,22 @@ class Entry:
 
 
 def entries(names: Iterable[str]) -> list[Entry]:
-    """Returns the entries among some file names, the oldest first."""
+    """Returns the entries among file names, the oldest first. Other file names are ignored."""
     found = filter(None, map(_NAME.fullmatch, names))
     every = [Entry(int(m["number"]), int(m["time"]), m["fingerprint"], m["series"]) for m in found]
     return sorted(every, key=lambda entry: entry.time)
 
 
 def needed(names: Iterable[str], fingerprints: Collection[str], *, before: int, versions: int) -> set[str]:
-    """Returns the names of the files that the next run may compare with, and those of kept spans.
+    """Returns the names of the files that the next run may compare with, and of the files of kept spans.
 
-    Files of other series than the newest file's are not needed.
+    Files whose series differ from those of the newest file are not needed.
 
     Args:
         names: file names of the store.
-        fingerprints: of spans that are kept.
-        before: number of spans before the newest that it is compared with.
-        versions: number of versions per span; a source without spans is compared with its version before.
+        fingerprints: fingerprints of the kept spans.
+        before: number of earlier spans that the newest span is compared with.
+        versions: number of versions per span; a source without spans is compared with its previous version.
     """
     every = entries(names)
     readable = [entry for entry in every if entry.series == every[-1].series]

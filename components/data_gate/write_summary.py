@@ -1,4 +1,4 @@
-"""The last step of summarizing spans on Beam: the parts of a span become its summary."""
+"""The last step of summarizing spans on Beam: merges the parts of a span into its summary and writes it."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,26 +11,26 @@ from fullpass.components.ingest.component import FINGERPRINT, LABEL
 SpanName = tuple[int, str, str]
 """Number, label and fingerprint of a span."""
 Part = tuple[int, dict[str, Distribution]]
-"""Rows of a file, and the distribution of each series."""
+"""Number of rows of a file, and the distribution of each series."""
 
 
 def span_name(examples: types.Artifact, unit: str | None) -> SpanName:
-    """Returns the name of the span of an artifact. unit: length of a span; None for a source without spans."""
+    """Returns the name of an artifact's span. `unit` is the length of a span, or None for a source without spans."""
     label = "" if unit is None else examples.get_string_custom_property(LABEL)
     return examples.span, label, examples.get_string_custom_property(FINGERPRINT)
 
 
 def lacking(spans: Sequence[SpanName], store: SummaryStore) -> list[int]:
-    """Returns the indices of the spans of which a store has no summary."""
+    """Returns the indices of the spans without a summary in the store."""
     return [i for i, (number, _, fingerprint) in enumerate(spans) if store.read(number, fingerprint) is None]
 
 
 class WriteSummary:
-    """(index of a span, its parts) -> nothing; the summary is in the store.
+    """Writes the summary of a span to the store: (index of a span, its parts) -> None.
 
     Args:
-        store: of the pipeline.
-        spans: by index.
+        store: store of the pipeline.
+        spans: names of the spans, by index.
     """
 
     def __init__(self, store: SummaryStore, spans: Sequence[SpanName]):

@@ -1,1 +1,1 @@
-"""What makes a model good enough: metrics, slices, thresholds, and the verdict of an evaluation."""
+"""The evaluation of a model: metrics, slices, thresholds, and the verdict."""

@@ -1,4 +1,4 @@
-"""The evaluation on Beam: an element is a file, then the accumulator of its rows; never a row."""
+"""The evaluation on Beam. An element is a file or the accumulator state of its rows, never a row."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -14,13 +14,13 @@ _BATCH_ROWS = 8192
 
 
 class Evaluate(beam.PTransform):
-    """TFRecord files -> the merged state of all rows.
+    """Evaluates TFRecord files, and returns the merged state of all rows.
 
     Args:
-        accumulator: what is measured.
+        accumulator: accumulator of the metrics.
         exports: folders of SavedModels; the new model first.
-        columns: raw columns that slices are made of, and what each holds: `number` or `string`.
-        rows: how many there are in all.
+        columns: type of each raw column that slices use: `number` or `string`.
+        rows: total number of rows.
     """
 
     def __init__(self, accumulator: SliceAccumulator, exports: Sequence[str], columns: Mapping[str, str], rows: int):

@@ -1,4 +1,4 @@
-"""Which of its own values a raw column is given to see what scores depend on."""
+"""Selects the values of a raw column at which its partial dependence is measured."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ Rows = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Values that a column is given.
+    """The values of a column at which the dependence is measured.
 
     Attributes:
         kind: `number`, `date` or `value`.
-        values: As the model takes them, [points].
-        texts: For people, [points].
-        places: Numbers, or days since 1970, ascending, [points]; empty where values have no order.
+        values: The values as model inputs, [points].
+        texts: The values as text, [points].
+        places: Positions on the axis: numbers, or days since 1970, ascending, [points]; empty for unordered values.
     """
 
     kind: str
@@ -32,12 +32,12 @@ class Points:
 
 
 def points_of(column: ColumnReaders, values: np.ndarray, most: int) -> Points | str:
-    """Returns the points of a column, or why it has none.
+    """Returns the points of a column, or the reason why it has none.
 
     Args:
-        column: How features read it.
-        values: Of some rows, dense.
-        most: How many points there may be.
+        column: The column and the features that read it.
+        values: Values of some rows, dense.
+        most: Largest number of points.
     """
     if column.left_out:
         return column.left_out
@@ -52,7 +52,7 @@ def points_of(column: ColumnReaders, values: np.ndarray, most: int) -> Points | 
 
 
 def _dates(values: np.ndarray, written: DateFormat, most: int) -> Points:
-    """Returns dates by days since 1970 in UTC; numbers that count from then are told as dates."""
+    """Returns dates, with positions in days since 1970 in UTC; epoch numbers get dates as their texts."""
     read = parse(tf.constant(values, tf.string), written)
     valid = read.valid.numpy()
     values = values[valid]
@@ -63,7 +63,7 @@ def _dates(values: np.ndarray, written: DateFormat, most: int) -> Points:
 
 
 def _ordered(kind: str, values: np.ndarray, places: np.ndarray, texts: Sequence[str], most: int) -> Points:
-    """Returns all distinct values, or, of many, those at evenly spaced quantiles, without the tails."""
+    """Returns all distinct values; if there are too many, those at evenly spaced quantiles without the tails."""
     distinct, first = np.unique(places, return_index=True)
     if len(distinct) > most:
         levels = (np.arange(most) + 0.5) / most

@@ -1,4 +1,4 @@
-"""How the features of a configuration read its raw columns, and which of these matter most."""
+"""Finds the features that read each raw column, and the most important columns."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from fullpass.preprocessing.features.raw_columns import RawColumn, feature_colum
 
 @dataclass(frozen=True)
 class ColumnReaders:
-    """A raw column, and what reads it.
+    """A raw column and the features that read it.
 
     Attributes:
-        name: Of the column.
-        kind: Whether its values are numbers, dates, or values without an order.
-        features: Those that read it, by way of derived columns too.
-        formats: Of the dates that it is read as.
-        left_out: Why scores are not shown over its values; "" if they are.
+        name: Name of the column.
+        kind: Whether its values are numbers, dates, or unordered values.
+        features: The features that read it, directly or through derived columns.
+        formats: Formats of the dates, if it is read as dates.
+        left_out: Reason why its dependence is not shown; "" if it is shown.
     """
 
     name: str
@@ -47,14 +47,14 @@ def column_readers(config: PreprocessingConfig) -> list[ColumnReaders]:
 def most_important(
     readers: Sequence[ColumnReaders], importance: Sequence[Mapping[str, Any]], most: int
 ) -> list[ColumnReaders]:
-    """Returns the columns of the features that are missed most, the most important first.
+    """Returns the columns of the most important features, the most important first.
 
-    A column counts as much as the most important feature that reads it.
+    The importance of a column is that of the most important feature that reads it.
 
     Args:
-        readers: Of all columns.
-        importance: As `training.json` has it.
-        most: How many to return, at most.
+        readers: All columns.
+        importance: Feature importances from `training.json`.
+        most: Largest number of columns to return.
     """
     known = {entry["feature"]: float(entry["importance"]) for entry in importance}
     worth = {one.name: max((known[name] for name in one.features if name in known), default=None) for one in readers}

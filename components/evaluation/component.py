@@ -1,7 +1,7 @@
 """The Evaluator component: measures a model and the last blessed one on the eval split, and blesses or refuses it.
 
-The newest span follows from the examples, which are part of the cache key anyway. A parameter would have to be known
-when the pipeline is built, and a package for Kubeflow is built once for every window.
+The newest span is derived from the examples, which are part of the cache key anyway. It is no parameter: a parameter
+would have to be known when the pipeline is compiled, and a Kubeflow package is compiled once for all windows.
 """
 
 import json
@@ -39,7 +39,7 @@ SPLIT = "eval"
 
 
 class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
-    """Runs the evaluation on Beam, writes what was measured, and describes the blessing."""
+    """Runs the evaluation on Beam, writes the measurements, and sets the properties of the blessing."""
 
     def Do(
         self,
@@ -48,7 +48,7 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
         exec_properties: dict[str, Any],
     ) -> None:
         """See base class."""
-        # These import Keras, and a pipeline is built without.
+        # These modules import Keras, which is not needed to build a pipeline.
         from fullpass.components.evaluation.beam_evaluation import Evaluate
         from fullpass.components.evaluation.dependence_rows import dependence_of_export
         from fullpass.components.evaluation.shown_texts import texts_of_export
@@ -89,7 +89,7 @@ class EvaluatorExecutor(base_beam_executor.BaseBeamExecutor):
 def _write_results(
     state: State, accumulator: SliceAccumulator, config: EvaluationConfig, folder: str, exports: Sequence[str]
 ) -> None:
-    """Writes the files of the evaluation, as the last step on Beam: no state goes through a file."""
+    """Writes the files of the evaluation, as the last step on Beam; therefore no state is written to a file."""
     _warn_of_crowded(state, config)
     measured = _measured(accumulator, state)
     blessed = is_blessed(list(measured.values()), config)
@@ -105,7 +105,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _measured(accumulator: SliceAccumulator, state: State) -> dict[SliceKey, Rows]:
-    """Returns the metrics of each slice: of all rows and of the newest span first."""
+    """Returns the metrics of each slice; all rows and the newest span come first."""
     found = accumulator.measure(state)
     measured = {}
     for key in sorted(state.places, key=lambda key: (key.entry, key.newest, key.values)):
@@ -141,7 +141,7 @@ def _warn_of_crowded(state: State, config: EvaluationConfig) -> None:
 
 
 def _describe(blessing: types.Artifact, models: Sequence[types.Artifact], *, blessed: bool) -> None:
-    """Marks the blessing as Pusher and the look-up of the last blessed model read it."""
+    """Sets the properties and the file of the blessing for the Pusher and the resolver of the last blessed model."""
     for name, model in zip(("current_model", "baseline_model"), models, strict=False):
         blessing.set_string_custom_property(name, model.uri)
         blessing.set_int_custom_property(f"{name}_id", model.id)
@@ -173,7 +173,7 @@ class EvaluatorSpec(component_spec.ComponentSpec):
 class Evaluator(base_beam_component.BaseBeamComponent):
     """Measures a model and the last blessed one on the eval split, and blesses the model if it holds its thresholds.
 
-    Outputs: `evaluation`, with `measured.json`, the files of TFMA and what scores depend on; `blessing`.
+    Outputs: `evaluation`, with `measured.json`, the files of TFMA and the partial dependence; `blessing`.
     """
 
     SPEC_CLASS = EvaluatorSpec
@@ -197,7 +197,7 @@ class Evaluator(base_beam_component.BaseBeamComponent):
             config: the section `evaluation:` of the YAML.
             examples: raw examples of every span.
             model: the new model.
-            model_run: the record of its training, with the importance of features.
+            model_run: the record of the model's training, with the feature importances.
             baseline_model: the last blessed model, if there is one.
             preprocessing: features and label.
             columns: the raw columns, by name.

@@ -1,16 +1,16 @@
-"""How many standard errors make a difference that is more than chance."""
+"""The number of standard errors beyond which a difference is more than chance."""
 
 from statistics import NormalDist
 
 GROUPS = 40
-"""Groups of rows that standard errors are computed from. With n groups one is itself uncertain by a share of
+"""Number of groups of rows for standard errors. With n groups, a standard error has a relative uncertainty of
 1 / sqrt(2 * (n - 1)): 11 %."""
 
 
 def quantile(confidence: float) -> float:
-    """Returns by how many standard errors a metric exceeds its true value by chance in all but `confidence` of cases.
+    """Returns the number of standard errors by which a metric exceeds its true value with probability 1 - `confidence`.
 
-    It is the quantile of Student's t with GROUPS - 1 degrees of freedom, by its expansion around the normal one.
+    It is the quantile of Student's t with GROUPS - 1 degrees of freedom, by its expansion around the normal quantile.
 
     Args:
         confidence: share of cases, between 0 and 1.

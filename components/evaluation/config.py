@@ -13,19 +13,21 @@ class Bounds(Spec):
     """Bounds of a metric on some rows."""
 
     min: Real | None = None
-    """Smallest value allowed."""
+    """Smallest allowed value."""
     max: Real | None = None
-    """Largest value allowed."""
+    """Largest allowed value."""
     beyond_chance: Annotated[float, Field(strict=True, gt=0.5, lt=1)] | None = None
-    """With min or max: the metric must be better than that beyond chance, with this confidence, such as 0.95. Chance is
-    estimated by how the metric varies over groups of rows: on few rows more is asked for. null: as measured."""
+    """With min or max: the metric must be better than the bound beyond chance, with this confidence, such as 0.95.
+    Chance is estimated from the variation of the metric over groups of rows, so the margin is larger on few rows. null:
+    the measured value is compared."""
     not_worse_than: Literal["blessed"] | None = None
-    """Compare with the last blessed model. On a first run there is none, and the comparison holds."""
+    """Compare with the last blessed model. In a first run there is none, and the comparison holds."""
     tolerance: Annotated[float, Field(strict=True, ge=0)] = 0.0
-    """By how much it may be worse than the last blessed model."""
+    """Amount by which the metric may be worse than that of the last blessed model."""
     confidence: Annotated[float, Field(strict=True, gt=0.5, lt=1)] | None = None
-    """With not_worse_than: it is worse only if it is so beyond chance, with this confidence, such as 0.95. Chance is
-    estimated by how the difference of the two models varies over groups of the same rows. null: as measured."""
+    """With not_worse_than: the comparison fails only if the metric is worse beyond chance, with this confidence, such
+    as 0.95. Chance is estimated from the variation of the two models' difference over groups of the same rows. null:
+    the measured values are compared."""
 
     @model_validator(mode="after")
     def _says_something(self) -> "Bounds":
@@ -47,7 +49,7 @@ class Bounds(Spec):
         return self.min is None and self.max is None and self.not_worse_than is None
 
     def chance(self, error: float) -> float:
-        """Returns how far a metric of a standard error must keep from min and max; 0 where the error is not known."""
+        """Returns the margin that a metric must keep from min and max, given its standard error; 0 if it is unknown."""
         return 0.0 if self.beyond_chance is None or math.isnan(error) else quantile(self.beyond_chance) * error
 
 
@@ -55,7 +57,7 @@ class SliceBounds(Bounds):
     """Bounds of a metric on every slice of `evaluation.slices`."""
 
     min_examples: Count = 100
-    """Slices of fewer rows, by weight, are shown but never block a push: their metrics vary by chance."""
+    """Slices with fewer rows, by weight, are shown and never block a push, because their metrics vary by chance."""
 
 
 class SlicedBounds(Bounds):
@@ -71,7 +73,7 @@ class SlicedBounds(Bounds):
 
     @property
     def bounds_rows(self) -> bool:
-        """Whether there are bounds on the rows together."""
+        """Whether there are bounds on all of the rows together."""
         return not super().is_empty
 
 
@@ -79,7 +81,7 @@ class Threshold(SlicedBounds):
     """Bounds that a model must hold to be blessed: on the whole eval split, and on the newest span."""
 
     newest_span: SlicedBounds | None = None
-    """Bounds on the rows of the window's newest span alone, where the source has spans."""
+    """Bounds on the rows of the window's newest span alone, if the source has spans."""
 
     @property
     def is_empty(self) -> bool:
@@ -91,9 +93,9 @@ class EvaluationConfig(Spec):
     """The metrics of the eval split, the slices, and the thresholds that a model must hold to be blessed."""
 
     metrics: tuple[Name, ...] = ()
-    """Metric names; by default those usual for the task. Metrics with a threshold are always measured."""
+    """Metric names; by default the usual metrics of the task. Metrics with a threshold are always measured."""
     slices: tuple[tuple[Name, ...], ...] = ()
-    """Each entry is a list of raw columns; metrics are also given per combination of their values."""
+    """Each entry is a list of raw columns; metrics are also computed per combination of their values."""
     thresholds: dict[Name, Threshold] = Field(default_factory=dict)
     """Metric -> its bounds on all rows, on each slice, and on the newest span. Without any, a model is blessed when
     evaluation succeeds."""

@@ -1,4 +1,4 @@
-"""The partial dependence of an evaluation, as a file. The report reads it, so nothing here imports TensorFlow."""
+"""The file of an evaluation's partial dependence. The report reads it, so this module does not import TensorFlow."""
 
 import json
 from collections.abc import Mapping
@@ -15,10 +15,10 @@ class ColumnDependence:
     """The partial dependence on one raw column.
 
     Attributes:
-        column: Its name.
-        kind: `number`, `date`, or `value` of categories and booleans.
-        values: The values that it was given, as text, [points].
-        places: Where numbers, and dates in days since 1970, lie, ascending, [points]; empty for categories.
+        column: Name of the column.
+        kind: `number`, `date`, or `value` for categories and booleans.
+        values: The values at which the dependence was measured, as text, [points].
+        places: Positions on the axis: numbers, or dates in days since 1970, ascending, [points]; empty for categories.
         scores: The mean score of each series at each point, [series][points].
     """
 
@@ -34,11 +34,11 @@ class Dependence:
     """The partial dependence of a model's scores on its most important raw columns.
 
     Attributes:
-        rows: How many eval rows the means are of.
-        series: What the scores are: the positive class, some classes, or `prediction`.
-        means: The mean score of each series over the rows as they are, [series].
-        columns: The most important first.
-        left_out: Important columns without a curve -> why.
+        rows: Number of eval rows over which the means are taken.
+        series: Names of the scores: the positive class, some classes, or `prediction`.
+        means: The mean score of each series over the unchanged rows, [series].
+        columns: The columns, the most important first.
+        left_out: Important columns without a curve -> the reason.
     """
 
     rows: int
@@ -54,7 +54,7 @@ def to_json(dependence: Dependence) -> str:
 
 
 def read_dependence(folder: str) -> Dependence | None:
-    """Returns what an evaluation holds; None for one of an earlier release, or of a model without importances."""
+    """Returns the partial dependence of an evaluation; None for an earlier release or a model without importances."""
     content = read_bytes(f"{folder}/{FILE}")
     if content is None:
         return None

@@ -1,4 +1,4 @@
-"""Asks an export about eval rows whose raw columns are replaced."""
+"""Computes the partial dependence of an export, by scoring eval rows with replaced raw columns."""
 
 from collections.abc import Mapping, Sequence
 from itertools import chain, islice
@@ -31,14 +31,14 @@ def dependence_of_export(
     config: PreprocessingConfig,
     importance: Sequence[Mapping[str, Any]],
 ) -> Dependence | None:
-    """Returns the partial dependence of an export's scores on its most important raw columns; None without any.
+    """Returns the partial dependence of an export's scores on its most important raw columns; None if there are none.
 
     Args:
         export: The folder of the SavedModel.
         files: Raw TFRecord files.
-        rows: How many rows they hold, about.
+        rows: Approximate number of rows in the files.
         config: Features and label.
-        importance: Of the features, as `training.json` has it.
+        importance: Feature importances from `training.json`.
     """
     columns = serving_columns(config)
     shown = most_important(column_readers(config), importance, MOST_COLUMNS)

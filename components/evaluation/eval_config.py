@@ -1,4 +1,4 @@
-"""`evaluation:` of the YAML as a TFMA EvalConfig."""
+"""Converts `evaluation:` of the YAML to a TFMA EvalConfig."""
 
 import json
 
@@ -13,14 +13,14 @@ from fullpass.trainer.export.signature_names import SERVING_DEFAULT, TRANSFORM_F
 
 
 def eval_config(config: EvaluationConfig, newest_span: int | None = None) -> tfma.EvalConfig:
-    """Returns the config of TFMA: metrics, slices, all thresholds except those on slices, and the baseline model.
+    """Returns TFMA's config: metrics, slices, all thresholds except those on slices, and the baseline model.
 
     Labels and weights come from the export's `transform_features`, predictions from `serving_default`.
 
     Args:
         config: the section `evaluation:` of the YAML.
-        newest_span: number of the newest span as row ids hold it, which is measured by itself too, with its slices;
-            None where the source has no spans.
+        newest_span: number of the newest span, as in row ids. It is also measured separately, with its slices. None if
+            the source has no spans.
     """
     newest = {} if newest_span is None else {SPAN: str(newest_span)}
     rows = [{}, newest] if newest else [{}]
@@ -66,12 +66,12 @@ def _metric(metric: Metric, name: str, threshold: Threshold | None, newest: dict
 
 
 def _on(values: dict[str, str], threshold: tfma.MetricThreshold) -> tfma.PerSliceMetricThreshold:
-    """Returns a threshold on all examples or on one span; TFMA's plain `threshold` would apply to every slice too."""
+    """Returns a threshold on all examples or on one span; TFMA's plain `threshold` would also apply to every slice."""
     return tfma.PerSliceMetricThreshold(slicing_specs=[tfma.SlicingSpec(feature_values=values)], threshold=threshold)
 
 
 def metric_threshold(metric: Metric, threshold: Bounds) -> tfma.MetricThreshold:
-    """Returns the bounds of a metric as TFMA has them."""
+    """Returns the bounds of a metric as a TFMA MetricThreshold."""
     result = tfma.MetricThreshold()
     if threshold.min is not None:
         result.value_threshold.lower_bound.value = threshold.min

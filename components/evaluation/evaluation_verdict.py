@@ -1,4 +1,4 @@
-"""The verdict of the Evaluator in words: each metric against its threshold, and why a model was not blessed."""
+"""The verdict of the Evaluator as text: each metric against its threshold, and the reasons for a refused blessing."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ class Measured:
 
     @property
     def reach(self) -> float | None:
-        """How far the interval of 95 % reaches to both sides of the value; None where no error is known."""
+        """Half the width of the 95 % interval around the value; None if the standard error is unknown."""
         return None if math.isnan(self.error) else quantile(0.975) * self.error
 
 
@@ -38,10 +38,10 @@ class Slice:
     Attributes:
         name: such as `hour 7, company Flash Cab`.
         examples: number of rows, by weight.
-        values: metric -> value; without those that are undefined on these rows.
-        baseline: the same of the last blessed model, if one was compared.
-        newest: whether the rows are those of the newest span alone.
-        judged: the metrics that have bounds on this slice; none if it has too few rows.
+        values: metric -> value; without metrics that are undefined on these rows.
+        baseline: the same for the last blessed model, if one was compared.
+        newest: whether the slice has only rows of the newest span.
+        judged: the metrics that have bounds on this slice; empty if it has too few rows.
     """
 
     name: str
@@ -59,16 +59,16 @@ class Slice:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a model is blessed, and all that was measured.
+    """Whether a model is blessed, and all measurements.
 
     Attributes:
         blessed: whether the model is blessed.
-        reasons: why it is not, one line each.
-        metrics: on the whole eval split.
-        examples: rows measured.
-        newest, newest_examples: the same on the newest span alone; none where there are no spans.
-        slices: of all rows, then of the newest span; within each the largest first.
-        notes: slices that were not judged, and why.
+        reasons: reasons why the model is not blessed, one line each.
+        metrics: metrics on the whole eval split.
+        examples: number of measured rows.
+        newest, newest_examples: the same for the newest span alone; empty or 0 if there are no spans.
+        slices: slices of all rows, then of the newest span; in each group the largest first.
+        notes: slices that were not judged, and the reasons.
     """
 
     blessed: bool
@@ -91,7 +91,7 @@ class Verdict:
         return not any(one.missed for one in self.slices)
 
     def judged_on_slices(self) -> Iterator[tuple[str, bool, list[tuple[Slice, Measured]]]]:
-        """Yields each metric, whether it is of the newest span alone, and its judged slices, the worst first."""
+        """Yields each metric, whether it is measured on the newest span alone, and its judged slices, worst first."""
         for newest in (False, True):
             pairs = [(one, m) for one in self.slices if one.newest == newest for m in one.judged]
             for metric in dict.fromkeys(m.metric for _, m in pairs):
@@ -109,7 +109,7 @@ def read_verdict(evaluation_uri: str, config: EvaluationConfig, *, blessed: bool
 def is_blessed(measured: Sequence[Rows], config: EvaluationConfig) -> bool:
     """Returns whether a model is good enough: there are rows to measure it on, and every bound holds on them.
 
-    Bounds on the newest span hold only if that has rows.
+    Bounds on the newest span hold only if it has rows.
     """
     verdict = judge(measured, config, blessed=True)
     of_newest = any(t.newest_span is not None and t.newest_span.bounds_rows for t in config.thresholds.values())
@@ -181,13 +181,16 @@ def _slice(rows: Rows, config: EvaluationConfig) -> Slice:
 
 
 def slice_bounds(config: EvaluationConfig, *, newest: bool) -> dict[str, SliceBounds]:
-    """Returns metric -> bounds on every slice, of all rows or of the newest span."""
+    """Returns metric -> bounds on every slice, for the slices of all rows or of the newest span."""
     of_rows = {name: t.newest_span if newest else t for name, t in config.thresholds.items()}
     return {name: rows.slices for name, rows in of_rows.items() if rows is not None and rows.slices is not None}
 
 
 def can_be_judged(name: str, rows: Rows, bounds: SliceBounds) -> bool:
-    """Whether a slice has enough rows to judge a metric, which is defined on them: AUC is not, on rows of one class."""
+    """Returns whether a slice has enough rows to judge a metric, and the metric is defined on them.
+
+    For example, AUC is undefined on rows of one class.
+    """
     both = (rows.values.get(name, math.nan), rows.baseline.get(name, math.nan))
     return rows.examples >= bounds.min_examples and not all(map(math.isnan, both))
 
@@ -234,9 +237,9 @@ def measure(name: str, rows: Rows, threshold: Bounds | None) -> Measured:
 
 
 def _undefined_not_held(measured: Measured) -> Measured:
-    """Returns a metric of all rows, not held where it tells classes apart and there is one class only.
+    """Marks a metric of all rows as not held if it needs two classes and the rows have only one.
 
-    A model is not blessed by a split on which nobody can tell whether it is better than chance, with bounds or without.
+    With or without bounds, a model is not blessed by a split that cannot show whether it is better than chance.
     """
     undefined = measured.metric in _NEEDS_TWO_CLASSES and math.isnan(measured.value)
     return replace(measured, required=measured.required or "a value", held=False) if undefined else measured
@@ -274,9 +277,9 @@ def _is_high(value: float, error: float, threshold: Bounds) -> bool:
 
 
 def _worse_than_blessed(name: str, value: float, baseline: float | None, threshold: Bounds, error: float) -> bool:
-    """Whether a metric is worse than the tolerance allows, and, where that is asked, beyond chance.
+    """Returns whether a metric is worse than the tolerance allows and, if a confidence is set, beyond chance.
 
-    Where the standard error of the difference is not known, the values decide alone.
+    If the standard error of the difference is unknown, only the values are compared.
     """
     if threshold.not_worse_than is None or baseline is None:
         return False
@@ -286,12 +289,12 @@ def _worse_than_blessed(name: str, value: float, baseline: float | None, thresho
 
 
 def reason(measured: Measured, threshold: Bounds, below: str = "") -> str:
-    """Returns why a metric fails its threshold, with the YAML path of the limit.
+    """Returns the reason why a metric fails its threshold, with the YAML path of the limit.
 
     Args:
         measured: the metric.
-        threshold: its bounds.
-        below: path of the bounds below the threshold of the metric.
+        threshold: the bounds of the metric.
+        below: path of the bounds, relative to the threshold of the metric.
     """
     name, value, baseline = measured.metric, measured.value, measured.baseline
     path = f"evaluation.thresholds.{name}{below}"

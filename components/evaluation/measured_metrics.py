@@ -1,4 +1,4 @@
-"""The metrics of an evaluation as a JSON file, which is read without TFMA and TensorFlow."""
+"""The metrics of an evaluation as a JSON file, which can be read without TFMA and TensorFlow."""
 
 import json
 import logging
@@ -20,12 +20,12 @@ class Rows:
     """The metrics of some rows.
 
     Attributes:
-        keys: columns and the values that the rows share, as text; empty for all rows.
+        keys: the columns of the slice and their shared values, as text; empty for all rows.
         values: metric -> value of the new model.
         baseline: metric -> value of the last blessed model, if one was compared.
-        newest: whether the rows are those of the newest span alone.
-        errors, baseline_errors: metric -> standard error of the value; NaN where it is unknown.
-        difference_errors: metric -> standard error of the value less that of the last blessed model.
+        newest: whether the rows are only those of the newest span.
+        errors, baseline_errors: metric -> standard error of the value; NaN if it is unknown.
+        difference_errors: metric -> standard error of the difference between the new and the last blessed model.
     """
 
     keys: tuple[tuple[str, str], ...]
@@ -48,7 +48,7 @@ def to_json(measured: Sequence[Rows]) -> str:
 
 
 def read_measured(evaluation_uri: str) -> Sequence[Rows]:
-    """Returns all metrics of an evaluation. Those of earlier releases have no `measured.json`: TFMA reads them."""
+    """Returns all metrics of an evaluation. TFMA reads those of earlier releases, which have no `measured.json`."""
     content = read_bytes(f"{evaluation_uri}/{FILE}")
     if content is None:
         return list(_read_tfma(evaluation_uri))
@@ -56,7 +56,7 @@ def read_measured(evaluation_uri: str) -> Sequence[Rows]:
 
 
 def text_of(value: bytes | float) -> str:
-    """Returns the value of a raw column as people read it."""
+    """Returns the value of a raw column as readable text."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else f"{value:g}"
 
 

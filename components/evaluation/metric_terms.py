@@ -1,7 +1,7 @@
-"""The metrics as sums over rows: what each row adds, and what the sums of some rows make of it.
+"""Computes metrics from sums over rows: the terms of each row, and the metrics as formulas of the summed terms.
 
-Formulas are those of TFMA and Keras. A score of exactly 0 or 1 has a finite log loss, as in Keras: it is taken as 1e-7
-or 1 - 1e-7.
+Formulas are those of TFMA and Keras. A score of exactly 0 or 1 has a finite log loss, as in Keras: it is clipped to
+1e-7 or 1 - 1e-7.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,11 +15,11 @@ _EPSILON = 1e-7
 _THRESHOLD = 0.5
 
 Sums = Mapping[str, np.ndarray]
-"""Term -> its sum over each set of rows, float64 [sets]."""
+"""Term -> sum of the term over each set of rows, float64 [sets]."""
 
 
 def _classes_summed(values: np.ndarray) -> np.ndarray:
-    """Returns the sum over the classes of each row, where a row has several labels; otherwise the values."""
+    """Returns the sum over the classes of each row if rows have several labels; otherwise the values."""
     return values.sum(axis=1) if values.ndim == 2 else values
 
 
@@ -39,7 +39,7 @@ def _percentage(rows: Scored) -> np.ndarray:
 
 
 def _deviance(rows: Scored) -> np.ndarray:
-    """Twice the log of how much likelier a count is by a Poisson distribution of its own mean; NaN where undefined."""
+    """Returns the Poisson deviance 2 * (label * log(label / score) - label + score); NaN where it is undefined."""
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.where(rows.labels == 0, 0.0, rows.labels * np.log(rows.labels / rows.scores))
         return np.where((rows.scores > 0) & (rows.labels >= 0), 2 * (logs - rows.labels + rows.scores), np.nan)
@@ -51,7 +51,7 @@ def _squared_log(rows: Scored) -> np.ndarray:
 
 
 def _pinball(rows: Scored) -> np.ndarray:
-    """The mean over the levels of what a quantile minimises; NaN where a model gives no quantiles."""
+    """Returns the mean pinball loss over the levels; NaN if the model predicts no quantiles."""
     if rows.quantiles is None or rows.levels is None:
         return np.full(len(rows.labels), np.nan)
     errors = rows.labels[:, None] - rows.quantiles
@@ -59,7 +59,7 @@ def _pinball(rows: Scored) -> np.ndarray:
 
 
 def _outer(rows: Scored) -> tuple[np.ndarray, np.ndarray]:
-    """The lowest and the highest quantile of each row; NaN where a model has fewer than two."""
+    """Returns the lowest and the highest quantile of each row; NaN if the model predicts fewer than two."""
     if rows.quantiles is None or rows.quantiles.shape[1] < 2:
         return (np.full(len(rows.labels), np.nan),) * 2
     return rows.quantiles[:, 0], rows.quantiles[:, -1]
@@ -99,12 +99,12 @@ TERMS: Mapping[str, Callable[[Scored], np.ndarray]] = {
     "covered": _covered,
     "width": _width,
 }
-"""What each row adds before it is weighted: float64 [rows]."""
+"""Term -> function that returns its unweighted value in each row, float64 [rows]."""
 
 
 @dataclass(frozen=True)
 class Formula:
-    """A metric as a function of sums. terms: those it needs. value: sums -> float64 [sets], NaN where undefined."""
+    """A metric as a function of sums. terms: the needed terms. value: sums -> float64 [sets], NaN where undefined."""
 
     terms: tuple[str, ...]
     value: Callable[[Sums], np.ndarray]
@@ -135,7 +135,7 @@ def _correlation(sums: Sums) -> np.ndarray:
 
 
 def _explained(sums: Sums) -> np.ndarray:
-    """1 - squared error / squared error of the mean label of the same rows: 0 is what the best constant gives."""
+    """Returns 1 - squared error / squared error of the mean label of the same rows; the best constant has 0."""
     of_mean = sums["squared_label"] - divided(sums["label"] ** 2, sums["rows"])
     return np.where(of_mean > 0, 1 - divided(sums["squared_error"], of_mean), np.nan)
 
@@ -161,4 +161,4 @@ FORMULAS: Mapping[str, Formula] = {
     "interval_width": _ratio("width", "rows"),
     "explained": Formula(("rows", "label", "squared_label", "squared_error"), _explained),
 }
-"""Metrics that are functions of sums; the areas under curves need histograms (`score_buckets.py`)."""
+"""Metrics that are functions of sums. The areas under curves need histograms (`score_buckets.py`)."""

@@ -9,11 +9,14 @@ from fullpass.preprocessing.features.label import Task
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric by its YAML name.
+    """The properties of a metric.
 
-    higher_is_better: None where the best value lies in between; such a metric has bounds, but no better or worse.
-    tfma: class name in TFMA's registry or Keras; None where neither has the metric.
-    options: of that class.
+    Attributes:
+        tasks: tasks that have the metric.
+        higher_is_better: None if the best value is in between. Such a metric can have bounds, and cannot be compared as
+            better or worse.
+        tfma: class name in TFMA's registry or in Keras; None if neither has the metric.
+        options: options of that class.
     """
 
     tasks: tuple[Task, ...]
@@ -46,7 +49,7 @@ METRICS: Mapping[str, Metric] = {
 }
 
 OF_QUANTILES = ("pinball", "interval_coverage", "interval_width")
-"""Metrics of what `training.loss: {kind: quantile}` predicts; the default of such a pipeline has them too."""
+"""Metrics of the quantiles predicted with `training.loss: {kind: quantile}`, and defaults of such a pipeline."""
 
 DEFAULT_METRICS: Mapping[Task, tuple[str, ...]] = {
     "binary": ("auc", "auc_pr", "accuracy", "log_loss"),

@@ -1,7 +1,7 @@
 """Partial dependence: the mean score of eval rows if a raw column had the same value in all of them.
 
-A column that acts with others is shown as it acts on average over the rows as they are; combinations of values that no
-row has are asked too. Source: Friedman, Greedy Function Approximation (2001).
+The effect of a column that interacts with others is averaged over the rows. The model also scores combinations of
+values that occur in no row. Source: Friedman, Greedy Function Approximation (2001).
 """
 
 import time
@@ -21,7 +21,7 @@ _SECONDS = 20.0
 _BYTES_ASKED = 64 << 20
 
 Answer = Callable[[Rows], Mapping[str, np.ndarray]]
-"""Raw columns, dense -> what the model's signature `serving_raw` gives."""
+"""Raw columns, dense -> outputs of the model's signature `serving_raw`."""
 
 
 def measure_dependence(
@@ -29,14 +29,14 @@ def measure_dependence(
 ) -> Dependence:
     """Returns the partial dependence on some columns: numbers and dates at their quantiles, others at frequent values.
 
-    All rows tell which values a column has; the model is asked about 200 of them. Of a slow model it is fewer, down to
-    20, and columns are left out once the time is over.
+    The values of a column are selected from all rows. The model scores 200 rows per value; a slow model scores fewer,
+    down to 20, and further columns are omitted when the time is used up.
 
     Args:
-        answer: Of the model.
-        rows: Every raw column that the model reads, of eval rows in any order, at least one.
+        answer: Computes the model's outputs.
+        rows: Every raw column that the model reads, for at least one eval row, in any order.
         readers: The columns to show, the most important first.
-        seconds: How long the model may be asked, about.
+        seconds: Approximate time limit for the model's calls.
     """
     left_out: dict[str, str] = {}
     points: dict[str, Points] = {}
@@ -64,7 +64,7 @@ def measure_dependence(
 
 
 def _seconds_per_row(answer: Answer, rows: Rows) -> float:
-    """Returns how long the model takes per row, once its graph is built."""
+    """Returns the seconds per row of the model, after its graph is built."""
     few = {name: values[:_TIMED_ROWS] for name, values in rows.items()}
     answer(few)
     started = time.perf_counter()
@@ -73,13 +73,13 @@ def _seconds_per_row(answer: Answer, rows: Rows) -> float:
 
 
 def _chosen(rows: Rows, count: int) -> Rows:
-    """Returns `count` of the rows, or all, always the same ones."""
+    """Returns a reproducible sample of `count` rows, or all rows."""
     order = np.random.default_rng(1).permutation(len(next(iter(rows.values()))))[:count]
     return {name: values[order] for name, values in rows.items()}
 
 
 def _series(answers: Mapping[str, np.ndarray]) -> dict[str, int]:
-    """Returns the names of the scores to show, each with its class: of many classes those with the highest means."""
+    """Returns the names of the scores to show with their class indices; at most the classes with the highest means."""
     scores = answers["scores"]
     if "classes" not in answers:
         return {"prediction": 0}
@@ -93,7 +93,7 @@ def _series(answers: Mapping[str, np.ndarray]) -> dict[str, int]:
 def _dependence(
     answer: Answer, rows: Rows, name: str, at: Points, series: Mapping[str, int], at_once: int
 ) -> ColumnDependence:
-    """Returns the dependence on one column; the rows of `at_once` values are asked in one call."""
+    """Returns the dependence on one column; one call of the model scores the rows for `at_once` values."""
     count = len(rows[name])
     means: list[np.ndarray] = []
     for first in range(0, len(at.values), at_once):
@@ -108,7 +108,7 @@ def _dependence(
 
 
 def _bytes_of(rows: Rows) -> int:
-    """Returns what the rows hold: numbers, and texts or images without Python's share of them."""
+    """Returns the size of the rows in bytes, without the overhead of Python objects."""
     return sum(sum(map(len, cells.flat)) if cells.dtype == object else cells.nbytes for cells in rows.values())
 
 

@@ -1,8 +1,8 @@
-"""How far metrics vary by chance: standard errors by a jackknife over groups of rows.
+"""Standard errors of metrics, by a jackknife over groups of rows.
 
-A row's group follows from its row id alone. Leaving out one group after the other gives as many values of a metric as
-there are groups, and their spread gives its standard error (Efron and Stein, The Jackknife Estimate of Variance, 1981).
-Both models leave out the same rows, so the error of their difference is that of rows both were asked about.
+A row's group depends only on its row id. Each metric is computed without each of the groups, and the spread of these
+values gives its standard error (Efron and Stein, The Jackknife Estimate of Variance, 1981). The groups are the same for
+both models, so the standard error of their difference is that of paired rows.
 """
 
 from collections.abc import Callable
@@ -13,11 +13,11 @@ from fullpass.components.evaluation.confidence import GROUPS
 from fullpass.components.evaluation.score_buckets import BUCKETS, Areas, Cells
 
 COARSE = 64
-"""As many neighbouring buckets of scores are one where histograms of groups are kept."""
+"""Number of adjacent score buckets that are merged to one in the histograms of groups."""
 
 
 def group_of(row_ids: np.ndarray) -> np.ndarray:
-    """Returns the group of each row, int64 [rows]: its id is mixed, for the ids of files and spans have patterns."""
+    """Returns the group of each row, int64 [rows]. Row ids are hashed first, because files and spans leave patterns."""
     mixed = row_ids.astype(np.uint64)
     with np.errstate(over="ignore"):
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # the finalizer of SplitMix64
@@ -33,7 +33,7 @@ def standard_errors(without: np.ndarray, present: np.ndarray) -> np.ndarray:
         present: whether the set has rows of each group, bool [sets, GROUPS].
 
     Returns:
-        NaN where a set has rows of one group only, or the metric is undefined without some group.
+        NaN if a set has rows of one group only, or if the metric is undefined without some group.
     """
     count = present.sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -47,9 +47,9 @@ def areas_without(cells: Cells, sets: int, area: Callable[[Areas], np.ndarray]) 
     """Returns the area under a curve of each set without each group, float64 [sets, GROUPS].
 
     Args:
-        cells: histograms of set * GROUPS + group.
+        cells: histograms of the sets; the number of a histogram is set * GROUPS + group.
         sets: number of sets.
-        area: of all sets of histograms.
+        area: returns the area of each histogram.
     """
     without = np.full((sets, GROUPS), np.nan)
     bounds = np.searchsorted(cells.keys, np.arange(sets + 1) * GROUPS * BUCKETS)

@@ -1,7 +1,7 @@
 """Histograms of scores from 0 to 1, from which the areas under curves are computed.
 
-A bucket is at most 2**-14 wide, and at most a 256th as wide as its distance from 0 or 1: scores of rare events, which
-all lie near 0, are told apart as well as others. Only buckets that hold rows are kept.
+The width of a bucket is at most 2**-14, and at most a 256th of its distance from 0 or 1. Scores of rare events, which
+are all near 0, are therefore distinguished as well as others. Only buckets with rows are kept.
 """
 
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from functools import cached_property
 import numpy as np
 
 _SMALLEST = 24
-"""No edge but 0 and 1 is nearer to these than 2 to the power of minus this."""
+"""The distance of any other edge from 0 and 1 is at least 2 to the power of minus this."""
 _PER_OCTAVE = 256
 _STEP = 2.0**-14
 _LINEAR_FROM = _STEP * _PER_OCTAVE
-"""From here on to 0.5 all buckets are equally wide, since a 256th would be wider."""
+"""From here to 0.5, all buckets have the width `_STEP`, because a 256th of the distance would be wider."""
 
 
 def _edges() -> np.ndarray:
@@ -30,13 +30,13 @@ BUCKETS = len(EDGES)
 
 
 def bucket_of(scores: np.ndarray) -> np.ndarray:
-    """Returns the bucket of each score, int64 of the same shape; scores beyond 0 and 1 fall into the outermost ones."""
+    """Returns the bucket of each score, int64 of the same shape; scores outside 0 to 1 are in the outermost buckets."""
     return np.clip(np.searchsorted(EDGES, scores, side="right") - 1, 0, BUCKETS - 1)
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Histograms of some sets of rows, without the buckets that hold none.
+    """Histograms of some sets of rows, without empty buckets.
 
     Attributes:
         keys: set * BUCKETS + bucket, int64 [cells], ascending and distinct.
@@ -66,15 +66,15 @@ class Cells:
 
     @staticmethod
     def joined(parts: "list[Cells]") -> "Cells":
-        """Returns the sums of several histograms; of none, one without rows."""
+        """Returns the sum of several histograms; an empty histogram if there are none."""
         parts = parts or [Cells.none()]
         return Cells.sums(*(np.concatenate(columns) for columns in zip(*map(Cells._columns, parts), strict=True)))
 
     def moved(self, places: np.ndarray) -> "Cells":
-        """Returns histograms of the same sets under other numbers.
+        """Returns the histograms with renumbered sets.
 
         Args:
-            places: int64 [sets], the new number of each set; -1 for those to leave out.
+            places: int64 [sets], the new number of each set; -1 removes a set.
         """
         number, bucket = np.divmod(self.keys, BUCKETS)
         kept = places[number] >= 0
@@ -86,7 +86,7 @@ class Cells:
 
 
 class Areas:
-    """Areas under the curves of each set of rows; NaN where a set lacks one of the classes.
+    """Areas under the curves of each set of rows; NaN if a set lacks one of the classes.
 
     Args:
         cells: histograms.
@@ -106,8 +106,8 @@ class Areas:
     def roc(self) -> np.ndarray:
         """Area under the ROC curve, float64 [sets].
 
-        It is the share of pairs of rows, one of each class, in which the positive one has the higher score. Pairs in
-        one bucket count half, as pairs of equal scores do.
+        It is the share of pairs of rows, one of each class, in which the positive row has the higher score. Pairs in
+        the same bucket count half, like pairs with equal scores.
         """
         positive, negative = self._totals
         below = self._before(self._cells.negative)
@@ -116,7 +116,7 @@ class Areas:
 
     @property
     def roc_error(self) -> np.ndarray:
-        """By how much `roc` may differ from the area without buckets, float64 [sets]: half the pairs in one bucket."""
+        """Largest difference between `roc` and the exact area, float64 [sets]: half of the pairs in the same bucket."""
         positive, negative = self._totals
         return _ratio(self._sum(self._cells.positive * self._cells.negative) / 2, positive * negative)
 
@@ -124,7 +124,7 @@ class Areas:
     def precision_recall(self) -> np.ndarray:
         """Area under the precision-recall curve, float64 [sets].
 
-        Between thresholds, true and false positives are interpolated, not precision: Davis and Goadrich, The
+        Between thresholds, true and false positives are interpolated rather than precision: Davis and Goadrich, The
         Relationship Between Precision-Recall and ROC Curves, ICML 2006.
         """
         here = self._cells.positive + self._cells.negative
@@ -140,7 +140,7 @@ class Areas:
         return np.bincount(self._set, weights=weights, minlength=self._sets)
 
     def _before(self, weights: np.ndarray) -> np.ndarray:
-        """Returns the sum of the lower buckets of the same set, float64 [cells]."""
+        """Returns the sum over the lower buckets of the same set, float64 [cells]."""
         before = np.cumsum(weights) - weights
         firsts = np.searchsorted(self._set, np.arange(self._sets))
         return before - before[np.minimum(firsts, len(before) - 1)][self._set] if len(before) else before

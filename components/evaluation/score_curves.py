@@ -1,7 +1,7 @@
-"""The curves of an evaluation, from its histograms of scores: ROC, precision-recall, calibration, and the confusion
-matrix, each with standard errors.
+"""The curves of an evaluation: ROC, precision-recall, calibration, and the confusion matrix, with standard errors.
 
-They are of all rows together. Of several labels in a row, each counts by itself. A score is positive from 0.5 on.
+They are computed from the histograms of scores, over all rows together. If a row has several labels, each counts
+separately. A score of at least 0.5 is positive.
 """
 
 import json
@@ -19,7 +19,7 @@ from fullpass.components.evaluation.score_buckets import BUCKETS, EDGES, Cells
 FILE = "curves.json"
 _GRID = np.linspace(0.0, 1.0, 101)
 _RECALLS = _GRID[1:]
-"""The precision at a recall of 0 is that of a single row."""
+"""A recall of 0 is omitted, because its precision would be that of a single row."""
 _CALIBRATION_POINTS = 10
 
 
@@ -34,12 +34,12 @@ class Curve:
 
 @dataclass(frozen=True)
 class Curves:
-    """What one model's scores of all rows look like.
+    """The curves of one model's scores of all rows.
 
     Attributes:
-        roc: share of the negative rows above a threshold -> share of the positive ones above it.
-        precision_recall: share of the positive rows above a threshold -> share of the rows above it that are positive.
-        calibration: mean score of a tenth of the rows -> share of them that are positive.
+        roc: share of the negative rows above a threshold -> share of the positive rows above it.
+        precision_recall: share of the positive rows above a threshold -> share of positive rows among those above it.
+        calibration: mean score of a tenth of the rows -> share of positive rows among them.
         confusion: true positives, false positives, false negatives and true negatives, by weight.
         confusion_errors: the standard errors of their shares of all rows.
     """
@@ -52,11 +52,11 @@ class Curves:
 
 
 def curves_of(cells: Cells, grouped: Cells, place: int) -> Curves | None:
-    """Returns the curves of one set of rows; None where it lacks one of the classes.
+    """Returns the curves of one set of rows; None if it lacks one of the classes.
 
     Args:
         cells: histograms of the sets.
-        grouped: the same in coarse buckets, of set * GROUPS + group.
+        grouped: histograms per group in coarse buckets; the number of a histogram is set * GROUPS + group.
         place: number of the set.
     """
     whole = _dense(cells, place, 1)[:, 0]
@@ -84,13 +84,13 @@ def curves_of(cells: Cells, grouped: Cells, place: int) -> Curves | None:
 
 
 def to_json(curves: Sequence[Curves | None]) -> str:
-    """Returns the content of the file: the curves of each model, the new one first; a number that is none is null."""
+    """Returns the content of the file: the curves of each model, the new model first; NaN becomes null."""
     text = json.dumps([asdict(one) if one else None for one in curves])
     return text.replace("NaN", "null")
 
 
 def read_curves(evaluation_uri: str) -> list[Curves | None]:
-    """Returns the curves of each model; none where the metrics need no histograms, or of an earlier release."""
+    """Returns the curves of each model; empty if the metrics need no histograms, or for an earlier release."""
     content = read_bytes(f"{evaluation_uri}/{FILE}")
     return [] if content is None else [_from_json(one) for one in json.loads(content)]
 
@@ -111,7 +111,7 @@ def _numbers(values: Sequence[float | None]) -> tuple[float, ...]:
 
 
 def _dense(cells: Cells, place: int, groups: int) -> np.ndarray:
-    """Returns the weights of the positive and the negative rows of each bucket, float64 [2, groups, BUCKETS]."""
+    """Returns the weights of the positive and the negative rows in each bucket, float64 [2, groups, BUCKETS]."""
     first, end = np.searchsorted(cells.keys, np.array([place, place + 1]) * groups * BUCKETS)
     keys = cells.keys[first:end] - place * groups * BUCKETS
     weights = np.zeros((2, groups * BUCKETS))
@@ -120,7 +120,7 @@ def _dense(cells: Cells, place: int, groups: int) -> np.ndarray:
 
 
 def _above(weights: np.ndarray) -> np.ndarray:
-    """Returns the weight of each class above each threshold, from the highest one down, float64 [2, BUCKETS + 1]."""
+    """Returns the weight of each class above each threshold, highest threshold first, float64 [2, BUCKETS + 1]."""
     return np.pad(np.cumsum(weights[:, ::-1], axis=1), [(0, 0), (1, 0)])
 
 
@@ -130,15 +130,15 @@ def _roc(weights: np.ndarray) -> np.ndarray:
 
 
 def _precision(weights: np.ndarray) -> np.ndarray:
-    """Returns the precision at each recall: between thresholds, true and false positives are interpolated."""
+    """Returns the precision at each recall. Between thresholds, true and false positives are interpolated."""
     positive, negative = _above(weights)
     true = _RECALLS * positive[-1]
-    end = positive.argmax() + 1  # further down, only negative rows are left
+    end = positive.argmax() + 1  # below this threshold, only negative rows are left
     return _shares(true, true + np.interp(true, positive[:end], negative[:end]))
 
 
 def _tenths(weights: np.ndarray) -> np.ndarray:
-    """Returns the first bucket of each tenth of the rows, at the coarse edges that the groups have, int64 [n]."""
+    """Returns the first bucket of each tenth of the rows, aligned to the coarse buckets of the groups, int64 [n]."""
     rows = np.cumsum(weights.sum(axis=0))
     wanted = np.arange(_CALIBRATION_POINTS) / _CALIBRATION_POINTS * rows[-1]
     return np.unique(np.searchsorted(rows, wanted, side="right") // COARSE * COARSE)
@@ -162,7 +162,7 @@ def _confusion(weights: np.ndarray) -> np.ndarray:
 
 
 def _shares(parts: np.ndarray, of: np.ndarray | float | None = None) -> np.ndarray:
-    """Returns parts as shares of something; by default, of their sum."""
+    """Returns parts as shares of `of`; by default, of their sum."""
     whole = parts.sum() if of is None else of
     with np.errstate(divide="ignore", invalid="ignore"):
         return parts / whole

@@ -1,4 +1,4 @@
-"""Asks exported models about batches of records, each batch once."""
+"""Scores batches of records with exported models, each batch once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,18 +15,18 @@ from fullpass.trainer.export.signature_names import LABELS, SERVING_DEFAULT, TRA
 
 @lru_cache(maxsize=2)
 def load_export(folder: str) -> Any:
-    """Returns the SavedModel in a folder, which is loaded once by a process: the new model, and the one before."""
+    """Returns the SavedModel in a folder. A process loads each of the new model and the baseline model once."""
     return tf.saved_model.load(folder)
 
 
 class Scorer:
-    """Scores raw rows by exported models.
+    """Scores raw rows with exported models.
 
-    Labels and weights of a model are its own, by its `labels`: another model may know other classes.
+    The labels and weights for a model come from its own function `labels`, because models may have different classes.
 
     Args:
         exports: folders of SavedModels; the new model first.
-        columns: raw columns that slices are made of, and what each holds: `number` or `string`.
+        columns: type of each raw column that slices use: `number` or `string`.
     """
 
     def __init__(self, exports: Sequence[str], columns: Mapping[str, str]):
@@ -38,7 +38,7 @@ class Scorer:
         )
 
     def __call__(self, records: tf.Tensor) -> ScoredRows:
-        """Returns what the models say of serialized examples.
+        """Returns the models' outputs for serialized examples.
 
         Args:
             records: string [rows].
@@ -55,7 +55,7 @@ class Scorer:
         rows: dict[str, tf.Tensor] = {}
         models = []
         for model in self._models:
-            # Exports of earlier releases have no function for labels alone.
+            # Exports of earlier releases have no function `labels`.
             transformed = getattr(model, LABELS, model.signatures[TRANSFORM_FEATURES])(examples)
             said = model.signatures[SERVING_DEFAULT](examples)
             quantiles = [said[name] for name in ("quantiles", "levels") if name in said]
@@ -79,13 +79,13 @@ def _scored(labels: np.ndarray, weights: np.ndarray, scores: np.ndarray, *quanti
     """Returns the arrays of one model; a last axis of length 1 is dropped.
 
     Args:
-        labels, weights, scores: of the rows.
-        quantiles: where the model gives some, these and their levels, both [rows, levels].
+        labels, weights, scores: labels, weights and scores of the rows.
+        quantiles: the quantiles and their levels, both [rows, levels], if the model predicts quantiles.
     """
     labels, weights, scores = (x[:, 0] if x.ndim == 2 and x.shape[1] == 1 else x for x in (labels, weights, scores))
     rows = Scored(labels.astype(np.float64), weights.reshape(-1).astype(np.float64), scores.astype(np.float64))
     if not quantiles or not len(labels):
         return rows
     found, levels = quantiles
-    # A level is a short decimal number, which float32 does not hold.
+    # A level is a short decimal number, which float32 does not represent exactly.
     return replace(rows, quantiles=found.astype(np.float64), levels=np.round(levels[0].astype(np.float64), 6))

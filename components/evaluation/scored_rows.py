@@ -1,4 +1,4 @@
-"""A batch of rows with what one or two models say of them, as arrays."""
+"""A batch of rows with the outputs of one or two models, as arrays."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,19 +6,19 @@ from dataclasses import dataclass
 import numpy as np
 
 SliceValue = bytes | float
-"""The value of a raw column: text as in the records, or a number."""
+"""The value of a raw column: text as bytes, as in the records, or a number."""
 
 
 @dataclass(frozen=True)
 class Scored:
-    """What one model says of a batch of rows.
+    """Labels, weights and one model's outputs for a batch of rows.
 
     Attributes:
-        labels: float64 [rows] or, of several labels per row, [rows, classes]; int64 [rows] of class ids.
+        labels: float64 [rows]; for several labels per row, [rows, classes]; for several classes, class ids.
         weights: float64 [rows].
         scores: float64 [rows], or [rows, classes].
-        quantiles: float64 [rows, levels], rising; None where the model gives none.
-        levels: of which share of the labels each quantile is the upper bound, float64 [levels].
+        quantiles: float64 [rows, levels], increasing; None if the model predicts no quantiles.
+        levels: level of each quantile, which is the share of labels below it, float64 [levels].
     """
 
     labels: np.ndarray
@@ -28,7 +28,7 @@ class Scored:
     levels: np.ndarray | None = None
 
     def chosen(self, rows: np.ndarray) -> "Scored":
-        """Returns some of the rows, those where a bool [rows] is true."""
+        """Returns the rows selected by a mask, bool [rows]."""
         quantiles = None if self.quantiles is None else self.quantiles[rows]
         return Scored(self.labels[rows], self.weights[rows], self.scores[rows], quantiles, self.levels)
 
@@ -38,7 +38,7 @@ class Codes:
     """A column as integer codes.
 
     Attributes:
-        codes: position of the value of each row in `values`, int64 [rows]; -1 where it is missing.
+        codes: index of the value of each row in `values`, int64 [rows]; -1 if it is missing.
         values: the distinct values.
     """
 
@@ -52,9 +52,9 @@ class ScoredRows:
 
     Attributes:
         row_ids: int64 [rows].
-        spans: the number of each row's span as row ids hold it, int64 [rows].
-        columns: raw column -> its codes, for those that slices are made of.
-        models: what each model says of the rows; the new one first.
+        spans: the number of each row's span, as in row ids, int64 [rows].
+        columns: raw column -> its codes, for the columns that slices use.
+        models: outputs of each model for the rows; the new model first.
     """
 
     row_ids: np.ndarray

@@ -1,4 +1,4 @@
-"""A few texts of the eval split with what the model says of them: those on which it is wrong first."""
+"""Selects a few texts of the eval split with the model's predictions; wrongly predicted texts come first."""
 
 from collections.abc import Mapping, Sequence
 
@@ -18,13 +18,13 @@ _LONGEST = 300
 
 
 def texts_of_export(export: str, files: Sequence[str], rows: int, config: PreprocessingConfig) -> tuple[ShownText, ...]:
-    """Returns texts on which an export is wrong, those first of which it was surest, and some on which it is right.
+    """Returns texts with wrong predictions, the most confident first, and some texts with right predictions.
 
     Args:
         export: The folder of the SavedModel.
         files: Raw TFRecord files.
-        rows: How many rows they hold, about.
-        config: Features and label; of other tasks than binary and multiclass nothing is shown.
+        rows: Approximate number of rows in the files.
+        config: Features and label. Only binary and multiclass tasks have texts to show.
     """
     features = {
         name: feature.column or name for name, feature in config.features.items() if isinstance(feature, TextFeature)
@@ -33,7 +33,7 @@ def texts_of_export(export: str, files: Sequence[str], rows: int, config: Prepro
     if not records:
         return ()
     model, examples = load_export(export), tf.constant(records)
-    # Exports of earlier releases have no function for labels alone.
+    # Exports of earlier releases have no function `labels`.
     transformed = getattr(model, LABELS, model.signatures[TRANSFORM_FEATURES])(examples)
     truth = {name: transformed[name].numpy().reshape(len(records)) for name in (LABEL, EXAMPLE_WEIGHT)}
     said = {name: value.numpy() for name, value in model.signatures[SERVING_DEFAULT](examples=examples).items()}

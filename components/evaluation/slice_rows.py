@@ -1,4 +1,4 @@
-"""The slices of a batch: which rows share the values of some columns, by integer codes."""
+"""Finds the slices of a batch, the rows that share the values of some columns, by integer codes."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -9,12 +9,12 @@ from fullpass.components.evaluation.scored_rows import Codes, ScoredRows, SliceV
 
 
 class SliceKey(NamedTuple):
-    """Names a set of rows.
+    """The key of a set of rows.
 
     Attributes:
-        entry: position in `evaluation.slices`; -1 for all rows together.
-        newest: whether the rows are those of the newest span alone.
-        values: of the columns of the entry, which the rows share.
+        entry: index in `evaluation.slices`; -1 for all rows together.
+        newest: whether the rows are only those of the newest span.
+        values: the shared values of the columns of the entry.
     """
 
     entry: int
@@ -23,7 +23,7 @@ class SliceKey(NamedTuple):
 
 
 class Members(NamedTuple):
-    """Slices of a batch that have no row in common. rows: int64 [n]. places: position in `keys` of each, int64 [n]."""
+    """Disjoint slices of a batch. rows: int64 [n]. places: index in `keys` of each row's slice, int64 [n]."""
 
     keys: list[SliceKey]
     rows: np.ndarray
@@ -31,12 +31,12 @@ class Members(NamedTuple):
 
 
 def members(batch: ScoredRows, slices: Sequence[Sequence[str]], newest: int | None) -> Iterator[Members]:
-    """Yields the slices of a batch. A row that lacks a value of an entry's columns is in none of its slices.
+    """Yields the slices of a batch. A row with a missing value in an entry's columns is in none of its slices.
 
     Args:
-        batch: rows.
+        batch: the rows.
         slices: columns of each entry.
-        newest: number of the newest span as row ids hold it; None where the source has no spans.
+        newest: number of the newest span, as in row ids; None if the source has no spans.
     """
     every = np.arange(len(batch.row_ids))
     yield Members([SliceKey(-1, newest=False)], every, np.zeros_like(every))
@@ -54,7 +54,7 @@ def _members_of(columns: Sequence[Codes], rows: np.ndarray, entry: int, *, newes
     rows = rows[np.all([column.codes[rows] >= 0 for column in columns], axis=0)]
     combined = np.zeros(len(rows), np.int64)
     for column in columns:
-        # Distinct combinations so far are numbered anew, so that the product stays below rows times values.
+        # The distinct combinations so far are renumbered to keep the product below rows times values.
         combined = np.unique(combined, return_inverse=True)[1] * len(column.values) + column.codes[rows]
     _, firsts, places = np.unique(combined, return_index=True, return_inverse=True)
     values = [[column.values[code] for code in column.codes[rows[firsts]]] for column in columns]

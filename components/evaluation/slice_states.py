@@ -1,7 +1,7 @@
 """The accumulator of an evaluation: sums and histograms of each slice, which merge over files.
 
-It has the steps of the analyzers' accumulators: `start`, `add` and `merge`. States pass between the
-workers of one Beam pipeline, and are kept nowhere.
+It has the methods of the analyzers' accumulators: `start`, `add` and `merge`. States pass between the workers of one
+Beam pipeline, and are not cached.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,23 +19,23 @@ from fullpass.components.evaluation.scored_rows import Scored, ScoredRows
 from fullpass.components.evaluation.slice_rows import SliceKey, members
 
 AREAS = {"auc": "roc", "auc_pr": "precision_recall"}
-"""Metrics that need histograms, and the property of `Areas` that has them."""
+"""Metrics that need histograms -> the property of `Areas` that computes them."""
 MOST_SLICES = 10_000
-"""An entry of `evaluation.slices` with more slices than these has none: they would take memory without bound."""
+"""Largest number of slices of an entry of `evaluation.slices`. An entry with more gets no slices, to limit memory."""
 _PENDING_CELLS = 1 << 21
 
 
 @dataclass
 class State:
-    """What was added so far.
+    """The accumulator state of the rows added so far.
 
     Attributes:
-        places: position of each slice in `sums` and in the histograms.
-        sums: of each model and term, float64 [models, terms, slices, GROUPS].
-        histograms: of each model, as parts whose sum counts; a set is a slice.
-        grouped: the same in coarse buckets; a set is slice * GROUPS + group.
-        counts: how many slices each entry of `evaluation.slices` has.
-        crowded: entries of `evaluation.slices` that have more than MOST_SLICES slices.
+        places: index of each slice in `sums` and in the histograms.
+        sums: sums of each model and term, float64 [models, terms, slices, GROUPS].
+        histograms: histograms of each model, as parts to be summed; a set is a slice.
+        grouped: histograms per group in coarse buckets; a set is slice * GROUPS + group.
+        counts: number of slices of each entry of `evaluation.slices`.
+        crowded: entries of `evaluation.slices` with more than MOST_SLICES slices.
     """
 
     places: dict[SliceKey, int]
@@ -51,10 +51,10 @@ class SliceAccumulator:
     """Accumulates metrics on all rows, on the newest span, and on each slice of both.
 
     Attributes:
-        metrics: names.
+        metrics: names of the metrics.
         slices: columns of each entry of `evaluation.slices`.
-        newest: number of the newest span as row ids hold it; None where the source has no spans.
-        models: how many are measured.
+        newest: number of the newest span, as in row ids; None if the source has no spans.
+        models: number of models.
     """
 
     metrics: tuple[str, ...]
@@ -64,7 +64,7 @@ class SliceAccumulator:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """The sums that the metrics need."""
+        """The terms whose sums the metrics need."""
         wanted = (term for name in self.metrics if name in FORMULAS for term in FORMULAS[name].terms)
         return tuple(dict.fromkeys(("rows", *wanted)))
 
@@ -73,7 +73,7 @@ class SliceAccumulator:
         return not AREAS.keys().isdisjoint(self.metrics)
 
     def start(self) -> State:
-        """Returns the state before the first batch: all rows together are there, though there are none yet."""
+        """Returns the state before the first batch. The slice of all rows exists already, without rows."""
         together = [SliceKey(-1, newest=False)] + ([SliceKey(-1, newest=True)] if self.newest is not None else [])
         sums = np.zeros((self.models, len(self.terms), len(together), GROUPS))
         places = {key: place for place, key in enumerate(together)}
@@ -100,7 +100,7 @@ class SliceAccumulator:
         return state
 
     def merge(self, states: Iterable[State]) -> State:
-        """Returns the sum of the states of parts of the rows."""
+        """Merges the states of disjoint parts of the rows."""
         merged = self.start()
         for state in states:
             for entry in state.crowded:
@@ -154,7 +154,7 @@ class SliceAccumulator:
         return Measurements(values, errors, differences)
 
     def curves(self, state: State) -> list[Curves | None]:
-        """Returns the curves of all rows by each model; none where no metric needs histograms."""
+        """Returns the curves of each model over all rows; empty if no metric needs histograms."""
         if not self._has_areas:
             return []
         place = state.places[SliceKey(-1, newest=False)]
@@ -171,9 +171,9 @@ class Measurements:
     """Metrics by name, float64 [slices], NaN where undefined.
 
     Attributes:
-        values: of each model.
+        values: the metrics of each model.
         errors: standard errors of `values`.
-        differences: standard errors of the new model's value less that of the other; empty where there is no other.
+        differences: standard errors of the difference between the new and the other model; empty for a single model.
     """
 
     values: list[dict[str, np.ndarray]]
@@ -182,7 +182,7 @@ class Measurements:
 
 
 class _Added:
-    """What the rows of a batch add, by one model. Rows of weight 0 add nothing, whatever their label is."""
+    """The contributions of the rows of a batch for one model. Rows of weight 0 contribute nothing, for any label."""
 
     def __init__(self, scored: Scored, terms: Sequence[str], *, areas: bool):
         self._weights = scored.weights
@@ -193,21 +193,21 @@ class _Added:
             row[counted] = TERMS[term](some) * some.weights
         if areas:
             self._buckets = bucket_of(scored.scores)
-            self._labels = scored.labels + 0 * scored.scores  # not a number where the score is none
+            self._labels = scored.labels + 0 * scored.scores  # NaN if the score is NaN
 
     def sums(self, rows: np.ndarray, sets: np.ndarray, slices: int) -> np.ndarray:
-        """Returns the sum of each term over each slice * GROUPS + group, float64 [terms, slices, GROUPS]."""
+        """Returns the sum of each term over each slice and group, float64 [terms, slices, GROUPS]."""
         count = slices * GROUPS
         sums = [np.bincount(sets, weights=term[rows], minlength=count) for term in self._terms]
         return np.stack(sums).reshape(-1, slices, GROUPS)
 
     def histogram(self, rows: np.ndarray, sets: np.ndarray, width: int = 1) -> Cells:
-        """Returns the histograms of sets of rows; of several labels in a row, each counts by itself.
+        """Returns the histograms of sets of rows; if a row has several labels, each counts separately.
 
         Args:
-            rows: int64 [n].
-            sets: of each row, int64 [n].
-            width: as many neighbouring buckets are one.
+            rows: indices of the rows, int64 [n].
+            sets: set of each row, int64 [n].
+            width: number of adjacent buckets that are merged to one.
         """
         rows, sets = (x[self._weights[rows] > 0] for x in (rows, sets))
         labels, weights = self._labels[rows], self._weights[rows]
@@ -217,7 +217,10 @@ class _Added:
 
 
 def _placed(state: State, keys: Sequence[SliceKey]) -> np.ndarray | None:
-    """Returns the position of each slice of one entry, int64 [keys]; None where the entry has too many slices."""
+    """Returns the index of each slice of one entry, int64 [keys]; None if the entry has too many slices.
+
+    New slices are added to the state.
+    """
     if not keys:
         return np.zeros(0, np.int64)
     entry = keys[0].entry
@@ -235,7 +238,7 @@ def _placed(state: State, keys: Sequence[SliceKey]) -> np.ndarray | None:
 
 
 def _crowd(state: State, entry: int) -> None:
-    """Removes the slices of an entry, and lets it have none."""
+    """Removes the slices of an entry, and blocks further ones."""
     state.crowded.add(entry)
     kept = [key for key in state.places if key.entry != entry]
     old = np.array([state.places[key] for key in kept])
@@ -249,6 +252,6 @@ def _crowd(state: State, entry: int) -> None:
 
 
 def _of_groups(places: np.ndarray) -> np.ndarray:
-    """Returns the new number of each slice * GROUPS + group; -1 for those to leave out."""
+    """Returns the new number of each slice * GROUPS + group; -1 removes it."""
     numbers = places[:, None] * GROUPS + np.arange(GROUPS)
     return np.where(places[:, None] < 0, -1, numbers).ravel()

@@ -1,4 +1,4 @@
-"""Texts of the eval split with what the model said of them, as a file. The report reads it without TensorFlow."""
+"""The file of texts of the eval split with the model's predictions. The report reads it without TensorFlow."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,10 +14,10 @@ class ShownText:
     """The texts of a row of the eval split.
 
     Attributes:
-        texts: The text of each feature that is one, cut where it is long.
-        label: The name of its class.
-        prediction: The class that the model says.
-        probability: Of the prediction.
+        texts: The text of each text feature, cut if it is long.
+        label: The name of the row's class.
+        prediction: The class that the model predicts.
+        probability: The probability of the prediction.
     """
 
     texts: Mapping[str, str]
@@ -27,7 +27,7 @@ class ShownText:
 
     @property
     def right(self) -> bool:
-        """Whether the model says the class that the row has."""
+        """Whether the prediction is right."""
         return self.label == self.prediction
 
 
@@ -37,6 +37,6 @@ def to_json(shown: Sequence[ShownText]) -> str:
 
 
 def read_texts(folder: str) -> tuple[ShownText, ...]:
-    """Returns what an evaluation holds; nothing for one of an earlier release, or of a model without texts."""
+    """Returns the texts of an evaluation; empty for an earlier release or a model without texts."""
     content = read_bytes(f"{folder}/{FILE}")
     return () if content is None else tuple(ShownText(**one) for one in json.loads(content))

@@ -1,4 +1,4 @@
-"""The results of an evaluation as TFMA's own files, so that TFMA's functions and views open them."""
+"""Writes the results of an evaluation in TFMA's file formats, which TFMA's functions and views can read."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,11 +38,11 @@ def write_tfma_files(
     """Writes `metrics`, `validations` and `eval_config.json`.
 
     Args:
-        folder: of the evaluation.
+        folder: folder of the evaluation artifact.
         config: the section `evaluation:` of the YAML.
         measured: the metrics of each slice.
         blessed: the verdict.
-        newest_span: number of the newest span as row ids hold it; None where the source has no spans.
+        newest_span: number of the newest span, as in row ids; None if the source has no spans.
         exports: folders of the SavedModels; the new model first.
     """
     names = (CANDIDATE, BASELINE) if len(exports) > 1 else ("",)
@@ -72,13 +72,13 @@ def _slice_key(key: SliceKey, config: EvaluationConfig, newest_span: int | None)
     if key.newest:
         values[SPAN] = newest_span
     kinds = {bytes: "bytes_value", float: "float_value", int: "int64_value"}
-    # TFMA has the columns in the order of their names.
+    # TFMA sorts the columns by name.
     shared = [pb2.SingleSliceKey(column=name, **{kinds[type(values[name])]: values[name]}) for name in sorted(values)]
     return pb2.SliceKey(single_slice_keys=shared)
 
 
 def _metrics(key: pb2.SliceKey, rows: Rows, names: Sequence[str]) -> pb2.MetricsForSlice:
-    """Returns the metrics of a slice: of the new model, of the last blessed one, and their differences."""
+    """Returns the metrics of a slice for the new model and the last blessed one, and their differences."""
     record = pb2.MetricsForSlice(slice_key=key)
     of_models = ((rows.values, rows.errors), (rows.baseline, rows.baseline_errors))
     for name, (values, errors) in zip(names, of_models, strict=False):
@@ -91,7 +91,7 @@ def _metrics(key: pb2.SliceKey, rows: Rows, names: Sequence[str]) -> pb2.Metrics
 
 
 def _add(record: pb2.MetricsForSlice, key: pb2.MetricKey, value: float, error: float) -> None:
-    """Adds a value, with its interval of 95 % where its error is known."""
+    """Adds a value, with its 95 % interval if its standard error is known."""
     added = record.metric_keys_and_values.add(key=key, value=_value(value))
     if not math.isnan(error):
         reach = quantile(0.975) * error
@@ -106,7 +106,7 @@ def _add(record: pb2.MetricsForSlice, key: pb2.MetricKey, value: float, error: f
 
 
 def _bounds(key: SliceKey, rows: Rows, config: EvaluationConfig) -> Mapping[str, Bounds]:
-    """Returns the bounds that a slice has to hold, by metric."""
+    """Returns the bounds that apply to a slice, by metric."""
     if key.entry >= 0:
         every = slice_bounds(config, newest=key.newest)
         return {name: bounds for name, bounds in every.items() if can_be_judged(name, rows, bounds)}

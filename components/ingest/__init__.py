@@ -1,1 +1,1 @@
-"""Raw data in, tf.Example TFRecords out; every row accounted for."""
+"""Converts raw data to TFRecord files of tf.Examples, and accounts for every row."""

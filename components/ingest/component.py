@@ -1,4 +1,4 @@
-"""The Ingest component: an ExampleGen of our own, since stock ones lose zeros, shards and bad rows."""
+"""The Ingest component, a custom ExampleGen. The stock ExampleGens lose zeros, shards and bad rows."""
 
 import copy
 from collections.abc import Collection, Mapping, Sequence
@@ -19,7 +19,7 @@ LABEL = "label"
 
 
 class IngestExecutor(base_beam_executor.BaseBeamExecutor):
-    """Runs the ingestion of every span asked for and describes each on an Examples artifact of its own."""
+    """Ingests every requested span, and describes each on its own Examples artifact."""
 
     def Do(
         self,
@@ -43,7 +43,7 @@ class IngestExecutor(base_beam_executor.BaseBeamExecutor):
 
 
 def _one_each(artifact: types.Artifact, spans: Sequence[SpanRequest]) -> list[types.Artifact]:
-    """Returns an artifact for each span. TFX asks that a single one keeps its URI, and several lie right below it."""
+    """Returns an artifact per span. TFX requires one artifact to keep the URI, and several to be directly below it."""
     if len(spans) < 2:
         return [artifact] * len(spans)
     copies = [copy.deepcopy(artifact) for _ in spans]
@@ -59,7 +59,7 @@ def describe(examples: types.Artifact, manifest: Manifest, span: SpanRequest) ->
     examples.set_string_custom_property(FINGERPRINT, span.fingerprint)
     examples.set_string_custom_property(LABEL, span.label)
     examples.set_string_custom_property("payload_format", "FORMAT_TF_EXAMPLE")
-    examples.set_string_custom_property("file_format", "tfrecords_gzip")  # readers go by the file name's suffix
+    examples.set_string_custom_property("file_format", "tfrecords_gzip")  # readers use the file name's suffix
     examples.set_int_custom_property("rows_read", manifest.read)
     examples.set_int_custom_property("rows_quarantined", manifest.rows_quarantined)
     examples.set_int_custom_property("rows_per_second", round(manifest.rows_per_second))
@@ -70,12 +70,12 @@ def describe(examples: types.Artifact, manifest: Manifest, span: SpanRequest) ->
 
 
 def by_span(examples: Sequence[types.Artifact]) -> list[types.Artifact]:
-    """Returns artifacts in the order of their spans: TFX promises none."""
+    """Returns artifacts in the order of their spans, because TFX guarantees no order."""
     return sorted(examples, key=lambda artifact: artifact.span)
 
 
 def rows_of(examples: Sequence[types.Artifact], split: str) -> int:
-    """Returns the rows of one split in all spans."""
+    """Returns the number of rows of one split in all spans."""
     return sum(artifact.get_int_custom_property(f"rows_{split}") for artifact in examples)
 
 
@@ -88,12 +88,12 @@ class IngestSpec(component_spec.ComponentSpec):
 
 
 class Ingest(base_beam_component.BaseBeamComponent):
-    """Raw files to tf.Example TFRecords in splits and shards.
+    """Converts raw files to TFRecord files of tf.Examples, in splits and shards.
 
     Outputs: `examples`, one artifact per span that is not known, with the properties span and version and the custom
-    properties fingerprint, label, rows_read, rows_quarantined, rows_<split>, and overlap_<split>_<other>, the rows of a
-    split that stand in the other one too; each also holds `ingest.json` (the manifest) and, if any row was bad,
-    `quarantine.parquet`.
+    properties fingerprint, label, rows_read, rows_quarantined, rows_<split>, and overlap_<split>_<other>, the number of
+    rows of a split that are also in the other split. Each artifact also holds `ingest.json` (the manifest) and, if any
+    row was bad, `quarantine.parquet`.
     """
 
     SPEC_CLASS = IngestSpec
@@ -103,15 +103,15 @@ class Ingest(base_beam_component.BaseBeamComponent):
         """Constructs the component.
 
         Args:
-            request: what the examples of the run are made of.
-            known: spans that need not be ingested.
+            request: description of the inputs from which the examples of the run are made.
+            known: spans that are already ingested.
         """
         examples = types.Channel(type=standard_artifacts.Examples)
         super().__init__(IngestSpec(request=request.to_json(known=known), examples=examples))
 
 
 class SpansOfWindow(resolver.ResolverStrategy):
-    """Resolves the examples of every span of the window, ingested now or before; of each span the newest that match."""
+    """Resolves the examples of every span of the window, from this run or an earlier one: the newest match per span."""
 
     def __init__(self, fingerprints: Mapping[str, str]):
         """Constructs the strategy.
@@ -127,11 +127,11 @@ class SpansOfWindow(resolver.ResolverStrategy):
         """Returns `examples`, the oldest span first.
 
         Args:
-            store: the metadata store; all that is needed has been looked up already.
-            input_dict: all `examples` that Ingest ever made.
+            store: the metadata store; unused, because TFX has already looked up the artifacts.
+            input_dict: all `examples` that Ingest ever published.
 
         Raises:
-            RuntimeError: A span of the window is not among them.
+            RuntimeError: A span of the window is not among the artifacts.
         """
         newest: dict[int, types.Artifact] = {}
         for artifact in sorted(input_dict["examples"], key=lambda artifact: artifact.id):

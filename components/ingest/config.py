@@ -1,4 +1,4 @@
-"""The section `data:` of the YAML: where rows come from, how they are split, written and accounted for."""
+"""The section `data:` of the YAML: the source of the rows, and how they are split, written and accounted for."""
 
 from typing import Annotated, Literal
 
@@ -14,18 +14,18 @@ _EIGHT_TO_TWO: dict[str, float] = {"train": 8.0, "eval": 2.0}
 
 
 class HashSplit(Spec):
-    """By hash of a column, so that a row stays in its split as data grows and rows of one key stay together."""
+    """By hash of a column. A row stays in its split as data grows, and rows with the same key stay together."""
 
     method: Literal["hash"]
     column: Name | None = None
-    """Key column; a row without a key is dealt by chance. None hashes all columns of the source, those that no feature
-    reads too: equal rows fall into one split, and no change of the features moves a row."""
+    """Key column; a row without a key is assigned at random. None hashes all columns of the source, including those
+    that no feature reads: equal rows fall into the same split, and a change of the features moves no row."""
     ratios: Ratios = Field(default=_EIGHT_TO_TWO, min_length=2)
     """Split -> share, in any unit."""
 
 
 class RandomSplit(Spec):
-    """By a seeded random number per row: the same rows in the same files give the same splits."""
+    """By a seeded random number per row. The same rows in the same files give the same splits."""
 
     method: Literal["random"]
     seed: NonNegative = 1
@@ -35,31 +35,31 @@ class RandomSplit(Spec):
 
 
 class StratifiedSplit(Spec):
-    """Like hash without a key, but with the shares of every class equal in all splits, to within one row.
+    """Like hash without a key, with the shares of every class equal in all splits, to within one row.
 
-    The rows of a class are ordered by a hash of all columns of the source, and the order is cut at the ratios. It takes
-    one more pass over the data. As data grows only rows beside a cut change their split. Equal rows stay together,
-    so that of a class with repeated rows a cut can be off by the repeats of one row.
+    The rows of a class are ordered by a hash of all columns of the source, and this order is cut at the ratios. This
+    takes one more pass over the data. As data grows, only rows next to a cut change their split. Equal rows stay
+    together, so a cut in a class with repeated rows can be off by the repeats of one row.
     """
 
     method: Literal["stratified"]
     column: Name | None = None
-    """Raw or derived column whose values are the classes, missing being one; at most 10,000 of them. None takes the
-    label of a binary or multiclass task."""
+    """Raw or derived column whose values are the classes; a missing value is a class, too. At most 10,000 classes. None
+    uses the label of a binary or multiclass task."""
     ratios: Ratios = Field(default=_EIGHT_TO_TWO, min_length=2)
     """Split -> share, in any unit."""
 
 
 class TimeSplit(Spec):
-    """By date: the oldest rows first. A row without a readable date is a bad row."""
+    """By date, the oldest rows first. A row without a readable date is a bad row."""
 
     method: Literal["time"]
     column: Name | Annotated[tuple[Name, ...], Field(min_length=1)]
     """Raw column with the date; or several columns, joined by `-`: [year, month, day] with format: "%Y-%m-%d"."""
     format: Name = "iso"
-    """As in a date feature."""
+    """Format of the dates, as in a date feature."""
     until: dict[Name, Name] = Field(min_length=1)
-    """Split -> first instant that no longer belongs to it, written in `format`; in order of time."""
+    """Split -> first instant that no longer belongs to it, written in `format`; in chronological order."""
     rest: Name = "eval"
     """Split of all later rows."""
 
@@ -85,79 +85,80 @@ Split = Annotated[
 
 
 class RecordsConfig(Spec):
-    """How TFRecord files are laid out, here and after Transform."""
+    """The layout of TFRecord files, here and after Transform."""
 
     readers: Count = 1
-    """Hosts that read at the same time in training. A split is written in ten files per reader, unless they would be of
-    less than 10 MB."""
+    """Number of hosts that read at the same time in training. A split is written in ten files per reader, unless these
+    would be smaller than 10 MB."""
     shard_mb: Count = 128
-    """Largest size of one file, in MB of records before compression; a split of more is written in more files."""
+    """Largest size of one file, in MB of records before compression; a larger split is written in more files."""
     compression: Literal["auto", "none", "gzip"] = "auto"
     """auto: none for a local root, gzip for a remote one."""
     shuffle: Flag = False
-    """Put raw examples into a random order across all files of a split, so that neighbours in the source are none in
-    training. Costs a copy of the records, and memory for one file of `shard_mb` per worker."""
+    """Put raw examples into a random order across all files of a split, which separates neighboring rows of the source.
+    It costs a copy of the records, and memory for one file of `shard_mb` per worker."""
     seed: NonNegative = 1
     """Another seed gives another order."""
 
     def layout(self, *, gzip: bool) -> Layout:
-        """Returns how files are written; `gzip` says whether they are compressed."""
+        """Returns the layout of the files; `gzip` is whether they are compressed."""
         return Layout(self.shard_mb << 20, self.readers, gzip, self.seed if self.shuffle else None)
 
 
 class BadRows(Spec):
-    """How many rows may be unreadable before the run fails; they are kept in the quarantine either way."""
+    """Number of rows that may be unreadable before the run fails. They are kept in the quarantine either way."""
 
     max_fraction: Fraction = 0.001
     """Largest share of all rows."""
     max_rows: NonNegative | None = None
-    """Absolute limit, beside the fraction."""
+    """Absolute limit, in addition to the fraction."""
 
 
 class SplitLeakage(Spec):
-    """How many rows of a split may stand in another split too, equal in every column that is read, before the run
-    fails. They are counted and shown in any case: a metric measured on rows of train is too good."""
+    """Number of rows of a split that may also be in another split before the run fails. Such rows are equal in every
+    column that is read. They are always counted and shown: a metric measured on rows of train is too good."""
 
     max_fraction: Fraction = 1.0
-    """Largest share of a split's rows, for every pair of splits; train is the other one where it is of the pair."""
+    """Largest share of a split's rows, for every pair of splits. In a pair with train, the share is that of the other
+    split's rows."""
     max_rows: NonNegative | None = None
-    """Absolute limit, beside the fraction."""
+    """Absolute limit, in addition to the fraction."""
 
 
 class SpanColumn(Spec):
-    """A column that says which span a row belongs to, where a file holds many."""
+    """A column that contains the span of each row, for files with rows of many spans."""
 
     column: Name
     """Raw column with a date, or with the number of the span."""
     unit: Literal["number", "year", "month", "day", "hour"] = "day"
-    """What a span is; number takes the column's whole numbers as they are."""
+    """Length of a span; number uses the column's whole numbers unchanged."""
     format: Name = "iso"
-    """Of dates, as in a date feature. An iso date counts as it is written, whatever its offset."""
+    """Format of the dates, as in a date feature. An iso date is used as it is written; its offset is ignored."""
 
 
 class WindowConfig(Spec):
-    """Which spans a run trains on, where `data.source.path` says which span a file belongs to."""
+    """The spans that a run trains on, if `data.source.path` contains the span of a file."""
 
     spans: Literal["all"] | Count = 1
-    """Consecutive spans, up to the one asked for; the newest by default. `all` begins with the oldest."""
+    """Number of consecutive spans, up to the requested one, by default the newest. `all` starts with the oldest."""
 
 
 class DataConfig(Spec):
-    """Where rows come from, and how they are split and written."""
+    """The source of the rows, and how they are split and written."""
 
     source: Source
-    """Files, a database, or a function that gives rows."""
+    """Files, a database, or a function that returns rows."""
     types: dict[Name, ColumnType] = Field(default_factory=dict)
-    """Column -> number or string, where no feature decides it."""
+    """Column -> number or string, if no feature determines its type."""
     derive: dict[Name, Name] = Field(default_factory=dict)
     """New column -> expression over columns, and over derived columns above it."""
     split: Split = HashSplit(method="hash")
-    """Which row belongs to which split; not used where the source has data per split."""
+    """Assignment of rows to splits; not used if the source has separate data per split."""
     records: RecordsConfig = RecordsConfig()
     bad_rows: BadRows = BadRows()
     split_leakage: SplitLeakage = SplitLeakage()
     span: SpanColumn | None = None
-    """Which span a row belongs to, where that does not stand in `source.path`."""
+    """The column with the span of each row, if `source.path` does not contain the span."""
     window: WindowConfig = WindowConfig()
 
     @model_validator(mode="after")
@@ -168,7 +169,7 @@ class DataConfig(Spec):
 
     @property
     def split_names(self) -> tuple[str, ...]:
-        """Names of the splits, in the order written."""
+        """Names of the splits, in the order of the YAML."""
         if self.source.given_splits:
             return self.source.given_splits
         if isinstance(self.split, HashSplit | RandomSplit | StratifiedSplit):
@@ -179,7 +180,7 @@ class DataConfig(Spec):
 
 
 class IngestConfig(Spec):
-    """What the Ingest component receives."""
+    """The parameters of the Ingest component."""
 
     source: Source
     split: Split

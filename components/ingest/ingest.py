@@ -1,8 +1,8 @@
-"""Raw files to split, sharded TFRecords, with every row accounted for: read = written + quarantined.
+"""Converts raw files to split, sharded TFRecords, and accounts for every row: read = written + quarantined.
 
-A worker does one read task at a time, about 64 MB: a part of a large file, or several small files. It writes a chunk of
-records per split, and its counts. A read task depends on the files only, so the number of workers does not change the
-records. The hash of every written row is kept until the end, to count rows that stand in two splits.
+A worker processes one read task of about 64 MB at a time: a part of a large file, or several small files. It writes a
+chunk of records per split, and its counts. A read task depends only on the files, so the number of workers does not
+change the records. The hash of every written row is kept until the end, to count the rows that are in two splits.
 """
 
 import glob
@@ -49,10 +49,17 @@ _QUARANTINE_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Ingest:
-    """One ingestion: what to read, as what, and where to.
+    """One ingestion: its inputs, their interpretation, and the output folder.
 
-    splits: names, in order. columns: raw columns of the examples. gzip: compress the records. cuts: of a stratified
-    split, counted before. span: number of the span; None if the source has none.
+    Attributes:
+        config: parameters of the component.
+        files: the files to read.
+        splits: names of the splits, in order.
+        columns: raw columns of the examples.
+        folder: output folder.
+        gzip: whether to compress the records.
+        cuts: cuts of a stratified split, computed in an earlier pass.
+        span: number of the span; None if the source has no spans.
     """
 
     config: IngestConfig
@@ -66,10 +73,10 @@ class Ingest:
 
     @property
     def first_file(self) -> int:
-        """The number of the first file in row ids: no two spans of a window give the same id to a row.
+        """The number of the first file in row ids. It differs between the spans of a window, so row ids are unique.
 
         Raises:
-            UserError: The span has too many files to be numbered.
+            UserError: The span has too many files for the bits of a row id.
         """
         if self.span is None:
             return 0
@@ -82,12 +89,12 @@ class Ingest:
 
     @property
     def layout(self) -> Layout:
-        """Of the files written."""
+        """Layout of the written files."""
         return self.config.records.layout(gzip=self.gzip)
 
 
 def ingest_of(request: Request, span: SpanRequest, folder: str) -> Ingest:
-    """Returns how one span of a request is ingested into a folder."""
+    """Returns the ingestion of one span of a request into a folder."""
     number = span.number if request.spanned else None
     return Ingest(request.config, span.files, request.splits, request.columns, folder, gzip=request.gzip, span=number)
 
@@ -96,8 +103,9 @@ def run(ingests: Sequence[Ingest], pipeline: beam.Pipeline) -> None:
     """Reads every file on Beam workers and leaves finished shards and counts in the pending folders.
 
     Args:
-        ingests: spans of one source, or the whole source as one; they differ in files, folder, span and cuts only.
-        pipeline: runs it.
+        ingests: spans of one source, or one ingestion of the whole source; they differ only in files, folder, span and
+            cuts.
+        pipeline: the Beam pipeline to add the steps to.
     """
     tasks = spread(pipeline, [ingest.files for ingest in ingests], ingests[0].config.source)
     chunks = tasks | "Ingest" >> beam.ParDo(_IngestTask(ingests))
@@ -105,7 +113,7 @@ def run(ingests: Sequence[Ingest], pipeline: beam.Pipeline) -> None:
 
 
 def finish(ingest: Ingest) -> Manifest:
-    """Checks the counts, publishes the shards, writes the quarantine and the manifest.
+    """Checks the counts, publishes the shards, and writes the quarantine and the manifest.
 
     Raises:
         UserError: Too many bad rows, a split without rows, or too many rows in two splits.
@@ -118,7 +126,7 @@ def finish(ingest: Ingest) -> Manifest:
     _check_lists(ingest, {name for result in results for name in result["seen"]})
     _check_budget(ingest, manifest, bad)
     if ingest.span is None:
-        # One span may have no row for a split; a window must, which Transform checks.
+        # A single span may have no row for a split. A window must have one; Transform checks this.
         _check_splits(manifest)
     overlaps = count_overlaps({s: [Run(**run) for r in results for run in r["hashes"][s]] for s in ingest.splits})
     ids = {row_id for overlap in overlaps for row_id in overlap.example or ()}
@@ -139,7 +147,7 @@ def finish(ingest: Ingest) -> Manifest:
 
 
 class _IngestTask(beam.DoFn):
-    """Reads the rows of a task in C++ batches and writes their records. A task is one Beam element."""
+    """Reads the rows of a task in C++ batches, and writes their records. A task is one Beam element."""
 
     def __init__(self, ingests: Sequence[Ingest]):
         self._ingests = list(ingests)
@@ -159,7 +167,7 @@ class _IngestTask(beam.DoFn):
 
 
 def ingest_task(ingest: Ingest, task: ReadTask, rate: ReadRate) -> dict[str, Any]:
-    """Writes the rows of one task; returns its counts, chunks and bad rows as JSON."""
+    """Writes the rows of one task, and returns its counts, chunks and bad rows as JSON."""
     started = time.time()
     writers = {split: ChunkWriter(ingest.folder, split, task.name, ingest.layout) for split in ingest.splits}
     runs = {s: RunWriter(f"{ingest.folder}/{PENDING}/rows.by-content/{s}-{task.name}") for s in ingest.splits}
@@ -202,7 +210,7 @@ def ingest_task(ingest: Ingest, task: ReadTask, rate: ReadRate) -> dict[str, Any
 
 
 def _check_portions(ingest: Ingest, results: Sequence[dict]) -> None:
-    """Checks that there is a result for every task: a lost one would be lost rows."""
+    """Checks that there is a result for every task: a lost result would mean lost rows."""
     expected: tuple[int, int] = (0, 0)
     for result in results:
         first, last = result["files"]
@@ -221,7 +229,7 @@ def _write_rows(
     writers: Mapping[str, ChunkWriter],
     runs: Mapping[str, RunWriter],
 ) -> Counter[str]:
-    """Writes the rows that can be used; returns how many went to each split."""
+    """Writes the usable rows, and returns the number of rows per split."""
     if not len(rows.numbers):
         return Counter[str]()
     arrays, good = convert_columns(ingest, reading, rows)
@@ -246,7 +254,7 @@ def _write_rows(
 
 def _sum(ingest: Ingest, results: Sequence[dict]) -> Manifest:
     reasons = Counter(row["reason"] for result in results for row in result["bad"])
-    counts = [Counter[str]() for _ in ingest.files]  # of splits by name, and of these two
+    counts = [Counter[str]() for _ in ingest.files]  # keys: split names, _READ and _BAD
     for count in (count for result in results for count in result["counts"]):
         counts[count["file"]] += Counter({_READ: count["read"], _BAD: count["quarantined"], **count["written"]})
     return Manifest(
@@ -264,11 +272,11 @@ def _sum(ingest: Ingest, results: Sequence[dict]) -> Manifest:
     )
 
 
-_READ, _BAD = "rows read", "rows quarantined"  # no names of splits, which have no blanks
+_READ, _BAD = "rows read", "rows quarantined"  # cannot be split names, which have no blanks
 
 
 def _check_counts(manifest: Manifest) -> None:
-    """Checks that no row was lost: in each file by itself, and in each split by what its records count."""
+    """Checks that no row was lost, neither in a file nor in a split, whose records are counted independently."""
     for count in manifest.by_file:
         if count.read != sum(count.written.values()) + count.quarantined:
             raise RuntimeError(f"rows were lost: read is not written + quarantined in {count}")
@@ -280,7 +288,7 @@ def _check_counts(manifest: Manifest) -> None:
 
 
 def _check_lists(ingest: Ingest, seen: set[str]) -> None:
-    """Checks that some row has each column of lists, where the source has no other way to tell a misspelt name."""
+    """Checks that each column of lists occurs in a row, if the source has no other way to detect a misspelled name."""
     lists = [column.name for column in ingest.columns if column.many]
     if not lists or columns_of(ingest.files[0], ingest.config.source) is not None:
         return

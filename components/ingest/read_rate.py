@@ -1,4 +1,4 @@
-"""How far an ingestion is, over all its workers, and how fast."""
+"""Progress and speed of an ingestion, over all its workers."""
 
 import glob
 import os
@@ -15,7 +15,7 @@ _MB = 1 << 20
 class ReadRate:
     """Counts the rows and bytes that this process has read, and reports the sum over all processes of the node.
 
-    Each process writes its count to a file of its own beside the node's progress file, so that none waits for another.
+    Each process writes its counts to its own file next to the node's progress file, so no process waits for another.
     """
 
     def __init__(self, files: Sequence[SourceFile]):
@@ -25,12 +25,12 @@ class ReadRate:
         self._rows = self._bytes = 0
 
     def report(self, rows: int, consumed: int, note: str) -> None:
-        """Reports what was read, twice a second at most.
+        """Reports the rows and bytes read so far, at most twice a second.
 
         Args:
-            rows: of the read task that is being done, so far.
-            consumed: bytes of the files behind it, so far; 0 where the reader cannot tell.
-            note: a few words more.
+            rows: number of rows of the current part so far.
+            consumed: number of bytes of its file so far; 0 if the reader does not report them.
+            note: a short text to append.
         """
         now = time.time()
         path = os.environ.get(PROGRESS_FILE_VARIABLE)
@@ -46,7 +46,7 @@ class ReadRate:
             report(rows, None, "rows", f"{speed}, {note}")
 
     def add_part(self, rows: int, size: int) -> None:
-        """Counts a part that is read to its end; `size` is in bytes."""
+        """Adds a completely read part to the counts; `size` is in bytes."""
         self._rows += rows
         self._bytes += size
 
@@ -62,7 +62,7 @@ def _write(path: str, rows: int, size: int, started: float) -> None:
 
 
 def _sum(paths: Sequence[str]) -> tuple[int, int, float]:
-    """Returns rows and bytes of all processes, and when the first began."""
+    """Returns the rows and bytes of all processes, and the start time of the first process."""
     shares = []
     for path in paths:
         if not path.endswith(".part"):

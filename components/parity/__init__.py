@@ -1,1 +1,1 @@
-"""Parity: the proof that serving computes what training saw, feature by feature and row by row."""
+"""Parity: the check that serving computes the same values as training, feature by feature and row by row."""

@@ -1,4 +1,4 @@
-"""Compares features that were computed in two ways."""
+"""Compares features that were computed by two paths, such as training and serving."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -12,23 +12,23 @@ from fullpass.preprocessing.errors import UserError
 SHOWN_MISMATCHES = 3
 DEFAULT_RTOL = 1e-5
 FLOAT32_STEP = 2.0**-23
-"""The relative distance of two neighbouring float32 numbers."""
+"""The relative distance of two adjacent float32 numbers."""
 ROUNDING_STEPS = 1e4
-"""Differences beyond so many steps are not those of rounding: of float32's seven digits, three would be left."""
+"""Largest difference that counts as rounding, in float32 steps: three of the seven digits of a float32 remain."""
 
 
 class RowNames(Protocol):
-    """How people find row i of a batch."""
+    """The location of row i of a batch, as text for people."""
 
     def __getitem__(self, index: int, /) -> str:
         """Returns the file and the row in it."""
 
 
 class Tolerance(NamedTuple):
-    """How far two floats may be apart: |left - right| <= atol + rtol * |right|.
+    """The tolerance between two floats: |left - right| <= atol + rtol * |right|.
 
-    atol: "auto" is rtol times the standard deviation of the feature's values so far. Two ways of computing a value in
-    float32 differ by rounding of what it is summed from, and that is as large as the values vary.
+    atol: "auto" is rtol times the standard deviation of the feature's values so far. Two float32 computations of a
+    value differ by the rounding of its summands, whose size follows the spread of the values.
     """
 
     rtol: float
@@ -37,14 +37,14 @@ class Tolerance(NamedTuple):
 
 @dataclass(frozen=True)
 class Spread:
-    """Count, mean and sum of squared deviations of the finite values of a feature, over batches."""
+    """An accumulator of the count, the mean and the sum of squared deviations of a feature's finite values."""
 
     count: int = 0
     mean: float = 0.0
     squares: float = 0.0
 
     def plus(self, values: np.ndarray) -> "Spread":
-        """Returns the spread with the values, float [any shape], added."""
+        """Returns the accumulator with the values, float [any shape], added."""
         values = values[np.isfinite(values)]
         if not values.size:
             return self
@@ -65,7 +65,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """One row that differs. row: its file, and the row in it. left, right: the values, as text."""
+    """One row that differs. row: its file and the row number in it. left, right: the values, as text."""
 
     row: str
     left: str
@@ -74,11 +74,17 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class Compared:
-    """One feature, computed in two ways.
+    """The comparison of one feature, computed by two paths.
 
-    largest: largest absolute difference of numbers. mismatches: rows beyond the tolerance; examples: the first few.
-    cause: what the values of the first batch that differs tell of the reason; empty where nothing differs. spread: of
-    the right values.
+    Attributes:
+        feature: name of the feature.
+        pair: names of the two paths.
+        rows: number of compared rows.
+        largest: largest absolute difference of numbers.
+        mismatches: number of rows beyond the tolerance.
+        examples: the first mismatches.
+        cause: likely cause, derived from the values of the first batch with a mismatch; empty without a mismatch.
+        spread: spread of the right values.
     """
 
     feature: str
@@ -91,7 +97,7 @@ class Compared:
     spread: Spread = field(default=Spread(), compare=False)
 
     def plus(self, later: "Compared") -> "Compared":
-        """Returns the comparison of the rows of both."""
+        """Merges this comparison with the comparison of later rows."""
         return Compared(
             self.feature,
             self.pair,
@@ -105,7 +111,7 @@ class Compared:
 
 
 class Comparison:
-    """The comparison of rows that come in batches."""
+    """The comparison of all batches so far."""
 
     def __init__(self) -> None:
         self._compared: dict[tuple[str, str], Compared] = {}
@@ -122,12 +128,12 @@ class Comparison:
 
     @property
     def compared(self) -> list[Compared]:
-        """Each feature in each pair of ways, over all rows so far."""
+        """The comparison of each feature in each pair of paths, over all rows so far."""
         return list(self._compared.values())
 
     @property
     def is_decided(self) -> bool:
-        """Whether some feature has as many mismatches as are shown, so that no further row is needed."""
+        """Whether a feature already has as many mismatches as are shown; no further row is then needed."""
         return any(one.mismatches >= SHOWN_MISMATCHES for one in self._compared.values())
 
 
@@ -146,20 +152,20 @@ def compare(
     again: Again | None = None,
     least_spread: float = 0.0,
 ) -> list[Compared]:
-    """Compares features computed in two ways, row by row.
+    """Compares features computed by two paths, row by row.
 
     Args:
         left, right: feature -> [rows] or [rows, width]; both in the same row order. Rows of ids may be padded with 0
             to different widths. NaN equals NaN.
-        pair: what is compared, for the report: "Beam = export".
-        row_names: of the rows.
-        tolerance: between floats; everything else must be equal.
+        pair: names of the two paths, for the report: "Beam = export".
+        row_names: locations of the rows.
+        tolerance: tolerance between floats; all other values must be equal.
         before: the comparison of earlier batches, whose values count for the standard deviation.
-        again: called if something differs, to tell whether the right side is deterministic.
-        least_spread: the smallest standard deviation that the tolerance follows, such as 1 for probabilities.
+        again: computes the right side again. It is called if values differ, to test whether this is deterministic.
+        least_spread: lower bound of the standard deviation in the tolerance, such as 1 for probabilities.
 
     Raises:
-        UserError: A feature is on one side only.
+        UserError: A feature exists on one side only.
     """
     if set(left) != set(right):
         only = sorted(set(left) ^ set(right))
@@ -176,7 +182,7 @@ def compare(
 
 
 def check(compared: list[Compared]) -> None:
-    """Raises a UserError that names features, rows and likely causes if anything differs."""
+    """Raises a UserError that names features, rows and likely causes if any row differs."""
     wrong = [c for c in compared if c.mismatches]
     if not wrong:
         return
@@ -220,7 +226,7 @@ def _compare_one(
 def _difference(
     left: np.ndarray, right: np.ndarray, tolerance: Tolerance, deviation: float
 ) -> tuple[np.ndarray, np.ndarray | float]:
-    """Returns absolute differences, float64 [rows, width], and what is allowed; 1 for ids and text that differ."""
+    """Returns absolute differences, float64 [rows, width], and the allowed ones; unequal ids or texts differ by 1."""
     a, b = _same_width(left.reshape(len(left), -1), right.reshape(len(right), -1))
     if not np.issubdtype(a.dtype, np.floating):
         return (a != b).astype(np.float64), 0.0
@@ -233,7 +239,7 @@ def _difference(
 
 
 def _cause(left: np.ndarray, right: np.ndarray, repeated: np.ndarray, compared: Compared) -> str:
-    """Returns what the values of a batch tell of why they differ."""
+    """Returns the likely cause of the differences, derived from the values of a batch."""
     if not compared.mismatches:
         return ""
     a, b, again = (value.reshape(len(value), -1) for value in (left, right, repeated))

@@ -1,4 +1,4 @@
-"""Computes features and predictions of eval rows in every way there is, and compares them."""
+"""Computes features and predictions of eval rows by every path of training and serving, and compares them."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +38,7 @@ from fullpass.trainer.models.model_inputs import transformed_outputs
 
 SPLIT = "eval"
 _PROBED_ROWS = 64
-"""Rows of which the size of a batch follows."""
+"""Number of rows from which the batch size is estimated."""
 
 
 def compare_ways(
@@ -56,13 +56,13 @@ def compare_ways(
 
     Args:
         config: features and label.
-        tolerance: what may differ.
-        limit: the most rows to compare; None for all.
+        tolerance: tolerance between floats.
+        limit: largest number of rows to compare; None for all.
         examples: raw examples of every span.
-        ready: what training read.
-        transform_graph: of Transform.
+        ready: transformed examples that training read.
+        transform_graph: transform graph of Transform.
         model: the export.
-        model_run: holds what the trained model said of the first rows.
+        model_run: artifact with the trained model's scores of the first rows.
 
     Returns:
         The comparisons, and the number of rows.
@@ -86,7 +86,7 @@ def compare_ways(
     with ThreadPoolExecutor(2) as threads:
         for records in record_batches(in_order_of(trained, files), batch_rows, limit):
             progress(rows, total, "rows", "compared")
-            # While these two answer, the features are compared: TensorFlow computes without Python's lock.
+            # The features are compared while these two signatures run, because TensorFlow releases the GIL.
             served = _Way(partial(through, export.signatures[SERVING_DEFAULT], records), threads)
             served_raw = _Way(partial(through_raw, export.signatures[SERVING_RAW], records, columns), threads)
             transformed = partial(_transformed, export, records)
@@ -107,12 +107,12 @@ def compare_ways(
 
 def _transformed(export: tf.Module, records: tf.Tensor) -> Features:
     features = through(export.signatures[TRANSFORM_FEATURES], records)
-    features.pop(SPAN)  # only tells rows apart; it is no feature
+    features.pop(SPAN)  # identifies rows; it is no feature
     return features
 
 
 def _classes(decoded: Features) -> int:
-    """Returns how many classes a multilabel label has; 0 for any other label."""
+    """Returns the number of classes of a multilabel label; 0 for any other label."""
     return decoded[LABEL].shape[1] if decoded[LABEL].ndim == 2 else 0
 
 
@@ -123,7 +123,7 @@ def _training_blocks(
     classes: int,
     batch_rows: int,
 ) -> Iterator[Block]:
-    """Returns the rows that training computed with, in the order of the files."""
+    """Returns the model inputs of training, in the order of the files."""
     tft_output = tft.TFTransformOutput(transform_graph.uri)
     placement = placement_of(config, transformed_outputs(config, tft_output))
     decode = decoder(tft_output, placement, [*placement.read, ROW_ID], classes)
@@ -132,10 +132,10 @@ def _training_blocks(
 
 
 class _Way:
-    """The predictions of a batch by one signature, which a thread computes.
+    """The predictions of a batch by one signature, computed in a thread.
 
     Attributes:
-        again: Computes them a second time.
+        again: computes the predictions a second time.
     """
 
     def __init__(self, again: Callable[[], Features], threads: ThreadPoolExecutor):
@@ -144,7 +144,7 @@ class _Way:
 
     @property
     def outputs(self) -> Features:
-        """The predictions, once they are made."""
+        """The predictions; waits until they are computed."""
         return self._made.result()
 
 
@@ -157,15 +157,15 @@ def _compare_predictions(
     row_names: "_RowNames",
     same: Callable[..., list[Compared]],
 ) -> list[Compared]:
-    """Compares predictions of the export with each other, and with those of the trained model.
+    """Compares the predictions of two signatures of the export with each other, and with those of the trained model.
 
     Args:
-        served: what `serving_default` says of a batch.
-        served_raw: what `serving_raw` says of it.
-        least: the smallest standard deviation that the tolerance follows.
-        trained: what the trained model said of some rows.
+        served: outputs of `serving_default` for a batch.
+        served_raw: outputs of `serving_raw` for the same batch.
+        least: lower bound of the standard deviation in the tolerance.
+        trained: outputs of the trained model for some rows of the batch.
         rows: the indices of these rows.
-        row_names: of the batch.
+        row_names: locations of the rows of the batch.
         same: `compare` with its tolerance.
     """
     pair = f"{SERVING_DEFAULT} = {SERVING_RAW}"
@@ -188,9 +188,10 @@ def _compare_predictions(
 
 
 class _Scores:
-    """The trained model's own scores of the first eval rows.
+    """The trained model's scores of the first eval rows.
 
-    compared: how many rows were asked for so far that have one.
+    Attributes:
+        compared: number of scores returned so far.
     """
 
     def __init__(self, path: str):
@@ -200,14 +201,14 @@ class _Scores:
         self.compared = 0
 
     def of(self, row_ids: np.ndarray) -> tuple[Features, np.ndarray]:
-        """Returns the scores of those rows that have one, and the indices of these rows."""
+        """Returns the scores of the rows that have a score, and the indices of these rows."""
         rows = np.flatnonzero(np.isin(row_ids, self._row_ids))
         self.compared += len(rows)
         return {"scores": self._scores[np.searchsorted(self._row_ids, row_ids[rows])]}, rows
 
 
 class _RowNames:
-    """File and row of each row of a batch; looked up only for those that differ."""
+    """File and row number of each row of a batch; looked up only for rows that differ."""
 
     def __init__(self, manifests: Sequence[Manifest], row_ids: np.ndarray):
         self._manifests = manifests

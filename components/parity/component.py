@@ -1,4 +1,4 @@
-"""The Parity component."""
+"""The Parity component, which compares training with serving."""
 
 import json
 
@@ -24,18 +24,19 @@ def Parity(
     preprocessing: Parameter[str],
     options: Parameter[str],
 ) -> None:
-    """Computes features and predictions of eval rows in every way there is, and fails if two differ.
+    """Computes features and predictions of eval rows by every path of training and serving; fails if two differ.
 
-    * what training computed with (read from `ready` as Transform wrote it, made by the input function or made in the
-      model, each feature where `compute_at` says) = the export's `transform_features` on the raw rows, feature by
-      feature;
-    * what the trained model said of them = the export's `serving_default` on the raw rows;
+    * The model inputs of training = the export's `transform_features` on the raw rows, feature by feature. Depending on
+      `compute_at`, a feature of training is read from `ready` as Transform wrote it, or computed by the input function
+      or in the model.
+    * The trained model's predictions = the export's `serving_default` on the raw rows.
     * `serving_default` (serialized examples) = `serving_raw` (named columns), output by output.
 
-    Rows pass through all ways batch by batch, so memory does not grow with the split. `report` holds `parity.json` and
-    carries `rows`. It stops after the batch in which a feature has as many mismatches as are shown.
+    Rows pass through all paths batch by batch, so memory does not grow with the split. The comparison stops after the
+    batch in which a feature has as many mismatches as are shown. `report` contains `parity.json` and has the custom
+    property `rows`.
     """
-    # It imports Keras, and a pipeline is built without.
+    # This module imports Keras, which is not needed to build a pipeline.
     from fullpass.components.parity.compare_ways import compare_ways
 
     asked = json.loads(options)

@@ -1,4 +1,4 @@
-"""The same eval rows in each of the ways that must agree, a batch at a time, as NumPy arrays in the same order."""
+"""Streams the same eval rows through each path that must agree, batch by batch, as NumPy arrays in the same order."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ from fullpass.trainer.input.record_batches import record_batches as read_file
 
 MOST_ROWS = 16_384
 BATCH_BYTES = 64 << 20
-"""About how much a batch takes in one of the ways, serialized and decoded."""
+"""Approximate size of a batch in one path, serialized plus decoded."""
 
 Features = dict[str, np.ndarray]
 
 
 def rows_of_batch(records: tf.Tensor, decoded: Features) -> int:
-    """Returns how many rows like these a batch may have.
+    """Returns the number of rows of a batch, given sample rows.
 
     Args:
-        records: some serialized examples, string [rows].
-        decoded: the same, decoded.
+        records: serialized sample examples, string [rows].
+        decoded: the same examples, decoded.
     """
     serialized = int(tf.reduce_sum(tf.strings.length(records)))
     row_bytes = (serialized + sum(value.nbytes for value in decoded.values())) / len(records)
@@ -34,7 +34,7 @@ def rows_of_batch(records: tf.Tensor, decoded: Features) -> int:
 
 
 def record_batches(files: Iterable[str], rows: int, limit: int | None = None) -> Iterator[tf.Tensor]:
-    """Yields the serialized examples of TFRecord files, string [at most rows]; the first `limit`, or all."""
+    """Yields the first `limit`, or all, serialized examples of TFRecord files, string [at most rows]."""
     left = limit
     for file in files:
         for batch in read_file(file, rows=rows):
@@ -46,10 +46,10 @@ def record_batches(files: Iterable[str], rows: int, limit: int | None = None) ->
 
 
 def in_order_of(trained: "TrainedRows", files: Sequence[str]) -> Iterator[str]:
-    """Yields raw files in the order in which training has their rows.
+    """Yields raw files in the order of their rows in training.
 
-    Transform keeps the rows of a file together and in order, but not the order of files. So the file whose first row
-    is the next one of training comes next, and neither side has to wait for the other.
+    Transform keeps the rows of a file together and in order, but may change the order of files. The next file is the
+    one whose first row is the next row of training, so neither side has to buffer rows of the other.
     """
     by_first_row = {}
     for file in files:
@@ -62,15 +62,15 @@ def in_order_of(trained: "TrainedRows", files: Sequence[str]) -> Iterator[str]:
 
 
 def through(function: Callable[..., Mapping[str, tf.Tensor]], records: tf.Tensor) -> Features:
-    """Returns what a signature that takes serialized examples gives for `records`, string [rows]."""
-    # By name: given by position, TensorFlow first tries another form, and writes all of the records into its error.
+    """Returns the outputs of a signature for serialized examples, string [rows]."""
+    # A keyword: with a positional argument, TensorFlow first tries another form and formats all records into an error.
     return _numpy(function(examples=records))
 
 
 def through_raw(
     function: Callable[..., Mapping[str, tf.Tensor]], records: tf.Tensor, columns: Mapping[str, RawColumn]
 ) -> Features:
-    """Returns what `serving_raw` gives for the raw columns of `records`: the way of a JSON request."""
+    """Returns the outputs of `serving_raw` for the raw columns of `records`, which is the path of a JSON request."""
     keys = column_keys(tuple(columns))
     spec = {name: tf.io.VarLenFeature(DTYPES[column.type]) for name, column in columns.items()}
     parsed = tf.io.parse_example(records, spec)
@@ -79,17 +79,17 @@ def through_raw(
 
 @dataclass
 class _Held:
-    """A block of which rows are left. left: bool [rows]."""
+    """A block with rows that are not taken yet. left: bool [rows], True for these rows."""
 
     rows: Features
     left: np.ndarray
 
 
 class TrainedRows:
-    """The rows that training computed with, taken by row id in any order.
+    """The model inputs of training, taken by row id in any order.
 
-    A block is held from when it is read until its last row is taken: one or two, where rows are taken in the order in
-    which they come.
+    A block stays in memory from its reading until its last row is taken. If rows are taken in the order of the blocks,
+    these are one or two blocks.
 
     Args:
         blocks: decoded rows with their ROW_ID.
@@ -102,18 +102,18 @@ class TrainedRows:
 
     @property
     def held_blocks(self) -> int:
-        """How many blocks are in memory."""
+        """Number of blocks in memory."""
         return len(self._held)
 
     def next_row(self) -> int | None:
-        """Returns the id of the first row that is not taken yet; None behind the last."""
+        """Returns the id of the first row that is not taken yet; None if all rows are taken."""
         if not self._held and not self._read():
             return None
         first = self._held[0]
         return int(first.rows[ROW_ID][first.left.argmax()])
 
     def take(self, row_ids: np.ndarray) -> Features:
-        """Returns the rows with the given ids in their order, without those that are not there."""
+        """Returns the rows with the given ids, in this order; ids without a row are skipped."""
         found = [self._among(held, row_ids) for held in self._held]
         while sum(map(np.count_nonzero, found)) < len(row_ids) and self._read():
             found.append(self._among(self._held[-1], row_ids))
@@ -133,7 +133,7 @@ class TrainedRows:
         return held.left & np.isin(held.rows[ROW_ID], row_ids)
 
     def _read(self) -> bool:
-        """Holds one more block; returns whether there was one."""
+        """Reads one more block into memory; returns whether there was one."""
         for block in self._blocks:
             rows = _numpy({name: without_gaps(value) for name, value in block.items()})
             self._none = {name: value[:0] for name, value in rows.items()}

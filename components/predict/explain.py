@@ -1,11 +1,11 @@
-"""How much each raw column moves a prediction from where it would be if nothing were known of the row.
+"""Computes the effect of each raw column on a prediction, relative to the prediction for a row of missing values.
 
-The columns of a row are put in place of missing values one after the other, in several orders; the effect of a column
-is the mean change of the score when it came. In every order the changes add up to the whole difference, so effects do
-too, exactly, whatever the model: categories, texts and crosses have no gradient to follow. Each order is gone through
-from both ends, by which two columns that act together share that equally. Sources: Shapley 1953; Strumbelj and
-Kononenko 2014, Explaining Prediction Models and Individual Predictions with Feature Contributions; Sundararajan and
-Najmi 2020, The Many Shapley Values for Model Explanation (the baseline).
+The columns of a row replace missing values one after the other, in several orders. The effect of a column is the mean
+change of the score when the column is added. In every order the changes add up to the whole difference; therefore the
+effects do, too, exactly and for any model. Gradients are no alternative, because categories, texts and crosses have
+none. Each order is used in both directions, so two interacting columns share their interaction equally. Sources:
+Shapley 1953; Strumbelj and Kononenko 2014, Explaining Prediction Models and Individual Predictions with Feature
+Contributions; Sundararajan and Najmi 2020, The Many Shapley Values for Model Explanation (the baseline).
 """
 
 from collections.abc import Callable, Mapping
@@ -16,18 +16,18 @@ import numpy as np
 _ORDERS = 4
 
 Inputs = Mapping[str, np.ndarray]
-"""Raw column -> its values, dense, as `InputBatch.inputs` holds them."""
+"""Raw column -> its values, dense, as in `InputBatch.inputs`."""
 Answer = Callable[[Inputs], Mapping[str, np.ndarray]]
-"""Inputs of as many rows -> what the model's signatures give."""
+"""Inputs -> outputs of the model's signatures for the same rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class Explained:
-    """What made the scores of some rows.
+    """The explanation of the scores of some rows.
 
     Attributes:
         base: The score if every column is missing, float64 [rows].
-        effects: Raw column -> by how much it moves the score, float64 [rows]; base and effects add up to the score.
+        effects: Raw column -> its effect on the score, float64 [rows]; base and effects add up to the score.
     """
 
     base: np.ndarray
@@ -37,12 +37,12 @@ class Explained:
 def explain(answer: Answer, inputs: Inputs) -> Explained:
     """Explains the score of each row: a regression's prediction, or the probability of class 1 or the likeliest class.
 
-    The model answers eight times per column. Of two columns, and wherever no more than two act together, effects are
-    the Shapley values; else they are the mean over eight orders of the columns.
+    The model is called eight times per column. If at most two columns interact, for example if there are only two, the
+    effects are the Shapley values. Otherwise they are the mean over eight orders of the columns.
 
     Args:
-        answer: Of the model.
-        inputs: The columns that the rows have; others count as missing throughout.
+        answer: Computes the model's outputs.
+        inputs: The columns of the rows; all other columns count as missing.
     """
     whole = answer(inputs)
     likeliest = whole["scores"].argmax(axis=1) if whole["scores"].ndim == 2 else None
@@ -68,11 +68,11 @@ def _orders(names: list[str]) -> list[list[str]]:
 
 
 def _missing(values: np.ndarray) -> np.ndarray:
-    """Returns as many missing values."""
+    """Returns missing values in the shape and dtype of `values`."""
     return np.full(values.shape, b"" if values.dtype.kind in "OS" else np.nan, values.dtype)
 
 
 def _score(answers: Mapping[str, np.ndarray], chosen: np.ndarray | None) -> np.ndarray:
-    """Returns the scores, of several classes that of the one chosen for each row, float64 [rows]."""
+    """Returns the scores, float64 [rows]; for several classes, the score of the chosen class of each row."""
     scores = answers["scores"].astype(np.float64)
     return scores if chosen is None else scores[np.arange(len(scores)), chosen]

@@ -1,4 +1,4 @@
-"""Rows to predict, read by Ingest's readers in batches of dense columns, bad rows in their order among the others."""
+"""Reads the rows to predict with Ingest's readers, in batches of dense columns; bad rows keep their position."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,12 +25,12 @@ class InputBatch:
     """Some rows of an input, in its order.
 
     Attributes:
-        shown: every column of the input; null throughout in rows that do not parse.
-        good: bool [rows], True where the model can answer.
+        shown: every column of the input; rows that do not parse have only nulls.
+        good: bool [rows], True if the model can predict the row.
         bad: the other rows, in order.
         inputs: raw column -> a value per good row: number float32 [good], NaN for missing; string bytes [good], b"" for
-            missing; vector float32 [good, width], NaN for missing; list [good, elements of the longest], missing
-            elements behind the shorter. A column that the input lacks has no rows.
+            missing; vector float32 [good, width], NaN for missing; list [good, elements of the longest], with missing
+            elements after the end of shorter lists. A column that the input lacks has no rows.
     """
 
     shown: pa.Table
@@ -43,11 +43,11 @@ class InputRows:
     """The rows of some files, batch by batch."""
 
     def __init__(self, files: Sequence[SourceFile], how: InputSource, columns: Mapping[str, RawColumn]):
-        """Opens nothing yet.
+        """Constructs the reader; iteration opens the files.
 
         Args:
-            files: to be read, in order.
-            how: as what.
+            files: the files to read, in order.
+            how: format and reading options of the files.
             columns: raw columns that the model reads.
         """
         self._files = files
@@ -57,7 +57,7 @@ class InputRows:
 
     @property
     def absent(self) -> tuple[str, ...]:
-        """Raw columns that no row read so far has; the model takes them as missing."""
+        """Raw columns that are in no row read so far; the model treats them as missing."""
         return tuple(name for name in self._columns if name not in self._seen)
 
     def __iter__(self) -> Iterator[InputBatch]:
@@ -83,7 +83,7 @@ class InputRows:
             shown = cast(pa.Table, rows.whole)
             if not self._seen:
                 self._check_columns(file.path, shown.column_names)
-            # A reader notes the rows of a block that do not parse before it yields those that do.
+            # A reader records the malformed rows of a block before it yields the other rows.
             bad += reading.take_bad()
             reached = [row for row in bad if row.row <= rows.numbers[-1]]
             bad = [row for row in bad if row.row > rows.numbers[-1]]
@@ -105,11 +105,11 @@ class InputRows:
 
 
 class TableRows:
-    """The rows of a table in memory, batch by batch, as `InputRows` gives those of files; they are numbered from 0.
+    """The rows of a table in memory, in the same batches as `InputRows`; rows are numbered from 0.
 
     Args:
-        table: with any columns besides those that the model reads.
-        text: how its texts are read as values.
+        table: the rows; columns that the model does not read are allowed.
+        text: rules for reading text as values.
         columns: raw columns that the model reads.
     """
 
@@ -157,7 +157,7 @@ def _dense(values: pa.Array, column: RawColumn) -> np.ndarray:
 
 
 def _padded(lists: pa.Array, missing: object) -> np.ndarray:
-    """Returns lists side by side, [rows, elements of the longest], filled up with `missing`."""
+    """Returns lists as a dense array, [rows, elements of the longest], padded with `missing`."""
     lengths = lengths_of(lists)
     longest = int(lengths.max(initial=0))
     dense = np.full((len(lists), longest), missing, object if isinstance(missing, bytes) else np.float32)
@@ -168,7 +168,7 @@ def _padded(lists: pa.Array, missing: object) -> np.ndarray:
 def _batch(
     numbers: np.ndarray, shown: pa.Table, good: np.ndarray, bad: Sequence[BadRow], inputs: Mapping[str, np.ndarray]
 ) -> InputBatch:
-    """Puts the bad rows that the reader did not yield between those that it did."""
+    """Returns a batch with the bad rows that the reader did not yield inserted between the yielded rows."""
     order = np.union1d(numbers, [row.row for row in bad]).astype(np.int64)
     if len(order) == len(numbers):
         return InputBatch(shown, good, bad, inputs)

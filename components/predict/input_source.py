@@ -1,4 +1,4 @@
-"""How an input of `fullpass predict` is read: as the model's training data was, but for what the caller changes."""
+"""Determines how `fullpass predict` reads its input: like the training data, except for the caller's changes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,17 +45,17 @@ def _format(source: type[FileSource]) -> str:
 
 
 SOURCES: Mapping[str, type[FileSource]] = {_format(kind): kind for kind in READERS if issubclass(kind, FileSource)}
-"""Format -> its section, for the formats that are files."""
+"""Format -> its source class, for the file formats."""
 _BY_SUFFIX = {suffix: _format(kind) for kind in _TOLD_BY_SUFFIX for suffix in kind.endings if suffix != ".gz"}
 
 
 @dataclass(frozen=True)
 class InputSource:
-    """How an input is read.
+    """The reading options of an input.
 
     Attributes:
-        source: the section that Ingest's readers take.
-        text: how text becomes values, as in training.
+        source: the source for Ingest's readers.
+        text: rules for reading text as values, as in training.
     """
 
     source: FileSource
@@ -63,11 +63,11 @@ class InputSource:
 
 
 def input_source(trained: Mapping[str, Any], path: str, read_as: Mapping[str, Any]) -> InputSource:
-    """Returns how to read `path`.
+    """Returns the reading options of `path`.
 
-    The format is that of `read_as`, else what the file's name says, else that of training. In the format of training
-    everything is read as in training. In another one, missing tokens of training are added to the usual ones of the
-    format, and `strip` and `decimal` apply to its texts.
+    The format is taken from `read_as`, else from the file's name, else from training. An input in the format of
+    training is read exactly as in training. For another format, the missing tokens of training are added to the
+    defaults of the format, and `strip` and `decimal` of training apply to its texts.
 
     Example:
         >>> trained = {"format": "csv", "separator": ";", "decimal": ","}
@@ -78,11 +78,11 @@ def input_source(trained: Mapping[str, Any], path: str, read_as: Mapping[str, An
 
     Args:
         trained: `source` of the export's `fullpass.json`.
-        path: of the input.
+        path: path of the input.
         read_as: keys of `data.source` that differ from training.
 
     Raises:
-        UserError: The format is not known, or a key or value of `read_as` is not accepted.
+        UserError: The format is unknown, or a key or value of `read_as` is not accepted.
     """
     name = read_as.get("format") or _format_of(path, trained["format"])
     tabs = name == "tsv" or (name == "csv" and _suffix(path) in _TAB_SUFFIXES)
@@ -109,7 +109,7 @@ def input_source(trained: Mapping[str, Any], path: str, read_as: Mapping[str, An
 
 
 def input_files(source: FileSource, path: str) -> list[SourceFile]:
-    """Returns what `path` names: a file, an address, a glob, or a folder, in the order of the names.
+    """Returns the files of `path`, which is a file, an address, a glob or a folder, sorted by name.
 
     Raises:
         UserError: There is no such file.
@@ -151,7 +151,7 @@ def _format_of(path: str, trained: str) -> str:
 
 
 def _carried(trained: Mapping[str, Any], kind: type[FileSource]) -> dict[str, Any]:
-    """Returns what a source of another format than that of training takes over."""
+    """Returns the settings of training that apply to a source of another format."""
     usual = kind.model_fields["missing"].default
     carried = {key: trained[key] for key in _OF_TEXT if key in trained and key in kind.model_fields}
     missing = tuple(dict.fromkeys([*usual, *trained.get("missing", ())]))

@@ -1,4 +1,4 @@
-"""Predictions of an exported model for raw rows in files, read as the model's training data was."""
+"""Predicts raw rows in files with an exported model. The files are read like the model's training data."""
 
 import os
 from collections import Counter
@@ -31,7 +31,7 @@ QUANTILE = "quantile_"
 BASE = "base"
 EFFECT = "effect_"
 BAD_ROW = "bad_row"
-"""Column of the output that says why a row has no prediction; null where it has one."""
+"""Column of the output with the reason why a row has no prediction; null for a row with a prediction."""
 _AS_TRAINED: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -40,13 +40,13 @@ class Exported:
     """A loaded export.
 
     Attributes:
-        directory: of the SavedModel.
+        directory: folder of the SavedModel.
         answer: the signature `serving_raw`.
-        columns: raw columns it reads.
+        columns: raw columns that the signature reads.
         keys: raw column -> name of its input.
         classes: class names; empty for regression.
-        levels: of the quantiles that a regression gives; empty without any.
-        source: how the training data was read: the keys of `data.source` but for where the data is.
+        levels: levels of the quantiles that a regression predicts; empty if it predicts none.
+        source: reading options of the training data: the keys of `data.source` without the location of the data.
     """
 
     directory: Path
@@ -62,7 +62,7 @@ def find_export(path: Path) -> Path:
     """Returns the folder of a SavedModel: `path` itself, or the newest numbered version in it.
 
     Raises:
-        UserError: There is none.
+        UserError: There is no SavedModel.
     """
     if not path.is_dir():
         raise UserError(f"{path}: no such folder.")
@@ -80,7 +80,7 @@ def load_export(path: Path) -> Exported:
     """Loads the export at `path`, or the newest version in it.
 
     Raises:
-        UserError: There is none, or it was not made by Fullpass, or is damaged.
+        UserError: There is no export, it was not written by Fullpass, or it is damaged.
     """
     directory = find_export(path)
     if not (directory / DESCRIPTION).is_file():
@@ -101,16 +101,16 @@ def load_export(path: Path) -> Exported:
 
 
 class Predictions:
-    """The rows of an input with their predictions, as tables to be iterated over once.
+    """The rows of an input with their predictions, as tables that can be iterated once.
 
-    A table has the columns of the input, `prediction`, per class `probability_<class>`, per quantile
-    `quantile_<level>`, and `bad_row`, which says why a row has no prediction. Explained, it has `base` too, and per raw
-    column of the model `effect_<column>`. Rows keep their order.
+    A table has the columns of the input, `prediction`, `probability_<class>` per class, `quantile_<level>` per
+    quantile, and `bad_row`, the reason why a row has no prediction. If predictions are explained, it also has `base`,
+    and `effect_<column>` per raw column of the model. Rows keep their order.
 
     Attributes:
-        rows: read so far.
-        bad: how many of them have no prediction.
-        quarantine: file with the bad rows; None where there is none.
+        rows: number of rows read so far.
+        bad: number of these rows without a prediction.
+        quarantine: file with the bad rows; None if there is none.
     """
 
     def __init__(self, model: Exported, path: str, rows: InputRows | TableRows, *, explained: bool = False):
@@ -131,7 +131,7 @@ class Predictions:
         """Yields tables, each with the bad rows among its rows.
 
         Raises:
-            UserError: The input cannot be read, has no row that can be used, or a column with the name of a prediction.
+            UserError: The input cannot be read, has no usable row, or has a column with the name of a prediction.
         """
         for batch in self._input:
             _check_names(self._path, batch.shown.column_names, _columns_of(self._model, explained=self._explained))
@@ -149,12 +149,12 @@ class Predictions:
 
     @property
     def absent(self) -> tuple[str, ...]:
-        """Raw columns that the rows read so far lack; they count as missing in every row."""
+        """Raw columns that are in no row read so far; they count as missing in every row."""
         return self._input.absent
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """The three most frequent reasons why rows have no prediction, in words."""
+        """The three most frequent reasons why rows have no prediction, as text."""
         return tuple(
             f"{count:,} x {_said(None, column, reason)}; first: {self._first[column, reason].file}, row "
             f"{self._first[column, reason].row}: {self._first[column, reason].text[:80]!r}"
@@ -162,7 +162,7 @@ class Predictions:
         )
 
     def notes(self) -> list[str]:
-        """Returns what a person should know of rows without a prediction and of absent columns, line by line."""
+        """Returns notes for people about rows without a prediction and about absent columns, line by line."""
         lines = []
         if self.bad:
             kept = f"; they are in {self.quarantine}" if self.quarantine else ""
@@ -181,12 +181,12 @@ def predict_tables(
     Args:
         model: from `load_export`.
         path: a file, folder, glob or address.
-        read_as: keys of `data.source` that differ from those the model was trained with, such as
+        read_as: keys of `data.source` that differ from those of training, such as
             `{"format": "csv", "separator": ";"}`.
-        explained: Whether to say how much each raw column moves the score (`explain.py`).
+        explained: Whether to compute the effect of each raw column on the score (`explain.py`).
 
     Raises:
-        UserError: There is no such file, or it cannot be read so.
+        UserError: There is no such file, or it cannot be read with these options.
     """
     how = input_source(model.source, path, read_as)
     rows = InputRows(input_files(how.source, path), how, model.columns)
@@ -194,10 +194,10 @@ def predict_tables(
 
 
 def predict_table(model: Exported, table: pa.Table, *, explained: bool = False) -> Predictions:
-    """Returns the rows of a table in memory with their predictions; its texts are read as those of training were.
+    """Returns the rows of a table in memory with their predictions; its texts are read like those of training.
 
     Raises:
-        UserError: It has none of the columns that the model reads.
+        UserError: The table has none of the columns that the model reads.
     """
     text = RawText(**{name: model.source[name] for name in RawText.model_fields if name in model.source})
     return Predictions(model, TableRows.NAME, TableRows(table, text, model.columns), explained=explained)
@@ -212,20 +212,20 @@ def predict_file(
     target_format: str | None = None,
     explained: bool = False,
 ) -> Predictions:
-    """Writes the rows of `path` with predictions to `target`, which is there only once it is whole.
+    """Writes the rows of `path` with predictions to `target`, which appears only when it is complete.
 
-    Bad rows are also written to `<name>.quarantine.jsonl` beside it, with file, row, column, reason and text.
+    Bad rows are also written to `<name>.quarantine.jsonl` next to it, with file, row, column, reason and text.
 
     Args:
         model: from `load_export`.
         path: a file, folder, glob or address.
         target: a CSV, JSON lines or Parquet file.
         read_as: as in `predict_tables`.
-        target_format: csv, tsv, jsonl or parquet; by default what the suffix says.
+        target_format: csv, tsv, jsonl or parquet; determined by the suffix by default.
         explained: as in `predict_tables`.
 
     Raises:
-        UserError: The input cannot be read, or has not a single row that can be used.
+        UserError: The input cannot be read, or has no usable row.
     """
     predictions = predict_tables(model, path, read_as, explained=explained)
     with _Quarantine(target) as quarantine:
@@ -235,7 +235,7 @@ def predict_file(
 
 
 class _Quarantine:
-    """The file of bad rows beside an output: there once it is whole, and only if there are bad rows."""
+    """The file of bad rows next to an output. It appears when it is complete, and only if there are bad rows."""
 
     def __init__(self, target: str):
         self.path = str(Path(target).with_suffix(".quarantine.jsonl"))
@@ -250,7 +250,7 @@ class _Quarantine:
             self._file.close()
             os.unlink(pending) if kind else os.replace(pending, self.path)
         elif kind is None and os.path.exists(self.path):
-            os.unlink(self.path)  # of an earlier output of the same name
+            os.unlink(self.path)  # from an earlier output of the same name
 
     def keep(self, predictions: Predictions) -> Iterator[pa.Table]:
         """Yields the tables and writes their bad rows."""
@@ -271,11 +271,11 @@ def _check_names(path: str, present: Sequence[str], columns: Sequence[str]) -> N
 
 def _with_predictions(model: Exported, batch: InputBatch, *, explained: bool) -> pa.Table:
     answers = _answers(model, batch, explained=explained) if batch.good.any() else {}
-    # Rows of the answers, null for rows that have none.
+    # Index into the predictions, null for rows without a prediction.
     index = pa.array(np.cumsum(batch.good) - 1, mask=~batch.good)
     kind = pa.string() if model.classes else pa.float32()
     nulls = pa.nulls(len(batch.good), kind)
-    # A picture as text says nothing, and is as large as all else together; `file` names it.
+    # Image bytes are not readable, and as large as all other columns together; the column `file` names the image.
     images = [name for name in batch.shown.column_names if name in model.columns and model.columns[name].image]
     table = batch.shown.drop(images).append_column(PREDICTION, answers[PREDICTION].take(index) if answers else nulls)
     for name in _columns_of(model, explained=explained):
@@ -286,14 +286,14 @@ def _with_predictions(model: Exported, batch: InputBatch, *, explained: bool) ->
 
 
 def _columns_of(model: Exported, *, explained: bool) -> list[str]:
-    """Returns the columns beside the prediction, in the order of what the model gives."""
+    """Returns the output columns other than the prediction, in the order of the model's outputs."""
     classes = [f"{PROBABILITY}{name}" for name in model.classes]
     found = classes or [f"{QUANTILE}{level:g}" for level in model.levels]
     return [*found, BASE, *(f"{EFFECT}{name}" for name in model.columns)] if explained else found
 
 
 def _answers(model: Exported, batch: InputBatch, *, explained: bool) -> dict[str, pa.Array]:
-    """Returns the prediction and, by column, what stands beside it, of every good row."""
+    """Returns the prediction and the other output columns of every good row, by column name."""
     answers = _asked(model, batch.inputs)
     predicted = answers["prediction"]
     found = {PREDICTION: pa.array(predicted, pa.binary()).cast(pa.string()) if model.classes else pa.array(predicted)}
@@ -309,7 +309,7 @@ def _answers(model: Exported, batch: InputBatch, *, explained: bool) -> dict[str
 
 
 def _asked(model: Exported, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns what the model answers; columns that are not there are missing in every row."""
+    """Returns the model's outputs; absent columns count as missing in every row."""
     given = to_request(inputs, model.columns, model.keys)
     return {name: tensor.numpy() for name, tensor in model.answer(**given).items()}
 

@@ -1,4 +1,4 @@
-"""Options of `fullpass predict` as keys of `data.source`."""
+"""Converts options of `fullpass predict` to keys of `data.source`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,23 +19,23 @@ def read_as_of(
     *,
     header: bool,
 ) -> dict[str, Any]:
-    r"""Returns the keys of `data.source` that options give.
+    r"""Returns the keys of `data.source` that the options set.
 
     Example:
         >>> read_as_of("csv", r"\t", "fare, tips", None, None, ["quoting=false"], header=False)
         {'format': 'csv', 'separator': '\t', 'columns': ('fare', 'tips'), 'quoting': False}
 
     Args:
-        format_: of the input.
-        separator: one character; a backslash and t are a tab.
-        columns: names with commas between them, for a file without a header line.
+        format_: format of the input.
+        separator: one character; a backslash and t stand for a tab.
+        columns: comma-separated names, for a file without a header line.
         missing: texts that mean missing.
-        encoding: by Python's name.
-        others: KEY=VALUE, the value in YAML.
+        encoding: encoding, by Python's name.
+        others: KEY=VALUE, with the value in YAML.
         header: whether the file has a header line; contradicts `columns`.
 
     Raises:
-        UserError: An option cannot be understood.
+        UserError: An option is invalid.
     """
     if header and columns is not None:
         raise UserError("--header reads the names of the columns from the file, --columns gives them; drop one.")

@@ -28,10 +28,10 @@ FORMATS = {
 
 
 def format_to_write(path: str, given: str | None = None) -> str:
-    """Returns the format of a file to write: `given`, or what its suffix says.
+    """Returns the format of a file to write: `given`, or the format of its suffix.
 
     Raises:
-        UserError: The suffix is none of FORMATS.
+        UserError: The suffix is not in FORMATS.
     """
     suffix = Path(path).suffix.lower()
     if given is None and suffix not in FORMATS:
@@ -43,15 +43,15 @@ def format_to_write(path: str, given: str | None = None) -> str:
 
 
 def write_tables(path: str, file_format: str, tables: Iterator[pa.Table]) -> None:
-    """Writes tables, one after the other, to a file that is there only once it is whole.
+    """Writes tables, one after the other, to a file that appears only when it is complete.
 
     Args:
-        path: of the file; replaced if it exists.
+        path: path of the file, which is replaced if it exists.
         file_format: csv, tsv, jsonl or parquet.
-        tables: the first decides the columns, and in Parquet their types.
+        tables: the tables. The first determines the columns and, in Parquet, their types.
 
     Raises:
-        UserError: A later table does not fit the first.
+        UserError: A later table has other columns or types.
     """
     write = {"parquet": _write_parquet, "jsonl": _write_json_lines, "tsv": _write_tsv, "csv": _write_csv}[file_format]
     pending = f"{path}.tmp"
@@ -65,7 +65,7 @@ def write_tables(path: str, file_format: str, tables: Iterator[pa.Table]) -> Non
 
 
 def to_json(row: dict[str, Any]) -> str:
-    """Returns a row as one line of JSON; dates and bytes as text, NaN as null."""
+    """Returns a row as one line of JSON; dates and bytes become text, NaN becomes null."""
     return json.dumps({name: _plain(value) for name, value in row.items()}, ensure_ascii=False, default=str)
 
 
@@ -92,7 +92,7 @@ def _write_json_lines(file: BinaryIO, tables: Iterator[pa.Table]) -> None:
 
 def _write_parquet(file: BinaryIO, tables: Iterator[pa.Table]) -> None:
     first = next(tables)
-    # A column that is missing throughout has no type yet.
+    # A column with only missing values has no type yet.
     schema = pa.schema([f.with_type(pa.string()) if pa.types.is_null(f.type) else f for f in first.schema])
     with pa.parquet.ParquetWriter(file, schema) as writer:
         for table in chain([first], tables):

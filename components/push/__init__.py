@@ -1,1 +1,1 @@
-"""Pushes models as numbered versions with their lineage, and finds the last blessed one."""
+"""Pushes models as numbered versions with their lineage, and finds the last blessed model."""

@@ -1,4 +1,4 @@
-"""The Pusher component: a blessed model becomes the newest version, whole or not at all."""
+"""The Pusher component, which publishes a blessed model as the newest version, atomically."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,11 +30,12 @@ def Pusher(
     keep: Parameter[int],
     evaluated: Parameter[str],
 ) -> None:
-    """Pushes the model if it was blessed, passed Parity and answered in ServingCheck.
+    """Pushes the model if it was blessed and passed Parity and ServingCheck.
 
-    `pushed_model` carries `pushed` (0 or 1), `pushed_version` and `pushed_destination`. Parity and ServingCheck fail
-    the run themselves; their reports are inputs so that the push waits for them. The pushed copy holds its lineage in
-    `fullpass.json`. `evaluated` is the JSON of the section `evaluation`, which names the metrics.
+    `pushed_model` has the properties `pushed` (0 or 1), `pushed_version` and `pushed_destination`. Parity and
+    ServingCheck fail the run themselves; their reports are inputs to make the push wait for them. The pushed copy
+    contains its lineage in `fullpass.json`. `evaluated` is the JSON of the section `evaluation`, which names the
+    metrics.
     """
     if not blessing.get_int_custom_property("blessed"):
         pushed_model.set_int_custom_property("pushed", 0)
@@ -60,13 +61,13 @@ def push_model(
     keep: int,
     config: EvaluationConfig,
 ) -> None:
-    """Pushes a model that was blessed, by the Evaluator or by a person, and describes `pushed_model`.
+    """Pushes a model that the Evaluator or a person blessed, and sets the properties of `pushed_model`.
 
     Args:
         inputs: The input artifacts of the Pusher, by name.
         pushed_model: The output artifact, whose properties are set.
         target: The folder that a model server watches.
-        keep: How many versions to keep.
+        keep: Number of versions to keep.
         config: Section `evaluation`, which names the metrics.
     """
     found = {name: RecordedArtifact.of(artifacts[0].mlmd_artifact) for name, artifacts in inputs.items()}

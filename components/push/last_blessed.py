@@ -12,13 +12,18 @@ from fullpass.components.push.push import rolled_back_origins
 class LastBlessedModel(resolver.ResolverStrategy):
     """Resolves the newest blessed model whose `made_from` differs from that of the model about to be trained.
 
-    So a run that changes nothing resolves the same model as the run before it and takes all results from the cache, and
-    a model is never its own baseline. Models that were rolled back, and those whose files are gone, do not count.
-    Without any model the result is empty.
+    As a result, a run without changes resolves the same model as the previous run and takes all results from the cache,
+    and a model is never its own baseline. Models that were rolled back and models whose files no longer exist are
+    skipped. If no model remains, the result is empty.
     """
 
     def __init__(self, made_from: str, target: str):
-        """Takes the digest that the new model's export will hold as `made_from`, and the folder of pushed models."""
+        """Constructs the strategy.
+
+        Args:
+            made_from: The digest that the new model's export will contain as `made_from`.
+            target: The folder of pushed models.
+        """
         self._made_from = made_from
         self._target = Path(target)
 
@@ -33,7 +38,7 @@ class LastBlessedModel(resolver.ResolverStrategy):
         """
         models = {model.id: model for model in input_dict["model"]}
         rolled_back = rolled_back_origins(self._target)
-        # By the age of the blessing, not of the model: a person may bless a model later.
+        # Sorted by the age of the blessing, not of the model: a person may bless a model later.
         for blessing in sorted(input_dict["model_blessing"], key=lambda found: found.id, reverse=True):
             model = models.get(blessing.get_int_custom_property("current_model_id"))
             if model is None or not blessing.get_int_custom_property("blessed") or model.uri in rolled_back:

@@ -12,10 +12,10 @@ SERVING = "Format-Serving"
 
 
 def export_description(model_uri: str) -> dict[str, Any] | None:
-    """Returns `fullpass.json` of a model artifact's export; None if it is gone.
+    """Returns `fullpass.json` of a model artifact's export; None if it does not exist.
 
     Raises:
-        DamagedState: It is damaged.
+        DamagedState: The file is damaged.
     """
     path = f"{model_uri}/{SERVING}/{DESCRIPTION}"
     content = read_bytes(path)

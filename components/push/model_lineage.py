@@ -1,7 +1,7 @@
-"""What made a model: spans, configuration, code, transform graph, metrics, gates and blessing, as one JSON object.
+"""The lineage of a model as one JSON object: spans, configuration, code, transform graph, metrics, gates and blessing.
 
 The Trainer writes the run, the configuration and the code into the export; a push adds the spans, metrics and verdicts.
-So the lineage of a model can be read without the pipeline that made it.
+The lineage of a model can therefore be read without its pipeline.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class RecordedArtifact:
-    """An artifact. uri: where this process reads it. address: where others find it. properties: as recorded."""
+    """An artifact. uri: its location for this process. address: its original location. properties: as recorded."""
 
     uri: str
     address: str
@@ -46,7 +46,7 @@ class RecordedArtifact:
 
 @dataclass(frozen=True)
 class ModelArtifacts:
-    """A model, its inputs and its verdicts; None where an artifact does not exist (yet).
+    """A model, its inputs and its verdicts; None for an artifact that does not exist (yet).
 
     Attributes:
         model: The Trainer's output.
@@ -70,7 +70,7 @@ def lineage_of(origins: ModelArtifacts, facts: Mapping[str, Any], config: Evalua
 
     Args:
         origins: The model's artifacts, whose files are read.
-        facts: `run`, `config` and `code` of the run that trained it, as far as they are known.
+        facts: `run`, `config` and `code` of the run that trained the model, as far as they are known.
         config: Section `evaluation`, which names the metrics.
     """
     verdict = None
@@ -90,7 +90,7 @@ def lineage_of(origins: ModelArtifacts, facts: Mapping[str, Any], config: Evalua
 
 
 def facts_in_export(model_uri: str) -> Json:
-    """Returns the facts about the run that the Trainer wrote into the export; empty where there are none."""
+    """Returns the facts about the run that the Trainer wrote into the export; empty if there are none."""
     return (export_description(model_uri) or {}).get(LINEAGE, {})
 
 
@@ -117,7 +117,7 @@ def _graph_facts(graph: RecordedArtifact | None) -> Json | None:
 
 
 def folder_digest(folder: str) -> str | None:
-    """Returns 16 hex digits that identify the names and the content of a folder's files; None if it is gone."""
+    """Returns 16 hex digits that identify the names and contents of a folder's files; None if it has no files."""
     digest = hashlib.sha256()
     names = names_under(folder)
     for name in names:
@@ -143,7 +143,7 @@ def _evaluation_facts(verdict: Verdict | None, blessing: RecordedArtifact | None
 
 
 def _gate_facts(gate: RecordedArtifact) -> Json:
-    """Returns the properties that a gate recorded, without those of TFX, and the findings of the data gate."""
+    """Returns the properties that a gate recorded, without TFX's own, and the findings of the data gate."""
     recorded = {name: value for name, value in sorted(gate.properties.items()) if name not in _TFX_PROPERTIES}
     comparison = read_bytes(f"{gate.uri}/{COMPARISON_FILE}")
     if comparison is None:

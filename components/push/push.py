@@ -1,12 +1,13 @@
-"""Pushes models as numbered versions of one folder, of which the highest is served, and rolls them back.
+"""Pushes models as numbered versions in one folder, whose highest version is served, and rolls them back.
 
-    serving/1760000000/              a version, named by the second in which it was pushed
-    serving/1760086400/              the highest, which TF Serving serves
-    serving/rolled_back-1760172800/  put aside by a rollback: without a number, so that a server does not see it
+    serving/1760000000/              a version, named by the second of its push
+    serving/1760086400/              the highest version, which TF Serving serves
+    serving/rolled_back-1760172800/  put aside by a rollback; the name is no number, so a server ignores it
     serving/current -> 1760086400    a link with a fixed name
 
-TF Serving's default policy is to serve the highest of the folders whose names are numbers. So a push and a rollback are
-each a rename, after which `current` is set. After a crash between the two, the next push or rollback sets it.
+TF Serving's default policy is to serve the highest of the folders whose names are numbers. Therefore a push and a
+rollback are each a rename, after which `current` is set. After a crash between the two, the next push or rollback sets
+it.
 """
 
 import contextlib
@@ -38,9 +39,9 @@ _DAMAGED = (
 CURRENT = "current"
 """Link to the served version."""
 ORIGIN = Path("assets.extra") / "origin.json"
-"""File of every pushed version that names the model artifact it is a copy of."""
+"""File in every pushed version that names the model artifact from which it was copied."""
 DESCRIPTION = Path(export_files.DESCRIPTION)
-"""File of every export that describes its inputs and outputs and, under LINEAGE, what made it."""
+"""File in every export that describes its inputs and outputs and, under LINEAGE, its lineage."""
 LINEAGE = "lineage"
 
 
@@ -52,7 +53,7 @@ class _Origin:
 
 @dataclass(frozen=True)
 class PushResult:
-    """The result of a push. created: False if the model had been pushed before. removed: the versions dropped."""
+    """The result of a push. created: False if the model had been pushed before. removed: the removed old versions."""
 
     version: int
     created: bool
@@ -60,7 +61,7 @@ class PushResult:
 
 
 def versions(target: Path) -> list[int]:
-    """Returns the versions a model server sees, oldest first."""
+    """Returns the versions that a model server sees, oldest first."""
     if not target.is_dir():
         return []
     return sorted(int(entry.name) for entry in target.iterdir() if _NUMBER.fullmatch(entry.name) and entry.is_dir())
@@ -87,15 +88,16 @@ def served_version(target: Path) -> int | None:
 
 
 def push(model: Path, target: Path, *, keep: int, origin: str, lineage: Mapping[str, Any] | None = None) -> PushResult:
-    """Copies a SavedModel into `target` as a new version, by its time in seconds, and drops old versions.
+    """Copies a SavedModel into `target` as a new version, named by the time in seconds, and removes old versions.
 
-    A reader never sees half a model: it is copied under a hidden name and renamed. A model that was pushed before
-    (same `origin`), even if it has been rolled back since, is not pushed again unless its copy is damaged.
+    A reader never sees an incomplete model, because it is copied under a hidden name and then renamed. A model that was
+    pushed before (same `origin`), even if it has been rolled back since, is not pushed again unless its copy is
+    damaged.
 
     Args:
         model: The folder of the SavedModel.
         target: The folder that a model server watches.
-        keep: How many versions to keep, the new one included.
+        keep: Number of versions to keep, including the new one.
         origin: The address of the model's artifact, which identifies it.
         lineage: The lineage to write into `fullpass.json` (components/push/model_lineage.py).
     """
@@ -117,7 +119,7 @@ def push(model: Path, target: Path, *, keep: int, origin: str, lineage: Mapping[
 
 
 def _drop_old(target: Path, keep: int) -> tuple[int, ...]:
-    """Removes all but the newest versions, and older ones that were put aside; returns the versions removed."""
+    """Removes all but the `keep` newest versions, and older rolled-back ones; returns the removed versions."""
     present = versions(target)
     oldest = present[-keep:][0]
     old = [version for version in [*present, *rolled_back(target)] if version < oldest]
@@ -129,16 +131,16 @@ def _drop_old(target: Path, keep: int) -> tuple[int, ...]:
 
 
 def folder_of(target: Path, version: int) -> Path:
-    """Returns the folder of a version, served or put aside."""
+    """Returns the folder of a version, which may have been rolled back."""
     served = target / str(version)
     return served if served.is_dir() else target / f"{_ROLLED_BACK}{version}"
 
 
 def description(export: Path) -> dict[str, Any]:
-    """Returns the `fullpass.json` of an export; empty where there is none.
+    """Returns the `fullpass.json` of an export; empty if there is none.
 
     Raises:
-        DamagedState: It is damaged.
+        DamagedState: The file is damaged.
     """
     try:
         return state_file.read(export / DESCRIPTION, _DAMAGED)
@@ -147,11 +149,11 @@ def description(export: Path) -> dict[str, Any]:
 
 
 def damage_of(version: Path, *, largest: float = float("inf")) -> str | None:
-    """Returns what is damaged of a version, and what to do; None where nothing is.
+    """Returns a message about the damage of a version and its repair; None if it is intact.
 
     Args:
         version: The folder of its SavedModel.
-        largest: Of a file of more bytes only the size is compared.
+        largest: Only the size is compared for a file with more bytes than this.
     """
     try:
         export_files.verify_export(str(version), largest=largest)
@@ -161,9 +163,9 @@ def damage_of(version: Path, *, largest: float = float("inf")) -> str | None:
 
 
 def origin_of(version: Path) -> str | None:
-    """Returns the address of the model that a version is a copy of; None if its folder does not name it.
+    """Returns the address of the model from which a version was copied; None if its folder does not name it.
 
-    Where `origin.json` is gone or damaged, the lineage of the model says it too.
+    If `origin.json` is missing or damaged, the address is read from the lineage of the model.
 
     Raises:
         DamagedState: Both are damaged.
@@ -178,10 +180,10 @@ def origin_of(version: Path) -> str | None:
 
 
 def recorded_origin(version: Path) -> str | None:
-    """Returns the address that `origin.json` of a version holds; None if there is no such file.
+    """Returns the address in `origin.json` of a version; None if there is no such file.
 
     Raises:
-        DamagedState: It is damaged.
+        DamagedState: The file is damaged.
     """
     try:
         return state_file.read_as(_Origin, version / ORIGIN, _DAMAGED).model
@@ -191,7 +193,7 @@ def recorded_origin(version: Path) -> str | None:
 
 @contextlib.contextmanager
 def _locked(target: Path) -> Iterator[None]:
-    """Locks out other pushes and rollbacks, removes what killed ones left, and sets `current` at the end."""
+    """Locks out other pushes and rollbacks, removes the leftovers of killed ones, and sets `current` at the end."""
     lock = own_files.open_lock(target / _LOCK)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -208,7 +210,7 @@ def _locked(target: Path) -> Iterator[None]:
 
 
 def _refuse_strays(target: Path) -> None:
-    """Refuses a folder with a folder that a model server takes for a version and that holds no model."""
+    """Raises UserError if the folder contains a numbered folder without a model, which a server takes for a version."""
     for version in versions(target):
         folder = target / str(version)
         if not any((folder / file).is_file() for file in ("saved_model.pb", ORIGIN)):
@@ -219,7 +221,7 @@ def _refuse_strays(target: Path) -> None:
 
 
 def _update_current(target: Path) -> None:
-    """Lets `current` link to the served version, except on file systems without links."""
+    """Makes `current` a link to the served version, except on file systems without links."""
     served = served_version(target)
     link, pending = target / CURRENT, target / f".{CURRENT}"
     if served is None:
@@ -232,13 +234,13 @@ def _update_current(target: Path) -> None:
 
 
 def rollback(target: Path, to: int | None = None) -> int:
-    """Makes an earlier version the served one; returns it.
+    """Makes an earlier version the served one, and returns it.
 
     Newer versions are renamed, not deleted, so `to` can also bring one of them back.
 
     Args:
         target: The folder that a model server watches.
-        to: The version to serve; None is the one before the served one.
+        to: The version to serve; None is the version before the served one.
 
     Raises:
         UserError: There is no such version, or it is damaged.
@@ -259,7 +261,7 @@ def rollback(target: Path, to: int | None = None) -> int:
             raise state_file.DamagedState(f"version {to} is not served: {damaged}")
         if to in put_aside:
             (target / f"{_ROLLED_BACK}{to}").rename(target / str(to))
-        # In ascending order: a server that looks meanwhile sees the old version or the wanted one, and no other.
+        # In ascending order, a server that polls meanwhile sees the old version or the wanted one, and no other.
         for newer in (v for v in present if v > to):
             (target / str(newer)).rename(target / f"{_ROLLED_BACK}{newer}")
         return to

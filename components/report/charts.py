@@ -1,4 +1,4 @@
-"""The charts of the report, as inline SVG that loads nothing, so that the page can be mailed or archived."""
+"""The charts of the report, as inline SVG without external resources: the page can be mailed or archived."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,14 +9,14 @@ STYLE = (
     ":root { color-scheme: light dark } svg { max-width: 100%; height: auto; vertical-align: middle } "
     "svg text { font: 11px system-ui, sans-serif; fill: currentColor }"
 )
-"""CSS of a page with charts, in the reader's light or dark colours."""
+"""CSS of a page with charts, in the reader's light or dark color scheme."""
 COLORS = ("#3b82f6", "#d97706", "#059669", "#8b5cf6", "#dc2626", "#0891b2")
 _MARGIN_LEFT, _MARGIN_TOP, _MARGIN_BOTTOM = 52, 10, 40
 _ROW = 18
 
 
 def histogram(counts: Sequence[float], *, label: str, width: int = 120, height: int = 28) -> Markup:
-    """Returns counts [n] as bars, the tallest as high as the chart.
+    """Returns counts [n] as bars; the tallest bar has the height of the chart.
 
     Args:
         counts: not negative.
@@ -35,7 +35,7 @@ def histogram(counts: Sequence[float], *, label: str, width: int = 120, height: 
 
 
 def line_chart(series: Mapping[str, Sequence[float]], *, label: str, width: int = 560, height: int = 220) -> Markup:
-    """Returns one line per series over epochs 1, 2, ...; values that are not finite are left out.
+    """Returns one line per series over epochs 1, 2, ...; values that are not finite are omitted.
 
     Args:
         series: name -> values; all non-empty.
@@ -77,11 +77,11 @@ def line_chart(series: Mapping[str, Sequence[float]], *, label: str, width: int 
 
 
 def bar_chart(values: Mapping[str, float], *, unit: str, label: str, width: int = 560) -> Markup:
-    """Returns one horizontal bar per entry with its figure.
+    """Returns one horizontal bar per entry, labeled with its value.
 
     Args:
-        values: name -> a figure that is not negative.
-        unit: written after each figure.
+        values: name -> a value that is not negative.
+        unit: text after each value.
         label: description for readers who cannot see the chart.
         width: in pixels.
     """
@@ -101,7 +101,7 @@ def bar_chart(values: Mapping[str, float], *, unit: str, label: str, width: int 
 def paired_bars(
     names: Sequence[str], before: Sequence[float], now: Sequence[float], *, label: str, width: int = 560
 ) -> Markup:
-    """Returns two horizontal bars per entry with their shares: before above, now below.
+    """Returns two horizontal bars per entry, labeled with their shares: `before` above, `now` below.
 
     Args:
         names: [n].
@@ -130,7 +130,7 @@ def _shortened(name: str) -> str:
 
 
 def svg(width: int, height: int, body: str, label: str) -> Markup:
-    """Returns a picture of some size in pixels, with a description for readers who cannot see it."""
+    """Returns an SVG image; `width` and `height` are in pixels, `label` describes it for readers who cannot see it."""
     return Markup(
         f'<svg role="img" aria-label="{escape(label)}" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}">{body}</svg>'

@@ -1,4 +1,4 @@
-"""The facts of each raw column that the report shows, from TFDV's statistics."""
+"""Extracts the facts about each raw column that the report shows from TFDV's statistics."""
 
 from dataclasses import dataclass
 
@@ -6,13 +6,13 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 
 _TOP = 3
 _BYTES = "__BYTES_VALUE__"
-"""What TFDV's statistics hold in place of each value that is not UTF-8."""
+"""Placeholder in TFDV's statistics for each value that is not UTF-8."""
 _KINDS = statistics_pb2.FeatureNameStatistics.Type
 
 
 @dataclass(frozen=True)
 class Column:
-    """A raw column. missing: share of rows without a value. bars: counts of buckets, or of the most common values."""
+    """A raw column. missing: share of rows without a value. bars: counts per bucket, or of the most common values."""
 
     name: str
     kind: str
@@ -45,7 +45,7 @@ def _column(feature: statistics_pb2.FeatureNameStatistics, rows: int) -> Column:
 
 
 def _lengths(common: statistics_pb2.CommonStatistics) -> str:
-    """Returns how long the lists of a column are; nothing for one of single values."""
+    """Returns the lengths of a column's lists as text; empty for a column of single values."""
     least, most = common.min_num_values, common.max_num_values
     if most <= 1:
         return ""
@@ -70,5 +70,5 @@ def _shown(value: str) -> str:
 
 
 def _bytes(stats: statistics_pb2.StringStatistics) -> tuple[str, tuple[float, ...]]:
-    """Returns what can be said of a column of which no value is text, such as images."""
+    """Returns the facts about a column without text values, such as images."""
     return f"{stats.unique:,} different values of {stats.avg_length:,.0f} bytes on average", ()

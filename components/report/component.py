@@ -1,4 +1,4 @@
-"""The Report component."""
+"""The Report component, which writes the page about a run and the model card."""
 
 from tfx.dsl.component.experimental.annotations import InputArtifact, OutputArtifact, Parameter
 from tfx.dsl.component.experimental.decorators import component
@@ -32,7 +32,7 @@ def Report(
 ) -> None:
     """Writes `report.html`: the data, the training, parity, the evaluation and the pushed model of a run.
 
-    Beside it stands the model card, as Markdown and as a page.
+    It also writes the model card, as Markdown and as a page.
 
     Args:
         name: name of the pipeline.
@@ -64,5 +64,5 @@ def Report(
 
 
 def render(run: Run) -> str:
-    """Returns the page: one file that loads nothing; whatever the data says is escaped."""
+    """Returns the page: one file without external resources, in which all text from the data is escaped."""
     return render_page("page.html", run=run)

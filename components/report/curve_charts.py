@@ -1,4 +1,4 @@
-"""The chart of a curve between 0 and 1 with its interval, as inline SVG in the style of `charts.py`."""
+"""The chart of curves between 0 and 1 with their confidence intervals, as inline SVG in the style of `charts.py`."""
 
 import math
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ _SIDE, _LEFT, _TOP, _BOTTOM = 220, 40, 10, 52
 def curve_chart(
     curves: Mapping[str, Curve], *, x: str, y: str, label: str, diagonal: bool = False, points: bool = False
 ) -> Markup:
-    """Returns a square chart of one line per curve, each with its interval of 95 %.
+    """Returns a square chart with one line per curve, each with its 95 % interval.
 
     Args:
-        curves: name -> curve; both axes go from 0 to 1.
+        curves: name -> curve; both axes range from 0 to 1.
         x, y: names of the axes.
         label: description for readers who cannot see the chart.
-        diagonal: draws the line from 0 to 1.
-        points: marks each point.
+        diagonal: whether to draw the line from (0, 0) to (1, 1).
+        points: whether to mark each point.
     """
     parts = [_axes(x, y)]
     if diagonal:

@@ -15,11 +15,12 @@ _MODELS = ("new model", "last blessed")
 
 @dataclass(frozen=True)
 class ShownCurves:
-    """The curves of the models, drawn.
+    """The charts of the models' curves, and their confusion matrices.
 
     Attributes:
         charts: ROC, precision-recall and calibration.
-        confusion: of each model its name, and for rows said to be positive and negative, what they are.
+        confusion: name and confusion matrix of each model. The matrix is ((true positives, false positives), (false
+            negatives, true negatives)), as text.
     """
 
     charts: tuple[Markup, ...]
@@ -27,10 +28,10 @@ class ShownCurves:
 
 
 def curves_section(curves: Sequence[Curves | None]) -> ShownCurves | None:
-    """Returns the section; None where no model has curves.
+    """Returns the section; None if no model has curves.
 
     Args:
-        curves: of each model, the new one first.
+        curves: curves of each model, the new model first.
     """
     of_models = {name: one for name, one in zip(_MODELS, curves, strict=False) if one is not None}
     if not of_models:

@@ -16,7 +16,7 @@ _GRID = 'stroke="currentColor" stroke-opacity="0.15"'
 
 
 def legend(names: Sequence[str]) -> Markup:
-    """Returns the colours of the series."""
+    """Returns the legend with the colors of the series."""
     parts = (
         f'<rect x="{150 * i}" y="4" width="10" height="10" fill="{COLORS[i]}"/>'
         f'<text x="{150 * i + 14}" y="13">{escape(_shortened(name))}</text>'
@@ -28,13 +28,13 @@ def legend(names: Sequence[str]) -> Markup:
 def dependence_chart(
     shown: ColumnDependence, means: Sequence[float], series: Sequence[str], low: float, high: float
 ) -> Markup:
-    """Returns a small chart: a line over numbers and dates, a row of dots per other value.
+    """Returns a small chart: lines for numbers and dates, or one row of dots per value for other columns.
 
     Args:
         shown: the column.
-        means: the mean score of each series, drawn dashed.
+        means: the mean score of each series, drawn as a dashed line.
         series: names of the scores.
-        low, high: the ends of the axis of scores, low < high.
+        low, high: the ends of the score axis, low < high.
     """
     label = f"{shown.column}: {'; '.join(_words(shown, number, name) for number, name in enumerate(series))}"
     draw = _line if shown.places else _dots

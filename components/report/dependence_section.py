@@ -1,4 +1,4 @@
-"""The part of the report on what scores depend on: the partial dependence on the most important raw columns."""
+"""The section of the report with the partial dependence of the scores on the most important raw columns."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from fullpass.components.report.dependence_charts import dependence_chart, legen
 
 @dataclass(frozen=True)
 class ShownDependence:
-    """The partial dependence, drawn and as figures.
+    """The partial dependence, as charts and as numbers.
 
     Attributes:
-        rows: of the eval split that the means are of.
-        score: what the scores are, in words.
+        rows: number of rows of the eval split over which the means are taken.
+        score: description of the scores.
         series: names of the scores.
-        charts: one per column, behind the colours of the series if there are several.
+        charts: one chart per column, after the legend if there are several series.
         figures: column, value and the mean score of each series.
-        left_out: column and why it has no chart.
+        left_out: column and the reason why it has no chart.
     """
 
     rows: int
@@ -31,7 +31,7 @@ class ShownDependence:
 
 
 def dependence_section(found: Dependence | None) -> ShownDependence | None:
-    """Returns the section; None where nothing was measured. All charts have the same axis of scores."""
+    """Returns the section; None if nothing was measured. All charts have the same score axis."""
     if found is None:
         return None
     scores = [*found.means, *(score for one in found.columns for series in one.scores for score in series)]

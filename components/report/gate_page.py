@@ -1,4 +1,4 @@
-"""The page of the data gate, written before anything is trained: why the run goes on, or stops."""
+"""The page of the data gate, written before training: the reasons why the run continues or stops."""
 
 from fullpass.components.data_gate.gate_verdict import Verdict
 from fullpass.components.report.gate_section import gate_section
@@ -9,7 +9,7 @@ def render_gate(name: str, verdict: Verdict) -> str:
     """Returns the page.
 
     Args:
-        name: of the pipeline.
-        verdict: of the gate.
+        name: name of the pipeline.
+        verdict: verdict of the gate.
     """
     return render_page("data_gate.html", name=name, gate=gate_section(verdict))

@@ -1,4 +1,4 @@
-"""The section of the data gate: what was compared, the findings, and the series that changed most."""
+"""The section of the data gate: the compared data, the findings, and the series that changed most."""
 
 import math
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Moved:
 
 @dataclass(frozen=True)
 class Gate:
-    """The facts of the section. compared: names both sides. moved: the series that changed most, the worst first."""
+    """The facts of the section. compared: text that names both sides. moved: the most changed series, worst first."""
 
     verdict: Verdict
     compared: str
@@ -32,7 +32,7 @@ class Gate:
 
 
 def gate_section(verdict: Verdict) -> Gate:
-    """Returns the facts that the page shows of a verdict."""
+    """Returns the facts about a verdict that the page shows."""
     against = " and ".join(filter(None, (verdict.previous, verdict.window)))
     compared = f"{verdict.span}, {verdict.rows:,} rows" + (f", compared with {against}." if against else ".")
     return Gate(verdict, compared, tuple(_moved(one) for one in verdict.worst))
@@ -52,7 +52,7 @@ def _moved(one: Compared) -> Moved:
 
 
 def _bins(one: Compared) -> tuple[list[str], list[float], list[float]]:
-    """Returns the bins that changed most, in their order, and one bin for all others."""
+    """Returns names and shares of the bins that changed most, in their order, and of one bin for all others."""
     d = one.divergence
     every = range(len(d.bins))
     moved = sorted(every, key=lambda i: (d.bins[i] != MISSING, -abs(d.now[i] - d.before[i])))

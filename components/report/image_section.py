@@ -1,4 +1,4 @@
-"""The section of the report that shows images of the eval split."""
+"""The section of the report with images of the eval split."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 
 @dataclass(frozen=True)
 class ShownImage:
-    """An image and what the model said of it. png: base64. probability: of the prediction."""
+    """An image and its prediction. png: the image in base64. probability: probability of the predicted class."""
 
     png: str
     label: str
@@ -29,7 +29,7 @@ class Images:
 
 
 def image_section(record: Mapping[str, Any]) -> Images:
-    """Returns the images that `training.json` holds; names of classes are cut after 40 characters."""
+    """Returns the images in `training.json`; names of classes are cut after 40 characters."""
     found = [
         ShownImage(e["png"], _short(e["label"]), _short(e["prediction"]), float(e["probability"]), bool(e["right"]))
         for e in record.get("images", ())

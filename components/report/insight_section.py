@@ -1,4 +1,4 @@
-"""The section of the report on what the model is worth, and on what it goes by."""
+"""The section of the report that compares the model with a simple reference, and shows the feature importances."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _SHOWN = 20
 
 @dataclass(frozen=True)
 class Importance:
-    """How much a feature is missed. certain: whether that is more than chance."""
+    """The permutation importance of a feature. reach: half width of its 95 % interval."""
 
     feature: str
     importance: float
@@ -22,13 +22,13 @@ class Importance:
 
     @property
     def certain(self) -> bool:
-        """Whether the interval of 95 % leaves out 0."""
+        """Whether the 95 % interval excludes 0."""
         return self.importance > self.reach
 
 
 @dataclass(frozen=True)
 class Insight:
-    """The facts of the section. reference: as a sentence, "" without one. unit: of the importance, in words."""
+    """The facts of the section. reference: a sentence, "" if there is none. unit: unit of the importance, as text."""
 
     reference: str
     features: tuple[Importance, ...]
@@ -37,7 +37,7 @@ class Insight:
 
 
 def insight_section(record: Mapping[str, Any]) -> Insight:
-    """Returns the facts of `training.json` on the simple reference and the features."""
+    """Returns the facts about the simple reference and the features from `training.json`."""
     found = tuple(Importance(**entry) for entry in record.get("importance", ()))
     missed = {entry.feature: entry.importance for entry in found[:_SHOWN] if entry.importance > 0}
     return Insight(

@@ -1,6 +1,6 @@
-"""The model card: what a model is for, what it was made from, how good it is and where its limits are.
+"""The model card: the purpose, the origin, the quality and the limits of a model.
 
-It holds facts of the run only. What a model must not be used for, its owners add to the Markdown.
+It contains only facts about the run. The owners of the model add inadmissible uses to the Markdown.
 
 Source: Mitchell et al., Model Cards for Model Reporting (2019).
 """
@@ -22,12 +22,12 @@ _OFTEN_MISSING = 0.2
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#])")
 
 Table = tuple[tuple[str, ...], ...]
-"""Rows of cells, the first of headings."""
+"""Rows of cells; the first row contains the headings."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the card. lines: one fact each. table: empty for none."""
+    """A part of the card. lines: one fact per line. table: empty if there is none."""
 
     heading: str
     lines: tuple[str, ...]
@@ -53,7 +53,7 @@ def model_card(run: Run, record: Mapping[str, Any]) -> tuple[Section, ...]:
 
 
 def to_markdown(name: str, card: tuple[Section, ...]) -> str:
-    """Returns the card as Markdown, in which whatever the data says is escaped."""
+    """Returns the card as Markdown, in which all text from the data is escaped."""
     parts = [f"# {_escaped(name)}: model card"]
     for section in card:
         if section.lines or len(section.table) > 1:
@@ -64,7 +64,7 @@ def to_markdown(name: str, card: tuple[Section, ...]) -> str:
 
 
 def to_html(name: str, card: tuple[Section, ...]) -> str:
-    """Returns the card as one page that loads nothing."""
+    """Returns the card as one page without external resources."""
     return render_page("model_card.html", name=name, card=card)
 
 
@@ -106,7 +106,7 @@ def _metrics(verdict: Verdict) -> Table:
 
 
 def _worst_slices(verdict: Verdict) -> Table:
-    """Returns the slices on which the first metric is furthest from that of all rows, on the bad side."""
+    """Returns the slices with the worst values of the first metric."""
     if not verdict.metrics or not verdict.slices:
         return ()
     first = verdict.metrics[0]

@@ -1,4 +1,4 @@
-"""The pages of the report: each is one file that loads nothing, and whatever the data says is escaped.
+"""Renders the pages of the report. Each is one file without external resources, and all text from the data is escaped.
 
 The only script sorts tables. The page's content security policy names the style sheet and this script by their
 digests, so a browser applies no other style and runs no other script.
@@ -33,7 +33,7 @@ def render_page(template: str, **facts: object) -> str:
     environment.filters["digest"] = _digest
     style = Markup(f"{STYLE}\n{_read('page.css')}")
     page = environment.get_template(template).render(style=style, script=Markup(_read("sort_tables.js")), **facts)
-    # Bytes of a path that are no UTF-8 are lone surrogates in Python, and cannot be written.
+    # Bytes of a path that are not UTF-8 are lone surrogates in Python, which cannot be encoded.
     return page.encode(errors="backslashreplace").decode()
 
 

@@ -42,7 +42,7 @@ class ShownColumn:
 
 @dataclass(frozen=True)
 class Data:
-    """The data that was read. facts: name and figure. notes: need attention. schema: text of SchemaComparison."""
+    """The ingested data. facts: name and value. notes: facts that need attention. schema: text of SchemaComparison."""
 
     facts: Facts
     notes: tuple[str, ...]
@@ -52,7 +52,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Training:
-    """The training. facts: name and figure. curves, step, seconds: charts; step is empty for trees."""
+    """The training. facts: name and value. curves, step, seconds: charts; step is empty for trees."""
 
     facts: Facts
     curves: Markup
@@ -62,7 +62,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Parity:
-    """The result of Parity. rows: rows compared. compared: number of comparisons. mismatches: rows that differ."""
+    """The result of Parity: numbers of compared rows, of comparisons (`compared`), and of rows that differ."""
 
     rows: int
     compared: int
@@ -73,8 +73,10 @@ class Parity:
 class Run:
     """The facts of the whole page.
 
-    curves: None where the metrics need no histograms. dependence: None where no importance was measured.
-    pushed_to: path of the pushed model; empty if it was not pushed.
+    Attributes:
+        curves: None if the metrics need no histograms.
+        dependence: None if no importance was measured.
+        pushed_to: path of the pushed model; empty if it was not pushed.
     """
 
     name: str
@@ -107,7 +109,7 @@ def read_run(
     pushed: types.Artifact,
     config: EvaluationConfig,
 ) -> Run:
-    """Returns the facts of a run, each read from the artifact that holds it."""
+    """Returns the facts about a run, read from its artifacts."""
     blessed = bool(blessing.get_int_custom_property("blessed"))
     record = read_json(f"{model_run.uri}/{TRAINING_FILE}")
     return Run(
@@ -174,7 +176,7 @@ def _of_trees(record: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _quantiles(history: Mapping[str, Sequence[float]], epoch: int) -> str:
-    """Returns what share of the labels lies below each quantile, and its pinball loss, in words; "" without any."""
+    """Returns the share of labels below each quantile and its pinball loss, as text; "" without quantiles."""
     name = "val_coverage_"
     levels = [key.removeprefix(name) for key in history if key.startswith(name)]
     shares = {level: history[f"{name}{level}"][epoch - 1] for level in levels}
@@ -242,5 +244,5 @@ def _columns(statistics: types.Artifact) -> tuple[ShownColumn, ...]:
 
 
 def quarantines(examples: Sequence[types.Artifact]) -> list[str]:
-    """Returns the paths of the quarantined rows; of examples in an object store, their address there."""
+    """Returns the paths of the files of quarantined rows, or their addresses if the examples are in an object store."""
     return [f"{RecordedArtifact.of(artifact.mlmd_artifact).address}/{QUARANTINE}" for artifact in examples]

@@ -1,1 +1,1 @@
-"""ServingCheck: lets a moved copy of the export answer with TensorFlow alone."""
+"""ServingCheck: runs a moved copy of the export with TensorFlow alone."""

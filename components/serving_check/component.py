@@ -1,4 +1,4 @@
-"""The ServingCheck component."""
+"""The ServingCheck component, which tests the export in a fresh process with TensorFlow alone."""
 
 import json
 import shutil
@@ -26,9 +26,9 @@ def ServingCheck(
     model: InputArtifact[standard_artifacts.Model],
     report: OutputArtifact[ServingReport],
 ) -> None:
-    """Lets a moved copy of the export answer its sample requests in a fresh process, with TensorFlow alone.
+    """Runs the sample requests of the export on a moved copy of it, in a fresh process with TensorFlow alone.
 
-    `report` holds `serving.json` and carries `latency_ms`, the median time of one row.
+    `report` contains `serving.json` and has the property `latency_ms`, the median latency of one row.
     """
     facts = check_export(path_utils.serving_model_path(model.uri))
     with fileio.open(f"{report.uri}/serving.json", "w") as f:
@@ -40,7 +40,7 @@ def check_export(export: str) -> dict[str, Any]:
     """Returns the predictions and latencies that the probe measured on a copy of an export.
 
     Raises:
-        UserError: The export does not load, or its answers are wrong.
+        UserError: The export does not load, or its outputs are wrong.
     """
     with tempfile.TemporaryDirectory() as folder:
         moved = Path(folder) / "moved"

@@ -1,4 +1,4 @@
-"""Loads an export with TensorFlow alone and answers its sample requests; runs as a program in a fresh process.
+"""Loads an export with TensorFlow alone, and runs its sample requests. It is a program for a fresh process.
 
     python -I probe.py EXPORT_DIRECTORY
 
@@ -29,11 +29,11 @@ def main(directory: Path) -> dict[str, Any]:
     """Returns the predictions of an export for its sample requests, and their latency.
 
     Raises:
-        ValueError: An answer is missing, not finite, or differs between the signatures.
+        ValueError: An output is missing, not finite, or differs between the signatures.
     """
     for package in _FORBIDDEN.split():
         sys.modules[package] = None  # type: ignore[assignment]
-    gc.disable()  # would look again and again through what is imported
+    gc.disable()  # it would scan the imported modules repeatedly
     import tensorflow as tf
 
     gc.freeze()
@@ -72,7 +72,7 @@ def main(directory: Path) -> dict[str, Any]:
 
 
 def _bytes_or_object(value: dict[str, Any]) -> Any:
-    """Returns the bytes of `{"b64": ...}`, which stands for text that is not UTF-8."""
+    """Returns the bytes of `{"b64": ...}`, the encoding of text that is not UTF-8; other objects are unchanged."""
     return base64.b64decode(value["b64"]) if set(value) == {"b64"} and isinstance(value["b64"], str) else value
 
 
@@ -85,7 +85,7 @@ def _columns(tf: Any, description: Mapping[str, Any], rows: list[dict[str, Any]]
 
 
 def _values(column: Mapping[str, Any], cells: list[Any]) -> list[Any]:
-    """Returns a column with what stands for a missing value, its lists filled up to the length of the longest."""
+    """Returns a column with placeholders for missing values, and with lists padded to the length of the longest."""
     absent = "" if column["type"] == "string" else math.nan
     if column.get("many"):
         longest = max(len(cell or ()) for cell in cells)

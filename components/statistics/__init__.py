@@ -1,1 +1,1 @@
-"""Statistics of the raw examples, one read for every use."""
+"""Statistics of the raw examples: a single read of the records serves all uses."""

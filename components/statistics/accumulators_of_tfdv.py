@@ -1,6 +1,6 @@
-"""TFDV's statistics of whole batches, without a Beam element per row.
+"""Accumulates TFDV's statistics over whole batches, without a Beam element per row.
 
-The accumulators are TFDV's own. On batches of thousands of rows they cost little: reading takes most of the time.
+The accumulators are TFDV's. On batches of thousands of rows their cost is small: reading takes most of the time.
 """
 
 from collections.abc import Iterable
@@ -16,10 +16,10 @@ from tensorflow_data_validation.statistics.stats_impl import extract_statistics_
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 COUNTED_TOKENS = 16_384
-"""Distinct tokens of a column up to which top values and their number are exact.
+"""Number of distinct tokens of a column up to which their counts and their number are exact.
 
-Of more, a count is too low by at most rows / COUNTED_TOKENS, and the number of distinct ones is an estimate with a
-standard error below 1 %.
+With more distinct tokens, a count is too low by at most rows / COUNTED_TOKENS, and the number of distinct tokens is an
+estimate with a standard error below 1 %.
 """
 
 States = list[Any]
@@ -55,7 +55,7 @@ class StatisticsAccumulator:
         return [g.add_input(state, batch) for g, state in zip(self._generators, states, strict=True)]
 
     def merge(self, parts: Iterable[States]) -> States:
-        """Returns the states of all rows of some parts, which no longer hold; one part is taken at a time."""
+        """Merges the states of several parts, one part at a time. The states of the parts become invalid."""
         merged = self.start()
         for states in parts:
             merged = [g.merge_accumulators([a, b]) for g, a, b in zip(self._generators, merged, states, strict=True)]

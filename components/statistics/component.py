@@ -1,7 +1,8 @@
 """The StatisticsGen component, which computes TFDV's statistics of every split over all spans.
 
-The same read of the records makes the data gate's summaries of the spans that have none yet. They lie in their store
-beside the runs, which decides how often records are read and never what is found: SpanComparison makes what is lacking.
+The same read of the records computes the data gate's summaries of the spans without a summary. The summaries are in a
+store outside the runs. This store affects only how often records are read, never the results: SpanComparison computes
+missing summaries itself.
 """
 
 import json
@@ -32,14 +33,14 @@ from fullpass.preprocessing.progress import report
 
 _SKETCHES = "sketches"
 _CODER = FastPrimitivesCoder()
-"""Encodes states as Beam would between two steps."""
+"""Encodes states like Beam does between two steps."""
 
 
 class StatisticsExecutor(base_beam_executor.BaseBeamExecutor):
-    """Accumulates each file, merges the files of a split in their order, and writes TFDV's file of it.
+    """Accumulates each file, merges the states of the files of a split in their order, and writes TFDV's file.
 
-    The states of a file wait in a file of the pending folder, and the merge reads one after the other: the memory
-    that a split takes does not grow with its files.
+    The states of each file are written to the pending folder, and the merge reads them one after the other. Therefore
+    the memory for a split does not grow with its number of files.
     """
 
     def Do(
@@ -87,13 +88,13 @@ class StatisticsExecutor(base_beam_executor.BaseBeamExecutor):
 
 
 class _Accumulate(beam.DoFn):
-    """(split, number of the file, path, index of its span) -> (split, (number of the file, path of its states)).
+    """Accumulates a file: (split, file number, path, span index) -> (split, (file number, path of its states)).
 
     Args:
         preprocessing: features and label.
-        rows: how many there are in all; None if that is not known.
-        series: what is sketched of a span.
-        sketched: indices of the spans whose files yield (index, (rows, distributions)) besides.
+        rows: total number of rows; None if unknown.
+        series: the series to sketch.
+        sketched: indices of the spans whose files also yield (span index, (rows, distributions)).
         pending: folder for the states.
     """
 
@@ -179,10 +180,10 @@ class StatisticsGen(base_beam_component.BaseBeamComponent):
         """Constructs the component.
 
         Args:
-            preprocessing: features and label, which decide the columns.
+            preprocessing: features and label, which determine the columns.
             examples: raw examples of every span.
             unit: length of a span; None for a source without spans.
-            folder: path of the data gate's span summaries, which are kept between runs.
+            folder: path of the data gate's span summaries, which persist between runs.
         """
         super().__init__(
             StatisticsGenSpec(

@@ -1,7 +1,7 @@
-"""TFRecord files of raw examples -> Arrow RecordBatches, parsed by TensorFlow.
+"""Reads TFRecord files of raw examples as Arrow RecordBatches, parsed by TensorFlow.
 
-`tf.io.parse_example` parses a batch in one call, on all cores, and takes a quarter of the processor time of tfx_bsl's
-decoder. It cannot tell an empty list from a feature that is not there; ingest writes no empty lists.
+`tf.io.parse_example` parses a batch in one call on all cores, and takes a quarter of the CPU time of tfx_bsl's decoder.
+It cannot distinguish an empty list from an absent feature; Ingest writes no empty lists.
 """
 
 from collections.abc import Iterator, Mapping
@@ -42,7 +42,7 @@ class RawRecords:
     def batches(self, path: str, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a file, in batches of at most `rows` and about 32 MiB serialized.
 
-        Every column is a list: of float32, or of binary for text; null where the row has no value.
+        Every column has lists of float32, or of binary for text; null if the row has no value.
 
         Raises:
             UserError: The file is damaged.

@@ -1,13 +1,13 @@
-"""The file of a span in the analyzer cache: encoded states, each with a checksum.
+"""The file of a span in the analyzer cache: encoded accumulator states, each with a checksum.
 
     magic            b"fullpass accumulators 2\\n"
-    for each entry   CRC-32C of all that follows in it, uint32
-                     bytes of the key, uint32; bytes of the packed values, uint64
+    for each entry   CRC-32C of the rest of the entry, uint32
+                     size of the key in bytes, uint32; size of the packed values in bytes, uint64
                      key; packed values
 
-Integers are little-endian. The values of an entry are lengths (a count, uint32, and each length, uint64), then the
-values themselves, compressed as one zstd frame behind their size in bytes, uint64. The checksum begins with the
-fingerprint of the span, so a file under the name of another span is noticed as well.
+Integers are little-endian. The values of an entry are packed as their lengths (a count, uint32, and each length,
+uint64), followed by the values, all compressed as one zstd frame after the uncompressed size in bytes, uint64. The
+checksum includes the fingerprint of the span, so a file under the name of another span is detected, too.
 """
 
 import struct
@@ -25,7 +25,7 @@ _SIZE = struct.Struct("<Q")
 
 
 class DamagedEntries(Exception):
-    """Some entries of a file are damaged. states: of the others."""
+    """Some entries of a file are damaged. states: states of the undamaged entries."""
 
     def __init__(self, states: EncodedStates, why: str):
         super().__init__(why)
@@ -33,7 +33,7 @@ class DamagedEntries(Exception):
 
 
 def pack(fingerprint: str, entries: Mapping[bytes, Sequence[bytes]]) -> bytes:
-    """Returns the content of the file of a span, by its fingerprint."""
+    """Returns the content of the file of the span with this fingerprint."""
     parts = [_MAGIC]
     for key in sorted(entries):
         packed = _packed(entries[key])
@@ -47,7 +47,7 @@ def unpack(fingerprint: str, content: bytes) -> EncodedStates:
     """Returns the states in the file of a span.
 
     Raises:
-        DamagedEntries: An entry is not what was written; the others come with the error.
+        DamagedEntries: An entry does not match its checksum. The error contains the states of the other entries.
     """
     if not content.startswith(_MAGIC):
         raise DamagedEntries({}, "it does not begin as a file of accumulators")
@@ -64,7 +64,7 @@ def unpack(fingerprint: str, content: bytes) -> EncodedStates:
 
 
 def _entries(content: bytes) -> Iterator[tuple[int, bytes, bytes, bytes]]:
-    """Yields checksum, head, key and packed values of each entry; of one that is cut short, what is there."""
+    """Yields checksum, head, key and packed values of each entry; of a truncated entry, the remaining bytes."""
     place = len(_MAGIC)
     while place < len(content):
         head = content[place : place + _HEAD.size].ljust(_HEAD.size, b"\xff")

@@ -1,4 +1,4 @@
-"""Which spans of a window were analysed and which came from the cache, as data."""
+"""The record of which spans of a window were analyzed, and which came from the cache."""
 
 import json
 from collections.abc import Mapping
@@ -7,16 +7,18 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True)
 class Analysis:
-    """Where the statistics of each span came from.
+    """The origin of the statistics of each span.
 
-    hit: labels of spans taken from the cache. missed: label of each analysed span -> why.
+    Attributes:
+        hit: labels of the spans whose statistics came from the cache.
+        missed: label of each analyzed span -> the reason why it was analyzed.
     """
 
     hit: tuple[str, ...]
     missed: Mapping[str, str]
 
     def to_json(self) -> str:
-        """Returns the analysis as text."""
+        """Returns the analysis as JSON text."""
         return json.dumps(asdict(self))
 
 

@@ -1,7 +1,7 @@
-"""The analysis of the train split, span by span, where states of known spans come from the cache.
+"""Analyzes the train split span by span; accumulator states of known spans come from the cache.
 
-A file of a span is one Beam element, and its encoded states are another, whatever the number of analyzers: so a window
-costs what reading its new spans does, and starting Beam's steps costs nothing to speak of.
+A file of a span is one Beam element, and so are its encoded states, for any number of analyzers. Therefore the cost of
+a window is the cost of reading its new spans, and the cost of starting Beam's steps is negligible.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +28,7 @@ _Part = tuple[int, EncodedStates]
 
 @dataclass(frozen=True)
 class TrainSpan:
-    """The train split of one span. label: how people write it. fingerprint: of its records. files: TFRecords."""
+    """The train split of one span. label: display name. fingerprint: of the span's records. files: TFRecord files."""
 
     label: str
     fingerprint: str
@@ -37,11 +37,17 @@ class TrainSpan:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What one phase has to compute.
+    """The work of one phase.
 
-    known: keys of the states of each span that the cache has. absent: keys of the states that are accumulated, for the
-    spans whose indices are in `missed`. The states themselves stay in the cache until a step needs them: Beam pickles
-    the fields of a step several times. damaged: indices of spans whose file in the cache was damaged.
+    The states stay in the cache until a step needs them, because Beam pickles the fields of a step several times.
+
+    Attributes:
+        spans: the spans of the window.
+        cache: the analyzer cache, if there is one.
+        known: for each span, the keys of its states in the cache.
+        missed: indices of the spans to analyze.
+        absent: keys of the states to accumulate for these spans.
+        damaged: indices of spans whose file in the cache was damaged.
     """
 
     spans: tuple[TrainSpan, ...]
@@ -55,7 +61,7 @@ class _Plan:
         """Returns the cached states of a span.
 
         Raises:
-            UserError: The cache has lost them since the plan was made.
+            UserError: The states were removed from the cache after the plan was made.
         """
         keys = self.known[index]
         if self.cache is None or not keys:
@@ -77,18 +83,18 @@ def analyze(
     graph: str,
     rows: int,
 ) -> tuple[beam.PCollection, Analysis]:
-    """Writes the transform graph of the rows of all spans, and fills the cache.
+    """Writes the transform graph for the rows of all spans, and fills the cache.
 
     Args:
-        pipeline: runs it.
+        pipeline: the Beam pipeline to add the steps to.
         function: the preprocessing function.
-        spans: the window; a source without spans has the whole train split as its only one.
-        cache: of the pipeline; None analyses every span anew and keeps nothing.
-        graph: folder that the graph is written to.
-        rows: of all spans.
+        spans: the window; for a source without spans, a single span with the whole train split.
+        cache: analyzer cache of the pipeline; None analyzes every span and keeps no states.
+        graph: folder to write the graph to.
+        rows: number of rows of all spans.
 
     Returns:
-        The folder, once the graph is in it, and where the statistics come from.
+        The folder, as a PCollection that is available when the graph is written, and the origin of the statistics.
     """
     phases = trace(function).phases
     if phases is None:
@@ -99,7 +105,7 @@ def analyze(
         analysis = Analysis((), {span.label: "an analyzer needs all of the rows" for span in spans})
         return analyze_on_beam(train, function, graph), analysis
     keys = [frozenset(one.key for one in phase) for phase in phases] or [frozenset()]
-    # The states of a later phase depend on constants of the whole window, so none of them is cached.
+    # The states of later phases depend on constants of the whole window, so they are not cached.
     plans = [_plan(spans, None if index else cache, wanted) for index, wanted in enumerate(keys)]
     merged: list[beam.PCollection] = []
     for index, plan in enumerate(plans):
@@ -133,7 +139,7 @@ def _constants(
 
 
 def _analysis(plans: Sequence[_Plan], keys: Sequence[frozenset[bytes]]) -> Analysis:
-    """Returns where the statistics come from. plans: one per phase. keys: of the accumulators of each phase."""
+    """Returns the origin of the statistics, from the plan and the accumulator keys of each phase."""
     first, later = plans[0], sum(map(len, keys[1:]))
     whys = {
         first.spans[n].label: _why(len(first.known[n]), len(keys[0]), damaged=n in first.damaged) for n in first.missed
@@ -160,7 +166,7 @@ def _why(found: int, wanted: int, *, damaged: bool) -> str:
 
 
 class _Accumulate(beam.DoFn):
-    """(index of the span, index of the file, file) -> index of the span, encoded states of the file."""
+    """Accumulates a file: (span index, file index, path) -> (span index, (file index, encoded states of the file))."""
 
     def __init__(self, function: Function, keys: frozenset[bytes], rows: int | None):
         self._function = function
@@ -178,7 +184,7 @@ class _Accumulate(beam.DoFn):
     def process(
         self,
         element: tuple[int, int, str],
-        constants: Any = None,  # Beam's own check of types knows no union here
+        constants: Any = None,  # Beam's type check does not support a union here
     ) -> Iterator[tuple[int, _Part]]:
         span, index, path = element
         if self._accumulator is None:
@@ -192,7 +198,7 @@ class _Accumulate(beam.DoFn):
 
 
 class _MergeFiles(beam.DoFn):
-    """Merges the states of a span's files into one per span, and keeps it in the cache."""
+    """Merges the states of a span's files, and writes the merged states to the cache."""
 
     def __init__(self, function: Function, plan: _Plan):
         self._function = function
@@ -212,7 +218,7 @@ class _MergeFiles(beam.DoFn):
 
 
 class _Constants(beam.DoFn):
-    """Index of a phase -> the constants of the phases before it."""
+    """Computes constants: index of a phase -> the constants of the phases before it."""
 
     def __init__(self, function: Function, plans: Sequence[_Plan]):
         self._function = function
@@ -223,7 +229,7 @@ class _Constants(beam.DoFn):
 
 
 class _WriteGraph(beam.DoFn):
-    """Folder -> the same, once the graph is in it."""
+    """Writes the transform graph to a folder, and yields the folder."""
 
     def __init__(self, function: Function, plans: Sequence[_Plan]):
         self._function = function

@@ -1,8 +1,8 @@
-"""Accumulator states of each span, cached so that a span is analysed once for all windows that hold it.
+"""Caches the accumulator states of each span: a span is analyzed once for all windows that contain it.
 
-There is one file per span, named by the span's fingerprint: the same records have the same entries wherever they lie.
-An entry is the encoded state of one analyzer over the span. Its key is a digest of the analyzer and of the graph before
-it, so a changed feature has another key. Counts of many tokens lie in a file of their own beside it.
+There is one file per span, named by the span's fingerprint: equal records have the same entries in any location. An
+entry is the encoded state of one analyzer over the span. Its cache key is a digest of the analyzer and of the graph
+before it, so a changed feature has another key. Counts of many tokens are in a separate file next to the span's file.
 """
 
 import hashlib
@@ -31,23 +31,23 @@ _ENCODINGS = 3
 class AnalyzerCache:
     """The cached states of a pipeline's spans.
 
-    folder: a path or an address. Each version of TF Transform and of the encodings has a folder of its own inside, for
-    one may not be able to read the states of another.
+    folder: a path or an address. Each version of TF Transform and of the encodings has its own subfolder, because one
+    version may be unable to read the states of another.
     """
 
     folder: str
 
     def read(self, fingerprint: str) -> EncodedStates:
-        """Returns the states of a span that are as they were written; files of counts are checked where they are read.
+        """Returns the undamaged states of a span; the files of counts are checked later, when they are read.
 
-        A damaged state is logged and left out.
+        Damaged states are logged and omitted.
         """
         states, damage = self._read(fingerprint)
         _tell(damage)
         return states
 
     def read_whether_whole(self, fingerprint: str) -> tuple[EncodedStates, bool]:
-        """Returns what `read` does, without states whose files of counts are damaged, and whether nothing was."""
+        """Returns the states of `read` without those whose files of counts are damaged, and whether none is damaged."""
         states, damage = self._read(fingerprint)
         for key, path in _files_of(states):
             try:
@@ -59,7 +59,7 @@ class AnalyzerCache:
         return states, not damage
 
     def write(self, fingerprint: str, entries: Mapping[bytes, Sequence[bytes]]) -> None:
-        """Replaces the states of a span; a reader finds all of them or none. Files of counts are copied."""
+        """Replaces the states of a span atomically: a reader finds all or none. Files of counts are copied."""
         folder, kept = self._folder, dict(entries)
         for key, path in _files_of(entries):
             name = f"{fingerprint}.{hashlib.sha256(key).hexdigest()[:32]}{_TOKENS}"
@@ -74,7 +74,12 @@ class AnalyzerCache:
                 folder.remove(name)
 
     def keep(self, used: Iterable[str], *, others: int) -> list[str]:
-        """Removes the files of all spans but those used now and the `others` used last before; returns their names."""
+        """Removes old files, and returns their names.
+
+        Args:
+            used: Fingerprints of the spans that this run uses, whose files are kept.
+            others: Number of other spans to keep, the most recently used first.
+        """
         moment = time.time_ns()
         folder = self._folder
         uses = self._uses() | dict.fromkeys(used, moment)
@@ -88,7 +93,7 @@ class AnalyzerCache:
         return dropped
 
     def _uses(self) -> dict[str, int]:
-        """Returns when each span was used last, in nanoseconds since 1970; none if that is not known any more."""
+        """Returns the time of last use of each span, in nanoseconds since 1970; empty if the record is lost."""
         content = self._folder.read(_USES)
         if content is None:
             return {}
@@ -99,7 +104,7 @@ class AnalyzerCache:
             return {}
 
     def _read(self, fingerprint: str) -> tuple[EncodedStates, list[str]]:
-        """Returns the undamaged states of a span, and what is damaged."""
+        """Returns the undamaged states of a span, and messages about damage."""
         folder = self._folder
         content = folder.read(fingerprint + _ENDING)
         if content is None:
@@ -116,7 +121,7 @@ class AnalyzerCache:
 
 
 def _files_of(states: Mapping[bytes, Sequence[bytes]]) -> list[tuple[bytes, str]]:
-    """Returns the key and the file of each state that lies in one."""
+    """Returns the key and the file of each state that is stored in a file of counts."""
     found = ((key, file_of(values)) for key, values in states.items())
     return [(key, path) for key, path in found if path is not None]
 

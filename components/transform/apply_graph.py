@@ -1,5 +1,7 @@
-"""Serialized raw examples to transformed ones: the features computed at `transform`, and the raw columns from which the
-others are computed later. Where there are no such columns, the features come as columns too.
+"""Applies the transform graph to serialized raw examples.
+
+Transformed examples contain the features computed at `transform`, and the raw columns from which other features are
+computed later. If there are no such raw columns, the features are also returned as columns.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -36,7 +38,7 @@ class TransformedRows:
     Attributes:
         first_row: The id of the first row.
         examples: A serialized tf.Example per row.
-        columns: The features of `layout`, as `column_files.as_columns` returns them; None where none are written.
+        columns: The features of `layout`, in the form of `column_files.as_columns`; None if no columns are written.
         layout: The layout of the columns.
     """
 
@@ -47,13 +49,13 @@ class TransformedRows:
 
 
 class ApplyGraph(beam.DoFn):
-    """(serialized raw examples, folder of the transform graph) -> `TransformedRows`.
+    """Transforms batches: (serialized raw examples, folder of the transform graph) -> `TransformedRows`.
 
-    A batch is encoded in a thread of its own while the graph computes the next one: both are C++ without Python's lock.
+    A separate thread encodes a batch while the graph computes the next one; both run C++ code that releases the GIL.
 
     Args:
         config: features and label.
-        schema: serialized, of the raw examples.
+        schema: serialized schema of the raw examples.
     """
 
     def __init__(self, config: PreprocessingConfig, schema: bytes):
@@ -67,7 +69,7 @@ class ApplyGraph(beam.DoFn):
         self._encoding = ThreadPoolExecutor(1)
 
     def teardown(self) -> None:
-        """See base class. `Shared` keeps what is acquired last as long as the process lives, so that is nothing."""
+        """See base class. `Shared` keeps the object acquired last until the process ends: here, an empty set."""
         self._encoding.shutdown()
         self._transformer = None
         self._shared.acquire(frozenset, tag="released")
@@ -108,7 +110,7 @@ class ApplyGraph(beam.DoFn):
         return transformer
 
     def _load(self, directory: str, names: Sequence[str]) -> GraphPart:
-        """Returns the part of the graph, one for all threads of a process."""
+        """Returns the part of the graph, which all threads of a process share."""
         return self._shared.acquire(lambda: load_part(directory, names), tag=directory)
 
 
@@ -117,17 +119,17 @@ def examples_of(batch: pa.RecordBatch, single: Collection[str] = ()) -> list[byt
 
     Args:
         batch: large lists of float32, int64 or binary.
-        single: names of columns whose lists have one value each, which are encoded faster as the values they are.
+        single: names of columns whose lists have one value each; they are flattened, which is faster to encode.
     """
     encoded: list[bytes] = []
-    for piece in cut_batch(batch, rows=batch.num_rows):  # what is encoded at once is less than 2 GiB
+    for piece in cut_batch(batch, rows=batch.num_rows):  # at most 2 GiB are encoded at once
         columns = dict(zip(piece.schema.names, piece.columns, strict=True))
         encoded += records(encode({n: c.flatten() if n in single else c for n, c in columns.items()}))
     return encoded
 
 
 def _with_columns(transformed: pa.RecordBatch, raw: Mapping[str, tf.SparseTensor]) -> pa.RecordBatch:
-    """Returns transformed features with raw columns beside them, by their `raw_name`."""
+    """Returns transformed features together with raw columns, which are named by `raw_name`."""
     if not raw:
         return transformed
     names = [*transformed.schema.names, *map(raw_name, raw)]
@@ -135,7 +137,7 @@ def _with_columns(transformed: pa.RecordBatch, raw: Mapping[str, tf.SparseTensor
 
 
 def _lists(column: tf.SparseTensor) -> pa.LargeListArray:
-    """Returns the values of each row; null where there is none."""
+    """Returns the list of values of each row; null for a row without values."""
     lengths = np.bincount(column.indices.numpy()[:, 0], minlength=int(column.dense_shape[0]))
     starts = np.concatenate([[0], np.cumsum(lengths)])
     missing = np.append(lengths == 0, False)

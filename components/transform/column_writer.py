@@ -14,11 +14,11 @@ class ColumnWriter:
     """Writes batches of columns; `files` is complete after `close`."""
 
     def __init__(self, folder: str, prefix: str):
-        """Opens nothing yet.
+        """Constructs the writer; files are written later.
 
         Args:
-            folder: Of the files.
-            prefix: Of their names; unique among writers, sorts in the order of the rows.
+            folder: Folder of the files.
+            prefix: Prefix of the file names; unique among writers, and sorts in the order of the rows.
         """
         self.files: list[ColumnFile] = []
         self._folder, self._prefix = folder, prefix
@@ -35,7 +35,7 @@ class ColumnWriter:
             self.close()
 
     def close(self) -> None:
-        """Writes what is held back."""
+        """Writes the buffered rows."""
         if self._sink is None:
             return
         self._writer.close()

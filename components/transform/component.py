@@ -1,4 +1,4 @@
-"""The Transform component: TFX's artifacts and contract around our own full pass."""
+"""The Transform component: a custom full pass with the artifacts and the contract of TFX's Transform."""
 
 import glob
 import json
@@ -20,7 +20,7 @@ from fullpass.preprocessing.errors import UserError
 from fullpass.trainer.export.export_files import verify_export
 
 ANALYSIS = "analysis"
-"""Custom property of the transform graph of a window: where the statistics of each span come from, as JSON."""
+"""Custom property of the transform graph of a window: the origin of the statistics of each span, as JSON."""
 
 
 class TransformExecutor(base_beam_executor.BaseBeamExecutor):
@@ -33,7 +33,7 @@ class TransformExecutor(base_beam_executor.BaseBeamExecutor):
         exec_properties: dict[str, Any],
     ) -> None:
         """See base class."""
-        # TF Transform imports Keras, and a pipeline is built without.
+        # TF Transform imports Keras, which is not needed to build a pipeline.
         from fullpass.components.transform.analyze_spans import TrainSpan
         from fullpass.components.transform.full_pass import ANALYZED_SPLIT, FullPass, finish, run
 
@@ -73,17 +73,17 @@ class TransformExecutor(base_beam_executor.BaseBeamExecutor):
 
 
 def split_files(examples: Sequence[types.Artifact], split: str) -> list[str]:
-    """Returns the TFRecord files of one split, in the order of the artifacts and sorted in each."""
+    """Returns the TFRecord files of one split, in the order of the artifacts and sorted within each artifact."""
     return [
         file for artifact in examples for file in sorted(fileio.glob(f"{glob.escape(artifact.uri)}/Split-{split}/*"))
     ]
 
 
 def serving_model(models: Sequence[types.Artifact] | None) -> str | None:
-    """Returns the folder of the SavedModel of the one model; None where there is none, as on a first run.
+    """Returns the SavedModel folder of the only model; None if there is no model, as in a first run.
 
     Raises:
-        DamagedState: A file of it is damaged or gone.
+        DamagedState: A file of the SavedModel is damaged or missing.
     """
     if not models:
         return None
@@ -132,7 +132,7 @@ class TransformSpec(component_spec.ComponentSpec):
 
 
 class Transform(base_beam_component.BaseBeamComponent):
-    """Analyses the train split and applies the transform graph to all splits.
+    """Analyzes the train split, and applies the transform graph to all splits.
 
     Outputs: `transform_graph`; `transformed_examples` if `materialize`, with custom properties rows_<split>.
     """
@@ -159,12 +159,12 @@ class Transform(base_beam_component.BaseBeamComponent):
             preprocessing: features, crosses, derived columns and label.
             examples: raw examples with all splits, of every span.
             schema: schema of the raw examples.
-            materialize: write transformed examples, not only the graph.
-            records: how files of transformed examples are laid out; they keep the order of the raw ones.
-            gzip: compress transformed examples.
+            materialize: whether to write transformed examples in addition to the graph.
+            records: layout of the files of transformed examples; these keep the order of the raw examples.
+            gzip: whether to compress transformed examples.
             cache: folder of the accumulator states of each span; None for a source without spans.
-            code: digest of user functions in the graph, so that TFX's cache knows when they change.
-            base_model: the model that stable ids follow.
+            code: digest of user functions in the graph, which changes TFX's cache key when they change.
+            base_model: the model whose vocabulary ids are kept stable.
         """
         transformed = types.Channel(type=standard_artifacts.Examples) if materialize else None
         super().__init__(

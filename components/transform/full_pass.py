@@ -1,7 +1,7 @@
-"""The full pass on Beam: read records in C++ batches, analyse train, transform and write every split.
+"""The full pass on Beam: reads records in C++ batches, analyzes train, and transforms and writes every split.
 
 Reading (`read_records.py`), analysis (`analyze_spans.py`), applying the graph (`apply_graph.py`) and writing are
-separate, so that each can be made faster on its own.
+separate, so each can be optimized independently.
 """
 
 import glob
@@ -38,12 +38,20 @@ SAMPLED_SPLIT = "eval"
 
 @dataclass(frozen=True)
 class FullPass:
-    """What one Transform execution does.
+    """The parameters of one Transform execution.
 
-    examples: raw TFRecord files per split. schema: of the raw examples. graph: folder of the transform graph.
-    transformed: folder for transformed examples, or None to write only the graph. rows: raw rows per split. layout: of
-    the transformed examples. spans: the train split of each span, where the source has spans. cache: folder of their
-    accumulator states. continued: the model that stable ids follow.
+    Attributes:
+        preprocessing: features and label.
+        schema: schema of the raw examples.
+        examples: raw TFRecord files per split.
+        rows: number of raw rows per split.
+        graph: folder of the transform graph.
+        transformed: folder for transformed examples, or None to write only the graph.
+        layout: layout of the transformed examples.
+        temporary: folder for temporary files.
+        spans: the train split of each span, if the source has spans.
+        cache: folder of the accumulator states of the spans.
+        continued: the model whose vocabulary ids are kept stable.
     """
 
     preprocessing: PreprocessingConfig
@@ -60,10 +68,10 @@ class FullPass:
 
 
 def run(full_pass: FullPass, pipeline: beam.Pipeline) -> Analysis | None:
-    """Builds the Beam graph: statistics come from the train split only.
+    """Builds the Beam graph. Statistics come only from the train split.
 
     Returns:
-        Where the statistics of each span come from; None if there are no spans.
+        The origin of the statistics of each span; None without a cache.
     """
     spans = full_pass.spans or (TrainSpan("", "", tuple(full_pass.examples[ANALYZED_SPLIT])),)
     cache = None if full_pass.cache is None else AnalyzerCache(full_pass.cache)
@@ -85,10 +93,10 @@ def transform(full_pass: FullPass, pipeline: beam.Pipeline) -> None:
 
 
 def finish(full_pass: FullPass) -> dict[str, int]:
-    """Publishes the transformed shards and returns rows per split.
+    """Publishes the transformed shards, and returns the number of rows per split.
 
     Raises:
-        RuntimeError: A split has fewer or more transformed rows than raw ones.
+        RuntimeError: A split has fewer or more transformed rows than raw rows.
     """
     if full_pass.cache is not None:
         used = [span.fingerprint for span in full_pass.spans]
@@ -106,7 +114,7 @@ def finish(full_pass: FullPass) -> dict[str, int]:
 class _WriteRows(beam.DoFn):
     """Writes serialized examples with the C++ writer, one chunk per bundle, and their columns.
 
-    Both are named by their first row, so files and their order do not depend on which worker is faster.
+    The files of both are named by their first row, so files and their order do not depend on the speed of workers.
     """
 
     def __init__(self, full_pass: FullPass, split: str):

@@ -1,7 +1,8 @@
-"""TFRecord files -> lists of serialized examples -> tensors of the columns that are needed.
+"""Reads TFRecord files as lists of serialized examples, and parses the needed columns to tensors.
 
-A Beam element is a file, then a list of examples, never one of them. `tf.io.parse_example` parses a list in one call,
-in a quarter of the time of tfx_bsl's decoder, which only the analyzers of TF Transform's own Beam graph still need.
+A Beam element is a file or a list of examples, never a single example. `tf.io.parse_example` parses a list in one call,
+in a quarter of the time of tfx_bsl's decoder. Only the analyzers in TF Transform's own Beam graph still need that
+decoder.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,8 +28,8 @@ class RecordReader:
     """Reads files and reports progress.
 
     Args:
-        note: what is done with the rows, shown beside the progress.
-        rows: how many there are in all, if that is known.
+        note: text about the current step, shown with the progress.
+        rows: total number of rows, if known.
     """
 
     def __init__(self, note: str, rows: int | None):
@@ -48,8 +49,8 @@ class ExampleParser:
     """Parses some columns of raw examples.
 
     Args:
-        schema: of the raw examples.
-        columns: names of the columns; others are not looked at.
+        schema: schema of the raw examples.
+        columns: names of the columns to parse; other columns are ignored.
     """
 
     def __init__(self, schema: schema_pb2.Schema, columns: Iterable[str]):
@@ -63,12 +64,12 @@ class ExampleParser:
         self._parse = parse
 
     def __call__(self, records: Sequence[bytes]) -> dict[str, tf.SparseTensor]:
-        """Returns each column of serialized examples, [rows, values]; what is missing is not there."""
+        """Returns each column of serialized examples as a sparse tensor, [rows, values], without missing values."""
         return self._parse(tf.constant(records, tf.string))
 
 
 def ahead(items: Iterable[_Item], thread: ThreadPoolExecutor) -> Iterator[_Item]:
-    """Yields items; while one is used, `thread` makes the next: parsing and computing are C++ without Python's lock."""
+    """Yields items, and computes the next one in `thread` while one is used: both run C++ that releases the GIL."""
     iterator = iter(items)
     made = thread.submit(list, islice(iterator, 1))
     while item := made.result():
@@ -77,12 +78,12 @@ def ahead(items: Iterable[_Item], thread: ThreadPoolExecutor) -> Iterator[_Item]
 
 
 class ReadExamples(beam.PTransform):
-    """TFRecord files -> lists of serialized examples.
+    """Reads TFRecord files as lists of serialized examples.
 
     Args:
-        paths: of the files.
-        note: what is done with the rows, shown beside the progress.
-        rows: how many there are in all.
+        paths: paths of the files.
+        note: text about the current step, shown with the progress.
+        rows: total number of rows.
     """
 
     def __init__(self, paths: Sequence[str], note: str, rows: int | None):
@@ -108,7 +109,7 @@ class _ReadFile(beam.DoFn):
 
 
 class ToRecordBatches(beam.DoFn):
-    """Lists of serialized examples -> RecordBatches in the layout of a schema, which is given serialized."""
+    """Decodes lists of serialized examples to RecordBatches in the layout of a serialized schema."""
 
     def __init__(self, schema: bytes):
         self._schema = schema

@@ -1,1 +1,1 @@
-"""TFX's Tuner, which keeps the curves of its trials."""
+"""TFX's Tuner, extended to keep the curves of its trials."""

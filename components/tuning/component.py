@@ -1,4 +1,4 @@
-"""TFX's Tuner, whose artifact `tuner_results` also has the curves of the trials for TensorBoard."""
+"""TFX's Tuner with an executor that also writes the trials' curves for TensorBoard to the artifact `tuner_results`."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from fullpass.trainer.tuning.config import CURVES_ENTRY, CURVES_FOLDER
 
 
 class TunerExecutor(executor.Executor):
-    """Tells the search where its artifact lies: TFX itself hands no outputs to a `tuner_fn`."""
+    """Passes the location of the output artifact to the search, because TFX passes no outputs to a `tuner_fn`."""
 
     def Do(
         self,
@@ -28,6 +28,6 @@ class TunerExecutor(executor.Executor):
 
 
 class Tuner(TfxTuner):
-    """The Tuner of TFX, by our executor."""
+    """TFX's Tuner with the custom executor."""
 
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(TunerExecutor)

@@ -1,1 +1,1 @@
-"""The same pipeline as a DAG of Airflow."""
+"""Compiles the same pipeline to a DAG of Airflow."""

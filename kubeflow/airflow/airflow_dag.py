@@ -1,7 +1,7 @@
 """`fullpass compile --for airflow`: a DAG file for Airflow 3 whose tasks run one node each, on one root.
 
-A root belongs to one run at a time, so tasks run one after the other. Each takes what is before it from the task
-before, as `fullpass run --from` does.
+A root belongs to one run at a time, so tasks run one after the other. Each task reuses the results of the previous
+tasks, like `fullpass run --from`.
 """
 
 import shlex
@@ -33,9 +33,9 @@ _FORMATS: dict[Unit, tuple[str, str]] = {
     "day": ("days", "YYYY-MM-DD"),
     "hour": ("hours", "YYYY-MM-DD[T]HH"),
 }
-"""Unit of a span -> its name and how its label is written, both by pendulum."""
+"""Unit of a span -> its name and the format of its label, both in pendulum's syntax."""
 _NO_RETRY = "DataGate"
-"""The node whose failure is a finding; another attempt finds the same."""
+"""The node whose failure is a finding; a retry would find the same."""
 _FILE = '''\
 """{name}: written by `fullpass compile --for airflow` from {source}. Compile again instead of editing it."""
 
@@ -98,7 +98,7 @@ SETTINGS = FileForm(
 
 @dataclass(frozen=True)
 class AirflowDag:
-    """text: of the DAG file. order: the ids of its tasks, as they stand there."""
+    """text: content of the DAG file. order: the ids of its tasks, in the order of the file."""
 
     text: str
     order: tuple[str, ...]
@@ -113,7 +113,7 @@ def airflow_dag(loaded: Loaded, settings: Path | None = None) -> AirflowDag:
 
     Raises:
         ConfigError: The settings file has problems.
-        UserError: The YAML asks for what no DAG file does.
+        UserError: The YAML requests something that a DAG file does not support.
     """
     use_modules_of(loaded.folder)
     nodes = _nodes(loaded)
@@ -125,7 +125,7 @@ def airflow_dag(loaded: Loaded, settings: Path | None = None) -> AirflowDag:
 
 
 def _nodes(loaded: Loaded) -> Sequence[base_node.BaseNode]:
-    """Returns the nodes in the order of the graph, without a look at the data."""
+    """Returns the nodes in the order of the graph, without reading any data."""
     paths = RunPaths(
         resolve=loaded.resolve, window=Window(span_unit(loaded.config.data), ()), known=(), analyzer_cache="",
         span_statistics="", compress=True, push_to=loaded.resolve(loaded.config.push.to),
@@ -155,7 +155,7 @@ def _settings(file: Path | None, nodes: Sequence[str]) -> AirflowConfig:
 
 
 def _check(schedule: ScheduleConfig, unit: Unit | None, config: AirflowConfig) -> None:
-    """Raises UserError for what a DAG file does not do."""
+    """Raises UserError for settings that a DAG file does not support."""
     waits = schedule.wait_for is not None or length(schedule.timeout)
     asked = [key for key, given in (("new_span", schedule.new_span), ("drift", schedule.drift)) if given]
     asked += ["wait_for and timeout"] if waits else []
@@ -189,7 +189,7 @@ def _tasks(
     for node in nodes:
         is_first = node.id == first
         settings = config.node(node.id)
-        # The first task begins a run; the others add to it.
+        # The first task starts a run; the other tasks continue it.
         before = sorted(other.id for other in node.upstream_nodes) or ([] if is_first else [first])
         command = _command(loaded, config, node.id, is_first=is_first, spans=unit is not None)
         _check_braces(command, *settings.env.values())
@@ -216,7 +216,7 @@ def _command(loaded: Loaded, config: AirflowConfig, node: str, *, is_first: bool
 
 
 def _options(settings: TaskConfig, *, retried: bool) -> dict[str, Any]:
-    """Returns arguments of the operator; times in seconds."""
+    """Returns the arguments of the operator, with times in seconds."""
     options: dict[str, Any] = {} if retried else {"retries": 0}
     tries = settings.retries
     if tries and retried:
@@ -258,7 +258,7 @@ def _literal(name: str, task: dict[str, Any]) -> str:
 
 
 def _span_parts(unit: Unit | None, schedule: ScheduleConfig) -> tuple[str, str, str]:
-    """Returns the function that finds a time's span, the DAG's arguments for it, and the variable of the tasks."""
+    """Returns the function that maps a time to its span, the DAG's arguments for it, and the variable of the tasks."""
     if unit is None:
         return "", "", ""
     pattern = "^[0-9T:-]+$"

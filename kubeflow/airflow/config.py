@@ -1,4 +1,4 @@
-"""The settings file of `fullpass compile --for airflow`: where nodes run, and how often they are tried. Data only."""
+"""The settings file of `fullpass compile --for airflow`: where nodes run, and their retries. Data only."""
 
 from datetime import date
 
@@ -9,33 +9,33 @@ from fullpass.preprocessing.spec import Name, Spec
 
 
 class TaskConfig(Spec):
-    """How Airflow runs one node. Given for all nodes under `defaults`, for one under `nodes`."""
+    """How Airflow runs one node. `defaults` applies to all nodes, an entry under `nodes` to one node."""
 
     retries: Retries | None = None
     timeout: Time | None = None
     """Longest time of one attempt, such as 2h."""
     pool: Name | None = None
-    """Pool of Airflow whose slots the task waits for."""
+    """Airflow pool whose slots the task uses."""
     queue: Name | None = None
-    """Queue of the workers that take the task, such as those with a GPU."""
+    """Queue of the workers that run the task, such as workers with a GPU."""
     env: dict[Variable, str] = Field(default_factory=dict)
-    """Environment variable -> value, for anybody to read; credentials belong into the environment of the workers."""
+    """Environment variable -> value, readable by anyone; credentials belong in the environment of the workers."""
 
 
 class AirflowConfig(Spec):
-    """Where the workers of Airflow find the program and the pipeline."""
+    """Locations of the program and the pipeline on the Airflow workers."""
 
     program: Name = "fullpass"
     """The command on the workers, such as /opt/fullpass/bin/fullpass."""
     file: Name | None = None
-    """The pipeline YAML on the workers; by default where it is here."""
+    """Path of the pipeline YAML on the workers; by default its path on this machine."""
     root: Name | None = None
     """Folder of artifacts and metadata on the workers; by default `root` of the YAML."""
     start: date | None = None
-    """First day of the schedule; needed with `catch_up: each`, which runs every time since."""
+    """First day of the schedule; required with `catch_up: each`, which runs every scheduled time since then."""
     defaults: TaskConfig = TaskConfig()
     nodes: dict[Name, TaskConfig] = Field(default_factory=dict)
-    """Name of a node -> what differs for it."""
+    """Name of a node -> its differences from `defaults`."""
 
     def node(self, name: str) -> TaskConfig:
         """Returns the settings of a node: the defaults, overridden by its entry under `nodes`."""

@@ -1,1 +1,1 @@
-"""From a pipeline to a package for Kubeflow Pipelines."""
+"""Compiles a pipeline to a package for Kubeflow Pipelines."""

@@ -1,10 +1,11 @@
-"""What a package puts into single arguments and variables of pods, in bytes: Linux limits each to 131,071.
+"""Computes the bytes of a package in single arguments and variables of pods, which Linux limits to 131,071 each.
 
-The compiler of the backend gives DAGs, tasks and containers as JSON to drivers, one argument each
+The compiler of the backend passes DAGs, tasks and containers as JSON to drivers, one argument each
 (v2/compiler/argocompiler/dag.go:542, container.go:245 at 2.5.0; dag.go:573, container.go:194 at 2.17.0). Up to Argo
-3.5, a pod also gets its whole template in the variable ARGO_TEMPLATE, in which inputs stand twice, as parameters and as
-arguments, with their quotes escaped. From 2.17 on (Argo 4.0.5, workflow/controller/workflowpod.go:535), both can be
-offloaded to files, but the launcher still starts a node's program with arguments.
+3.5, a pod also receives its whole template in the variable ARGO_TEMPLATE. This template contains inputs twice, as
+parameters and as arguments, with their quotes escaped. From 2.17 on (Argo 4.0.5,
+workflow/controller/workflowpod.go:535), both can be offloaded to files, but the launcher still starts a node's program
+with arguments.
 """
 
 import json
@@ -15,9 +16,9 @@ from fullpass.kubeflow.compile.package import Package
 from fullpass.kubeflow.compile.parts import Json
 
 LIMIT = 131_071
-"""Most bytes of one argument or variable: MAX_ARG_STRLEN of Linux, without the zero at its end."""
+"""Largest size of an argument or variable in bytes: Linux's MAX_ARG_STRLEN without the terminating zero."""
 MOST_BYTES = 120_000
-"""What a package may take of it. Addresses, metadata of artifacts and the ids of a run come on top."""
+"""Part of LIMIT that a package may use; URIs and metadata of artifacts and the ids of a run need the rest."""
 WITH_TEMPLATE_VARIABLE = ("2.4", "2.5")
 """Releases with Argo 3.4 and 3.5."""
 _TEMPLATE_BYTES = 3_000
@@ -26,7 +27,7 @@ _TEMPLATE_BYTES = 3_000
 
 @dataclass(frozen=True)
 class Size:
-    """An argument or variable. what: for people. cause: what makes it long."""
+    """An argument or variable. what: its description. cause: the reason for its length."""
 
     what: str
     bytes: int
@@ -34,11 +35,11 @@ class Size:
 
 
 def sizes(package: Package, release: str) -> Iterator[Size]:
-    """Yields what is known of every argument and variable when a package is compiled.
+    """Yields the size of every argument and variable, as far as it is known at compile time.
 
     Args:
         package: a package without findings of the parser.
-        release: of the backend.
+        release: release of the backend.
     """
     templates = release in WITH_TEMPLATE_VARIABLE
     for where, component in _dags(package):

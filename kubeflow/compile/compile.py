@@ -1,4 +1,4 @@
-"""`fullpass compile`: the pipeline of a config as a package for open-source Kubeflow Pipelines v2."""
+"""`fullpass compile`: compiles the pipeline of a config to a package for open-source Kubeflow Pipelines v2."""
 
 import json
 from collections.abc import Sequence
@@ -43,8 +43,8 @@ WORKER_LAUNCHER = ("python", "-P", "-m", "fullpass.kubeflow.deploy.worker_launch
 
 @dataclass(frozen=True)
 class Compiled:
-    """package: for Kubeflow. remarks: sentences about nodes that run otherwise there. warnings: about the environment
-    file."""
+    """package: the package for Kubeflow. remarks: sentences about nodes that run differently there. warnings: problems
+    of the environment file."""
 
     package: Package
     remarks: tuple[str, ...]
@@ -54,16 +54,16 @@ class Compiled:
 def compile_package(loaded: Loaded, environment: Environment) -> Compiled:
     """Returns the package of a config: the same nodes as `fullpass run`, in containers.
 
-    What asks TFX's metadata store is replaced: Ingest's files are found when a run begins, and the last blessed model
-    comes from the registry of the environment. Equal inputs give equal packages.
+    Queries of TFX's metadata store are replaced: a look-up finds Ingest's files when a run begins, and the last blessed
+    model comes from the registry of the environment. Equal inputs give equal packages.
 
     Args:
         loaded: a file that passes `checks.require`.
         environment: the environment file.
 
     Raises:
-        UserError: A node cannot run on Kubeflow, the environment does not go with the pipeline, or the release of the
-            environment would refuse the package.
+        UserError: A node cannot run on Kubeflow, the environment does not fit the pipeline, or the release of the
+            environment would reject the package.
     """
     use_modules_of(loaded.folder)
     loaded, blanked = redacted_pipeline(loaded)
@@ -77,7 +77,7 @@ def compile_package(loaded: Loaded, environment: Environment) -> Compiled:
     registry_nodes = _registry_nodes(nodes, config)
     if loaded.config.notify:
         notify_tasks.check(loaded.config.notify, config)
-        names = registry_nodes = [*names, notify_tasks.NODE]  # whatever fails says so in the registry
+        names = registry_nodes = [*names, notify_tasks.NODE]  # Every failing container writes to the registry.
     warnings = require(environment, names, push_to=paths.push_to, registry_nodes=registry_nodes)
     builder = _PackageBuilder(loaded, config, spanned=paths.window.unit is not None)
     for node in nodes:
@@ -91,7 +91,8 @@ def compile_package(loaded: Loaded, environment: Environment) -> Compiled:
 class _PackageBuilder:
     """Builds a package node by node, in the order of the DAG.
 
-    spanned: whether the source has spans. found_window: the look-up that finds the window. window: its examples.
+    spanned: whether the source has spans. found_window: the look-up that finds the window. window: the examples of the
+    window.
     """
 
     loaded: Loaded
@@ -110,7 +111,7 @@ class _PackageBuilder:
     window: Output | None = None
 
     def add_node(self, node: base_node.BaseNode) -> None:
-        """Adds the tasks that stand for a node."""
+        """Adds the tasks of a node."""
         if isinstance(node, Resolver):
             self._add_resolver(node)
             return
@@ -134,11 +135,11 @@ class _PackageBuilder:
         self._record_window(node)
 
     def _is_small(self, node: base_node.BaseNode) -> bool:
-        """Whether TensorFlow need not be installed; where artifacts are opened at gs://, TFX does so by TensorFlow."""
+        """Returns whether a node needs no TensorFlow; TFX needs it to open artifacts at gs:// directly."""
         return self.environment.artifacts == "copied" and node.executor_spec.class_path in IN_SMALL_IMAGE
 
     def _job_args(self, node: base_node.BaseNode, settings: NodeConfig, count: int, args: list[str]) -> list[str]:
-        """Returns the arguments of a container that runs the node as a Job."""
+        """Returns the arguments of the container that runs the node as a Job."""
         asked = {
             "pipeline": self.loaded.config.name,
             "node_id": node.id,
@@ -150,7 +151,7 @@ class _PackageBuilder:
         return ["--workers", json.dumps(asked, sort_keys=True), *args]
 
     def package(self) -> Package:
-        """Returns the package of all nodes added."""
+        """Returns the package of all added nodes."""
         pipeline: Json = {
             "pipelineInfo": {"name": self.loaded.config.name},
             "schemaVersion": SCHEMA_VERSION,
@@ -170,7 +171,7 @@ class _PackageBuilder:
         return Package(pipeline, {"platforms": {"kubernetes": {"deploymentSpec": {"executors": self.kubernetes}}}})
 
     def _with_notify(self, pipeline: Json) -> Json:
-        """Returns the pipeline with a task that records how a run ended, and one that notifies receivers."""
+        """Returns the pipeline with a task that records the outcome of a run, and a task that notifies receivers."""
         config = self.loaded.config
         made = {
             "evaluation": ("Evaluator", standard_artifacts.ModelEvaluation),
@@ -207,7 +208,7 @@ class _PackageBuilder:
         return hasattr(self.loaded.config.data.source, "path")
 
     def _with_request(self, node: Ingest, task: Task) -> Json:
-        """Adds the look-up that finds what Ingest reads; returns where Ingest finds it, and where spans are kept."""
+        """Adds the look-up of Ingest's inputs; returns where Ingest finds its request, and where spans are kept."""
         records = span_records(self.loaded, self.environment) if self.spanned else {}
         data, release = self.loaded.config.data, self.environment.kubeflow
         planned = lookup_tasks.schedule_time(self.loaded.config.schedule, span_unit(data), release)
@@ -220,7 +221,7 @@ class _PackageBuilder:
             by_path=self._has_path,
             window={lookup_tasks.SPANS: spans, lookup_tasks.ENTRIES: records["entries"], **planned} if records else {},
         )
-        # To see which spans rows belong to, the look-up reads them, as Ingest does.
+        # With a span column, the look-up must read the rows, like Ingest, to determine their spans.
         self._add_lookup("inputs", found, node.id, small=not isinstance(data.span, SpanColumn))
         self.remarks.append(f"{node.id}: its files and their fingerprint are found by {found.name} when a run begins.")
         self.request = Output(found.name, lookup_tasks.REQUEST)
@@ -242,7 +243,7 @@ class _PackageBuilder:
     def _add_resolver(self, node: Resolver) -> None:
         strategy = node.exec_properties.get("resolver_class")
         if strategy is SpansOfWindow:
-            # The tasks that ingest are the window.
+            # The ingest tasks produce the window.
             examples: Any = node.raw_inputs["examples"]
             self.sources[node.id, "examples"] = self.sources[examples.producer_component_id, examples.output_key]
             return
@@ -275,7 +276,7 @@ class _PackageBuilder:
         self.remarks.append(f"{node.id}: {found.name} asks {asked}, {importer.name} imports the model.")
 
     def _made_from(self, node: Resolver) -> dict[str, str | Output]:
-        """Returns the inputs of a look-up that identify a model's parameters and data."""
+        """Returns the look-up inputs that identify a model's parameters and data."""
         if self.request is None:
             raise ValueError(f"{node.id} stands before Ingest, which says what a model follows from")
         return {"made_from": node.exec_properties[RESOLVER_CONFIG]["made_from"], "request": self.request}
@@ -291,7 +292,7 @@ class _PackageBuilder:
                     self.remarks.append(f"{node.id}: {record.name} remembers a blessed model for later runs.")
 
     def _push_volume(self, node: str, push_to: str) -> tuple[Volume, ...]:
-        """Returns the volume a look-up also mounts to see which models were rolled back."""
+        """Returns the volume that a look-up also mounts to find models that were rolled back."""
         pushed, own = self.environment.node("Pusher").volume_of(push_to), self.environment.node(node).volumes
         if pushed is None or pushed in own:
             return ()
@@ -312,7 +313,7 @@ class _PackageBuilder:
         self._add_container(task, lookup_tasks.COMMAND, lookup_tasks.lookup_args(kind, task), settings)
 
     def _add_end(self, task: Task, node: str, dag: Json) -> None:
-        """Adds the task that ends a DAG: it opens nothing."""
+        """Adds the task that ends a DAG; it opens no volumes or secrets."""
         settings = waiting(self.environment.node(node, small=True), self.environment.defaults, LOOKUP_MEMORY)
         settings = settings.model_copy(update={"volumes": (), "secrets": (), "env": {}})
         self._add_container(task, lookup_tasks.END_COMMAND, (), settings, dag)
@@ -343,7 +344,7 @@ class _PackageBuilder:
 
 
 def _registry_nodes(nodes: Sequence[base_node.BaseNode], environment: EnvironmentConfig) -> list[str]:
-    """Returns the nodes whose containers, or those of their look-ups, open the registry."""
+    """Returns the nodes whose containers or look-ups open the registry."""
     strategies = {node.id: node.exec_properties["resolver_class"] for node in nodes if isinstance(node, Resolver)}
     blessed = [name for name, strategy in strategies.items() if strategy is LastBlessedModel]
     windows = {name for name, strategy in strategies.items() if strategy is SpansOfWindow}

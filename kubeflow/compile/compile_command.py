@@ -20,10 +20,10 @@ _ENGINES = ("kubeflow", "airflow")
 
 
 def _engine(text: str) -> str:
-    """Returns the name of who runs a package.
+    """Returns the name of the engine that runs a package.
 
     Raises:
-        typer.BadParameter: Nothing is compiled for it.
+        typer.BadParameter: The engine is not supported.
     """
     if text == "vertex":
         raise typer.BadParameter(
@@ -92,7 +92,7 @@ def _compile_for_airflow(loaded: Loaded, env: Path | None, output: Path) -> None
 
 
 def compile_quietly(loaded: Loaded, environment: "Environment") -> "Compiled":
-    """Returns the package of a checked config, without what TFX and TensorFlow print; warnings go to standard error.
+    """Returns the package of a checked config, without the output of TFX and TensorFlow; warnings go to standard error.
 
     Args:
         loaded: a file that passes `checks.require`.

@@ -1,7 +1,7 @@
-"""Finds at compile time what a release of the open-source backend would refuse, or get wrong, at run time.
+"""Finds defects at compile time that a release of the open-source backend would reject or mishandle at run time.
 
 There is one function per rule. Its docstring refers to the backend's source: github.com/kubeflow/pipelines, tag 2.5.0,
-below backend/src, unless it names another project and tag. A rule yields findings: full sentences that name the task,
+in backend/src, unless it names another project and tag. A rule yields findings: full sentences that name the task,
 the defect and the fix.
 """
 
@@ -38,7 +38,7 @@ def lint(package: Package, release: str) -> list[str]:
 
 
 def check_package(package: Package, release: str) -> None:
-    """Raises one error with all findings.
+    """Checks a package and raises one error with all findings.
 
     Raises:
         UserError: The backend of `release` would not run the package.
@@ -50,8 +50,8 @@ def check_package(package: Package, release: str) -> None:
 
 
 def _valid_specification(package: Package, release: str) -> Iterator[str]:
-    """The API server parses strictly (apiserver/template/v2_template.go:186). Unknown fields of the deployment are
-    refused here too; the backend ignores them silently (v2/compiler/visitor.go:175)."""
+    """The API server parses strictly (apiserver/template/v2_template.go:186). This rule also rejects unknown fields of
+    the deployment, which the backend ignores silently (v2/compiler/visitor.go:175)."""
     from google.protobuf import json_format
     from kfp.pipeline_spec import pipeline_spec_pb2
 
@@ -66,20 +66,20 @@ def _valid_specification(package: Package, release: str) -> Iterator[str]:
 
 
 def _schema_version(package: Package, release: str) -> Iterator[str]:
-    """apiserver/template/v2_template.go:190, every release."""
+    """The API server checks the version in every release (apiserver/template/v2_template.go:190)."""
     found = package.pipeline.get("schemaVersion")
     if found != "2.1.0":
         yield f"schemaVersion must be 2.1.0. Received: {found}. Compile with `fullpass compile`."
 
 
 def _pipeline_name(package: Package, release: str) -> Iterator[str]:
-    """apiserver/template/v2_template.go:196."""
+    """The API server checks the name (apiserver/template/v2_template.go:196)."""
     if not _PIPELINE_NAME.fullmatch(package.name):
         yield f"the pipeline's name takes lower-case letters, digits, dashes and dots. Received: {package.name!r}."
 
 
 def _pipeline_root(package: Package, release: str) -> Iterator[str]:
-    """v2/objectstore/config.go:115."""
+    """The backend supports these stores only (v2/objectstore/config.go:115)."""
     root = package.pipeline.get("defaultPipelineRoot")
     if root and not re.match(r"(gs|s3|minio)://[^/]+", root):
         yield f"defaultPipelineRoot: artifacts lie under gs://, s3:// or minio://. Received: {root!r}."
@@ -140,7 +140,7 @@ def _task_outputs(package: Package, where: str, name: str, task: Json, tasks: Js
 
 
 def _input_values(package: Package, release: str) -> Iterator[str]:
-    """driver.go:1448: a declared input without a value becomes "" or fails, so each needs a value."""
+    """driver.go:1448: a declared input without a value becomes "" or fails, so every input needs a value."""
     for where, tasks in _dags(package):
         for name, task in tasks.items():
             declared = package.pipeline["components"].get(task["componentRef"]["name"], {}).get("inputDefinitions", {})
@@ -167,7 +167,7 @@ def _constant_types(package: Package, release: str) -> Iterator[str]:
 
 
 def _root_parameters(package: Package, release: str) -> Iterator[str]:
-    """v2_template.go:388: a run is refused if a parameter of the pipeline has neither a value nor a default."""
+    """v2_template.go:388: a run is rejected if a parameter of the pipeline has neither a value nor a default."""
     for name, entry in package.pipeline["root"].get("inputDefinitions", {}).get("parameters", {}).items():
         if "defaultValue" not in entry:
             yield f"parameter {name!r} of the pipeline has no default value, so that no run starts without one."
@@ -191,8 +191,8 @@ def _placeholders(package: Package, release: str) -> Iterator[str]:
 
 
 def _replaced_text(package: Package, release: str) -> Iterator[str]:
-    """Argo replaces {{...}} anywhere in a workflow. Kubernetes replaces $(NAME) and $$ in the arguments of a pod, and
-    the executor input is one of these (driver.go:480)."""
+    """Argo replaces {{...}} anywhere in a workflow. Kubernetes replaces $(NAME) and $$ in the arguments of a pod, which
+    include the executor input (driver.go:480)."""
     for where, name, task in _tasks(package):
         for key, value in _given_constants(task):
             changed = re.search(r"\{\{|\$\$|\$\([A-Za-z_][\w.-]*\)", value) if isinstance(value, str) else None
@@ -204,7 +204,7 @@ def _replaced_text(package: Package, release: str) -> Iterator[str]:
 
 
 def _argument_sizes(package: Package, release: str) -> Iterator[str]:
-    """See argument_sizes: a longer one ends a pod with `argument list too long` before it has begun."""
+    """See argument_sizes: a longer argument makes a pod fail with `argument list too long` before it starts."""
     for size in argument_sizes.sizes(package, release):
         if size.bytes > argument_sizes.MOST_BYTES:
             yield (
@@ -215,8 +215,8 @@ def _argument_sizes(package: Package, release: str) -> Iterator[str]:
 
 
 def _importers(package: Package, release: str) -> Iterator[str]:
-    """argocompiler/dag.go:320, v2/component/importer_launcher.go:200: an importer's address is a constant or an input
-    of its DAG, and it has no condition."""
+    """argocompiler/dag.go:320, v2/component/importer_launcher.go:200: an importer's URI is a constant or an input of
+    its DAG, and an importer has no condition."""
     for where, name, task in _tasks(package):
         component = package.pipeline["components"].get(task["componentRef"]["name"], {})
         importer = package.executors.get(component.get("executorLabel", ""), {}).get("importer")
@@ -234,9 +234,9 @@ def _importers(package: Package, release: str) -> Iterator[str]:
 
 
 def _release_features(package: Package, release: str) -> Iterator[str]:
-    """Features that not every release has: retries need 2.5 (argocompiler/container.go:280); the final status of a run
-    needs 2.14 (dag.go:630); no release iterates over artifacts (driver.go:1179). An exit task is a hook of the task
-    that it waits for, so it would run once after each of several (dag.go:84)."""
+    """Features that not every release supports: retries need 2.5 (argocompiler/container.go:280); the final status of a
+    run needs 2.14 (dag.go:630); no release iterates over artifacts (driver.go:1179). An exit task is a hook of the task
+    that it waits for, so with several such tasks it would run once after each (dag.go:84)."""
     for where, name, task in _tasks(package):
         if task.get("retryPolicy") and is_before(release, "2.5"):
             yield f"{where}: task {name!r}: {release} knows no retries. Leave `retries` out, or use 2.5 or later."

@@ -1,8 +1,8 @@
-"""Look-up tasks and importers, in place of the parts of TFX that query the metadata store.
+"""Look-up tasks and importers, which replace the parts of TFX that query the metadata store.
 
-The open-source backend runs no resolvers and calls no drivers. A small container, never cached, finds the inputs and
-returns them as parameters. An importer turns an address into an artifact again; it takes the address only from the
-inputs of the DAG around it, so it has a DAG of its own.
+The open-source backend runs no resolvers and calls no drivers. A small container, which is never cached, finds the
+inputs and returns them as parameters. An importer converts a URI to an artifact. It accepts the URI only from the
+inputs of the enclosing DAG, so it has a separate DAG.
 """
 
 import json
@@ -16,53 +16,54 @@ from fullpass.pipeline.scheduling.config import ScheduleConfig
 
 COMMAND = ("python", "-P", "-m", "fullpass.kubeflow.runtime.lookup")
 END_COMMAND = ("true",)
-"""Of a container that is there to end: the backend sets the state of a DAG when one of its containers has ended
-(v2/component/launcher_v2.go:200 at 2.5.0, :227 at 2.17.0), never when an importer has, which would leave it RUNNING."""
+"""Command of a container that exists only to end: the backend sets the state of a DAG when one of its containers ends
+(v2/component/launcher_v2.go:200 at 2.5.0, :227 at 2.17.0), but not when an importer ends, which would leave the DAG in
+the state RUNNING."""
 DATA_PATH = "data_path"
-"""Parameter of a pipeline: other files than those of the YAML."""
+"""Pipeline parameter: files to read instead of those in the YAML."""
 SPAN = "span"
-"""Parameter of a pipeline: the spans that a run takes, as `fullpass run --span` does, or NEW."""
+"""Pipeline parameter: the spans of a run, as in `fullpass run --span`, or NEW."""
 NEW = "new"
-"""The newest span, which must not have been trained on before."""
+"""Value of SPAN: the newest span, which must not have been trained on before."""
 SCHEDULED = "scheduled"
-"""The span that the time of the schedule asks for; it must not have been trained on before either."""
+"""Value of SPAN: the span of the scheduled time, which must not have been trained on before either."""
 SCHEDULE_TIME = "schedule_time"
-"""When a run was planned, in UTC; of a run by hand, when it was made."""
+"""Scheduled time of a run, in UTC; for a manual run, its creation time."""
 PLANNED = "{{$.pipeline_job_schedule_time_utc}}"
-"""What the driver replaces by that time."""
+"""Placeholder that the driver replaces by SCHEDULE_TIME."""
 SCHEDULE = "schedule"
 """JSON: lag and timezone of the YAML's schedule."""
 REQUEST = "request"
-"""JSON that names a request in the registry, and says for people what it asks for."""
+"""JSON with the name of a request in the registry and a readable summary of the request."""
 SPANS = "spans"
 """Widest window: a number, or `all`."""
 ENTRIES = "entries"
-"""The folder that names the records of each span."""
+"""The folder with the entry of each span, which names the span's records."""
 WINDOW = "window"
 MODEL_URI = "model_uri"
 NOTHING = "nothing"
-"""An empty artifact, whose address is imported where a look-up found nothing."""
+"""An empty artifact, whose URI is imported if a look-up found nothing."""
 PUSH_TO = "push_to"
 """The folder of pushed models, which records rollbacks."""
 MODEL_TITLE = "tfx.Model"
 _URI, _ARTIFACT = "uri", "artifact"
-"""Names of an importer's input and output as the SDK of Kubeflow gives them; its local runner knows no others."""
+"""Names of an importer's input and output in Kubeflow's SDK; its local runner supports no others."""
 
 
 def find_inputs_task(
     ingest: str, pipeline: str, request: str, environment: EnvironmentConfig, *, by_path: bool, window: dict[str, str]
 ) -> Task:
-    """Returns the task that finds the files Ingest reads, and their fingerprints, when a run begins.
+    """Returns the task that finds Ingest's files and their fingerprints when a run begins.
 
-    Its output stays small: the list of files goes into the registry, and its name there to Ingest.
+    Its output stays small: the list of files goes to the registry, and Ingest receives its name in the registry.
 
     Args:
-        ingest: the node.
+        ingest: id of the Ingest node.
         pipeline: name of the pipeline.
-        request: what it is asked for, without files.
+        request: the request to Ingest, without files.
         environment: the environment file.
         by_path: whether the source has paths that a run may replace.
-        window: of a source with spans: SPANS and ENTRIES, and what `schedule_time` returns.
+        window: for a source with spans, SPANS, ENTRIES and the result of `schedule_time`; otherwise empty.
     """
     given: dict[str, str | int | float | bool | Output] = {
         "request": request,
@@ -81,9 +82,9 @@ def find_inputs_task(
 
 
 def schedule_time(schedule: ScheduleConfig | None, unit: Unit | None, release: str) -> dict[str, str]:
-    """Returns the parameters by which a run finds the span of its time.
+    """Returns the parameters from which a run determines the span of its scheduled time.
 
-    That is where the schedule gives a lag, spans are dates, and the release tells the time.
+    They are empty unless the schedule has a lag, spans are dates, and the release provides the scheduled time.
     """
     told = not is_before(release, SCHEDULE_TIME_SINCE) and unit not in (None, "number")
     if schedule is None or not told or "lag" not in schedule.model_fields_set:
@@ -106,14 +107,14 @@ def record_window_task(pipeline: str, found: Task, trainer: str, environment: En
 
 
 MadeFrom = Mapping[str, str | Output]
-"""What a model is made from: `made_from`, a digest of the parameters, and `request`, the data found by a look-up."""
+"""The inputs of a model: `made_from`, a digest of the parameters, and `request`, the data found by a look-up."""
 
 
 def empty_artifact_task(resolver: str, environment: EnvironmentConfig) -> Task:
-    """Returns the task that makes an empty artifact, since the backend has no empty inputs.
+    """Returns the task that creates an empty artifact, because the backend has no empty inputs.
 
-    Kubeflow's cache gives every later run the same artifact, so that nodes that read it are not repeated. A look-up,
-    which is never cached, would make it at another address each time.
+    Kubeflow's cache returns the same artifact to every later run, so nodes that read it are not repeated. A look-up,
+    which is never cached, would create it at another URI each time.
     """
     return Task(
         name=f"no-{task_name(resolver)}",
@@ -126,7 +127,7 @@ def empty_artifact_task(resolver: str, environment: EnvironmentConfig) -> Task:
 def find_blessed_model_task(
     resolver: str, pipeline: str, push_to: str, made_from: MadeFrom, nothing: Task, environment: EnvironmentConfig
 ) -> Task:
-    """Returns the task that finds the newest blessed model that was made from something else, or `nothing`."""
+    """Returns the task that finds the newest blessed model with other inputs, or `nothing`."""
     name = f"find-{task_name(resolver)}"
     of_registry = {"registry": environment.registry, "pipeline": pipeline}
     where = {"task": name} if environment.blessed_models == "mlmd" else of_registry
@@ -143,7 +144,7 @@ def find_blessed_model_task(
 def record_blessed_model_task(
     resolver: str, pipeline: str, blessing: Output, made_from: MadeFrom, environment: EnvironmentConfig
 ) -> Task:
-    """Returns the task that records a blessed model for later runs; it reads only the blessing, which is small."""
+    """Returns the task that records a blessed model for later runs; its only artifact is the small blessing."""
     return Task(
         name=f"record-{task_name(resolver)}",
         label=resolver,
@@ -162,10 +163,10 @@ def lookup_args(kind: str, task: Task) -> list[str]:
 
 @dataclass(frozen=True)
 class ModelImport:
-    """A DAG that turns an address into a model.
+    """A DAG that converts a URI to a model.
 
-    name: of the importer in it. dag_task, dag: the task and the component of the DAG. component, executor: of the
-    importer. end: the task that ends the DAG, still to be added to it: a container of END_COMMAND.
+    name: name of the importer in the DAG. dag_task, dag: the task and the component of the DAG. component, executor: of
+    the importer. end: the task that ends the DAG, a container with END_COMMAND, which the caller must add to the DAG.
     """
 
     name: str
@@ -177,10 +178,10 @@ class ModelImport:
 
 
 def import_model(task: str, found: Task) -> ModelImport:
-    """Returns the DAG that turns a found address into a model.
+    """Returns the DAG that converts the URI found by a look-up to a model.
 
     Args:
-        task: name of the task that stands for the resolver.
+        task: name of the task that replaces the resolver.
         found: the look-up.
     """
     importer = f"import-{task}"

@@ -1,4 +1,4 @@
-"""From a node of the TFX pipeline to a task whose container runs the node's executor."""
+"""Converts a node of the TFX pipeline to a task whose container runs the node's executor."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ ENTRYPOINT = ("python", "-P", "-m", "fullpass.kubeflow.runtime.entrypoint")
 _TYPE_NAMES = {str: "str", int: "int", float: "float", bool: "bool"}
 
 Sources = dict[tuple[str, str], Output]
-"""Node and output, as TFX names them -> the output that stands for them in the package."""
+"""Names of a node and its output in TFX -> the corresponding output in the package."""
 
 
 def node_task(node: base_node.BaseNode, sources: Sources, environment: EnvironmentConfig) -> Task:
@@ -25,7 +25,7 @@ def node_task(node: base_node.BaseNode, sources: Sources, environment: Environme
 
     Args:
         node: a component whose inputs are all in `sources`.
-        sources: where inputs come from.
+        sources: the outputs that inputs come from.
         environment: the environment file.
 
     Raises:
@@ -58,16 +58,16 @@ def executor_args(
 ) -> list[str]:
     """Returns the arguments of the container that runs a component.
 
-    Kubeflow fills in the placeholders: `{{$}}` is all of the task's inputs and outputs, `.path` the local copy of an
-    artifact. Types stand here because the backend hands artifacts over without.
+    Kubeflow replaces the placeholders: `{{$}}` becomes all inputs and outputs of the task, `.path` the local copy of an
+    artifact. The arguments contain artifact types, because the backend passes artifacts without types.
 
     Args:
         node: a component.
-        beam: the section of the pipeline YAML.
+        beam: the section `beam` of the pipeline YAML.
         environment: the environment file.
-        sources: where inputs come from.
+        sources: the outputs that inputs come from.
         window: the examples of a window of spans, which nodes find in the registry.
-        ingest: of Ingest: where it finds its request, and where spans are kept.
+        ingest: for Ingest, where it finds its request and where spans are kept.
     """
     plan = {
         "node": node.id,
@@ -92,12 +92,12 @@ def executor_args(
 
 
 def class_path(artifact: type[types.Artifact]) -> str:
-    """Returns where an artifact class is imported from."""
+    """Returns the import path of an artifact class."""
     return f"{artifact.__module__}.{artifact.__qualname__}"
 
 
 def title(artifact: type[types.Artifact]) -> str:
-    """Returns the name of an artifact class as Kubeflow shows it, such as tfx.Examples."""
+    """Returns the name of an artifact class in Kubeflow, such as tfx.Examples."""
     ours = not artifact.__module__.startswith("tfx.")
     return f"{'fullpass' if ours else 'tfx'}.{artifact.__name__}"
 
@@ -117,7 +117,7 @@ def _check_kind(node: base_node.BaseNode) -> None:
 
 
 def _waits_for(node: base_node.BaseNode) -> tuple[str, ...]:
-    """Returns the tasks of nodes that must have ended well before, though nothing of theirs is read."""
+    """Returns the tasks of nodes that must succeed before this node although it reads none of their outputs."""
     read = {channel.producer_component_id for channel in node.inputs.values() if isinstance(channel, OutputChannel)}
     upstream = (other for other in node.upstream_nodes if isinstance(other, base_component.BaseComponent))
     return tuple(sorted(task_name(other.id) for other in upstream if other.id not in read))

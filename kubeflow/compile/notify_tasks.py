@@ -1,7 +1,7 @@
-"""`notify:` in a package: a task that records how a run ended, and an exit task that notifies receivers.
+"""`notify:` in a package: a task that records the outcome of a run, and an exit task that notifies receivers.
 
-The backend runs an exit task after the one task that it waits for, however that ended
-(v2/compiler/argocompiler/dag.go:65 at 2.5.0, a lifecycle hook of Argo). So all others go into a DAG of their own.
+The backend runs an exit task after the one task that it waits for, whether that succeeded or not
+(v2/compiler/argocompiler/dag.go:65 at 2.5.0, a lifecycle hook of Argo). So all other tasks go into one separate DAG.
 """
 
 import json
@@ -15,7 +15,7 @@ from fullpass.pipeline.running.notify.config import Hook
 from fullpass.preprocessing.errors import UserError
 
 NODE = "Notify"
-"""Name in the environment file of the tasks that record outcomes and notify receivers."""
+"""Name of the tasks that record outcomes and notify receivers, as used in the environment file."""
 RUN = "pipeline"
 EXIT = {"strategy": "ALL_UPSTREAM_TASKS_COMPLETED"}
 
@@ -24,7 +24,7 @@ def check(hooks: Sequence[Hook], environment: EnvironmentConfig) -> None:
     """Checks that receivers can be notified.
 
     Raises:
-        UserError: The release cannot, or nothing gives a variable to the container that tells.
+        UserError: The release does not support it, or the notifying container lacks a variable.
     """
     if environment.kubeflow == "2.4":
         raise UserError(
@@ -48,12 +48,12 @@ def variables(pipeline: str, environment: EnvironmentConfig) -> dict[str, str]:
 
 
 def outcome_task(evaluated: str, artifacts: dict[str, tuple[Output, str]], after: Sequence[str]) -> Task:
-    """Returns the task that records how a run ended, after all other tasks.
+    """Returns the task that records the outcome of a run, after all other tasks.
 
     Args:
         evaluated: JSON of the config's section `evaluation`.
         artifacts: `evaluation`, `blessing`, `pushed_model` and `report`, with their types.
-        after: tasks that end later than those.
+        after: tasks that end later than the producers of `artifacts`.
     """
     return Task(
         name="record-outcome",
@@ -79,11 +79,11 @@ def notify_task(pipeline: str, file: str, hooks: Sequence[Hook], folder: str) ->
 
 
 def with_exit_task(pipeline: Json, task: Task) -> Json:
-    """Returns a pipeline whose tasks are in a DAG of their own, and `task` beside it, which runs when that has ended.
+    """Returns a pipeline whose tasks are moved into a separate DAG, with `task` beside it, which runs after that DAG.
 
     Args:
-        pipeline: a specification that has the component and executor of `task`, and not yet the task.
-        task: waits for RUN.
+        pipeline: a specification that has the component and executor of `task`, but not yet the task.
+        task: the exit task, which waits for RUN.
     """
     root = pipeline["root"]
     parameters = root.get("inputDefinitions", {}).get("parameters", {})

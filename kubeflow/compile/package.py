@@ -12,8 +12,8 @@ from fullpass.preprocessing.whole_files import write_whole
 
 @dataclass(frozen=True)
 class Package:
-    """pipeline: a PipelineSpec of schema 2.1.0. platform: the PlatformSpec beside it, without executors if none needs
-    any."""
+    """pipeline: a PipelineSpec of schema 2.1.0. platform: its PlatformSpec, without executors if no executor needs
+    Kubernetes options."""
 
     pipeline: Json
     platform: Json
@@ -25,7 +25,7 @@ class Package:
 
     @property
     def tasks(self) -> Json:
-        """Name -> task, of all DAGs; the backend knows tasks by name alone."""
+        """Name -> task, over all DAGs; the backend identifies tasks by name alone."""
         dags = [self.pipeline["root"], *self.pipeline["components"].values()]
         return {name: task for dag in dags if "dag" in dag for name, task in dag["dag"]["tasks"].items()}
 
@@ -41,14 +41,14 @@ class Package:
 
 
 class _Plain(yaml.SafeDumper):
-    """Writes no aliases, which readers of other languages may not know."""
+    """Writes no aliases, which readers in other languages may not support."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True
 
 
 def to_yaml(package: Package) -> str:
-    """Returns a package as text, the same for the same package."""
+    """Returns a package as text; equal packages give equal text."""
     documents = [package.pipeline, package.platform] if package.kubernetes else [package.pipeline]
     return yaml.dump_all(
         documents, Dumper=_Plain, sort_keys=True, default_flow_style=False, width=1_000_000, allow_unicode=True
@@ -56,10 +56,10 @@ def to_yaml(package: Package) -> str:
 
 
 def from_yaml(text: str) -> Package:
-    """Returns the package that `text` holds.
+    """Returns the package in `text`.
 
     Raises:
-        UserError: It is no YAML of one or two documents, the first a pipeline specification.
+        UserError: The text is not YAML of one or two documents, each a mapping.
     """
     try:
         documents = [document for document in yaml.safe_load_all(text) if document is not None]
@@ -71,5 +71,5 @@ def from_yaml(text: str) -> Package:
 
 
 def write(package: Package, target: Path) -> None:
-    """Writes a package; a reader finds the old file or the new one, whole."""
+    """Writes a package atomically: a reader finds either the old or the new file, complete."""
     write_whole(target, to_yaml(package))

@@ -1,4 +1,4 @@
-"""The paths of a package that are not of artifacts, and checks of what a package cannot run."""
+"""The non-artifact paths of a package, and checks for settings that a package cannot run."""
 
 from collections.abc import Sequence
 from pathlib import PurePosixPath
@@ -17,7 +17,7 @@ def cluster_paths(loaded: Loaded, environment: EnvironmentConfig) -> RunPaths:
     """Returns the paths that the containers of a package use.
 
     Raises:
-        UserError: A file of an installed package is named.
+        UserError: The config names a file of an installed package.
     """
 
     def resolve(path: str) -> str:
@@ -30,10 +30,10 @@ def cluster_paths(loaded: Loaded, environment: EnvironmentConfig) -> RunPaths:
     push_to = environment.push_to or resolve(loaded.config.push.to)
     return RunPaths(
         resolve=resolve,
-        # Which files there are is found when a run begins.
+        # A look-up finds the files when a run begins.
         window=Window(span_unit(loaded.config.data), ()),
         known=(),
-        # No artifact: an input of Transform is part of what Kubeflow's cache goes by.
+        # Not an artifact: inputs of Transform are part of Kubeflow's cache key.
         analyzer_cache=f"{environment.registry}/{loaded.config.name}/{ANALYZER_CACHE}",
         span_statistics=f"{environment.registry}/{loaded.config.name}/{SPAN_STATISTICS}",
         compress=True,
@@ -43,17 +43,17 @@ def cluster_paths(loaded: Loaded, environment: EnvironmentConfig) -> RunPaths:
 
 
 def _lasting_work(loaded: Loaded, environment: EnvironmentConfig) -> str | None:
-    """Returns where checkpoints of unfinished training lie, so that a retry goes on; None where nothing lasts."""
+    """Returns the folder of checkpoints, from which a retry resumes training; None if no folder outlives the pod."""
     registry = environment.registry
     on_volume = environment.node("Trainer").volume_of(registry) is not None
     return f"{registry}/{loaded.config.name}/{WORK}" if on_volume or registry.startswith("gs://") else None
 
 
 def check_engines(loaded: Loaded, environment: EnvironmentConfig, nodes: Sequence[str]) -> None:
-    """Checks that what runs outside a node's own pod can read and write the store.
+    """Checks that processes outside a node's own pod can read and write the store.
 
     Raises:
-        UserError: It cannot, or a node takes no workers.
+        UserError: They cannot, or a node does not support workers.
     """
     runner = loaded.config.beam.runner
     if environment.artifacts == "copied" and runner not in ("direct", "DirectRunner"):
@@ -72,9 +72,9 @@ def check_engines(loaded: Loaded, environment: EnvironmentConfig, nodes: Sequenc
 
 
 def span_records(loaded: Loaded, environment: EnvironmentConfig) -> Json:
-    """Returns where ingested spans lie: `entries`, which name them, and `records`.
+    """Returns the folders of ingested spans: `entries`, which name them, and `records`.
 
-    Beam on a cluster cannot write to a volume, so that records lie beside other artifacts where it may have to.
+    Beam on a cluster cannot write to a volume, so records are stored beside the artifacts if Beam may run on a cluster.
     """
     name = loaded.config.name
     direct = environment.artifacts == "direct"

@@ -1,7 +1,7 @@
 """Large constants of a task, compressed into one argument of its container.
 
-As a parameter, a constant stands in the specification of the DAG, in the task's, and in the message to the container;
-Linux limits each of these. The backend's cache goes by arguments as it does by parameters.
+A constant that is a parameter is part of the specification of the DAG, of that of the task, and of the message to the
+container. Linux limits the size of each. The backend's cache key includes arguments as well as parameters.
 """
 
 import base64
@@ -12,7 +12,7 @@ from typing import Any
 from fullpass.preprocessing.errors import UserError
 
 MOST_CHARACTERS = 1_000
-"""Longer texts are packed. Shorter ones stay parameters, which Kubeflow's page of a run shows."""
+"""Longer texts are packed. Shorter texts stay parameters, which Kubeflow's page of a run shows."""
 
 
 def pack(value: Any) -> str:
@@ -27,7 +27,7 @@ def pack(value: Any) -> str:
 
 
 def unpack(text: str) -> Any:
-    """Returns what `pack` was given.
+    """Returns the data that was packed by `pack`.
 
     Raises:
         UserError: The text was not written by `pack`.

@@ -15,7 +15,7 @@ _PARAMETER_TYPES = {str: "STRING", bool: "BOOLEAN", int: "NUMBER_INTEGER", float
 
 @dataclass(frozen=True)
 class Output:
-    """One output of a task: `artifacts` or `parameters` of that name."""
+    """One output of a task: the artifact or parameter named `key`."""
 
     task: str
     key: str
@@ -23,11 +23,11 @@ class Output:
 
 @dataclass
 class Task:
-    """One task and what stands behind it.
+    """One task with its component and executor.
 
-    parameters: input -> a constant, or where its value comes from. artifacts: input -> where it comes from, and its
-    type. outputs: artifact -> type. output_parameters: name -> type. component_inputs: inputs that the pipeline or the
-    enclosing DAG has under the same name. after: tasks it waits for beside those it takes inputs from.
+    parameters: input -> a constant or the source of its value. artifacts: input -> its source and its type. outputs:
+    artifact -> type. output_parameters: name -> type. component_inputs: inputs that come from the pipeline or the
+    enclosing DAG under the same name. after: tasks it waits for, in addition to the sources of its inputs.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Task:
     retry: Json | None = None
 
     def take_constants(self, longest: int) -> Json:
-        """Removes the parameters that are texts of more than `longest` characters, and returns them."""
+        """Removes and returns the parameters that are texts of more than `longest` characters."""
         taken = {name: v for name, v in self.parameters.items() if isinstance(v, str) and len(v) > longest}
         self.parameters = {name: value for name, value in self.parameters.items() if name not in taken}
         return taken
@@ -89,7 +89,7 @@ class Task:
 
 
 def task_name(node_id: str) -> str:
-    """Returns a node's name as Argo takes it.
+    """Returns a node's name in the form that Argo accepts.
 
     Example:
         >>> task_name("StatisticsGen"), task_name("my_node.v2")
@@ -99,10 +99,10 @@ def task_name(node_id: str) -> str:
 
 
 def parameter_type(value: object) -> str:
-    """Returns the name that a pipeline specification has for the type of a constant.
+    """Returns the name of a constant's type in a pipeline specification.
 
     Raises:
-        TypeError: It has none.
+        TypeError: The type is not supported.
     """
     if type(value) not in _PARAMETER_TYPES:
         raise TypeError(f"a parameter is text, a number or a truth value. Received: {type(value).__name__}.")

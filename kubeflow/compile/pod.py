@@ -1,4 +1,4 @@
-"""A node's resources in Kubeflow's form: the container of its executor and its Kubernetes part."""
+"""Converts a node's settings to Kubeflow's form: the container of its executor and its Kubernetes part."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,22 +18,22 @@ from fullpass.kubeflow.config import (
 )
 
 LOOKUP_MEMORY = "256Mi"
-"""A look-up takes 97 MiB to begin with, and more with the driver of a store."""
+"""A look-up needs 97 MiB at start, and more with the driver of a store."""
 LAUNCHER_MEMORY = "1Gi"
-"""What waits for workers opens gs:// by TensorFlow."""
+"""The container that waits for workers opens gs:// with TensorFlow."""
 _WAITING_CORES = "100m"
 
 
 def waiting(node: NodeConfig, defaults: NodeConfig, memory: str) -> NodeConfig:
     """Returns the settings of a pod that looks something up for a node, or waits for it.
 
-    It opens the node's volumes with the node's secrets, but needs neither its devices nor the machines that have them.
-    Limits are the defaults', which a namespace with quotas asks of every pod.
+    It opens the node's volumes with the node's secrets, but needs neither its devices nor the machines with these
+    devices. Its limits are those of the defaults, because a namespace with quotas requires limits for every pod.
 
     Args:
-        node: what the node runs on.
-        defaults: of the environment file.
-        memory: that the pod asks for.
+        node: the settings of the node.
+        defaults: the section `defaults` of the environment file.
+        memory: memory request of the pod.
     """
     return node.model_copy(
         update={
@@ -51,9 +51,9 @@ def container(node: NodeConfig, command: Sequence[str], args: Sequence[str]) -> 
     """Returns the container of an executor.
 
     Args:
-        node: what it runs on.
+        node: the settings of the node.
         command: program and first arguments.
-        args: further arguments; they may hold placeholders that Kubeflow fills in.
+        args: further arguments; they may contain placeholders that Kubeflow replaces.
     """
     spec: Json = {"image": node.image, "command": list(command), "args": list(args)}
     if node.env:
@@ -65,7 +65,7 @@ def container(node: NodeConfig, command: Sequence[str], args: Sequence[str]) -> 
 
 
 def kubernetes(node: NodeConfig, environment: EnvironmentConfig) -> Json:
-    """Returns the Kubernetes part of an executor; empty if nothing is asked for."""
+    """Returns the Kubernetes part of an executor; empty if it needs none."""
     spec: dict[str, Any] = {
         "nodeSelector": {"labels": dict(sorted(node.node_selector.items()))} if node.node_selector else None,
         "tolerations": [
@@ -85,7 +85,7 @@ def kubernetes(node: NodeConfig, environment: EnvironmentConfig) -> Json:
         "pvcMount": [{"constant": volume.claim, "mountPath": volume.mount} for volume in node.volumes],
         "imagePullSecret": [{"secretName": name} for name in environment.image_pull_secrets],
         "imagePullPolicy": environment.image_pull_policy,
-        # The backend adds the rest of the restricted standard itself; the image says as which user.
+        # The backend adds the other fields of the restricted standard; the image sets the user.
         "securityContext": None if is_before(environment.kubeflow, RESTRICTED_SINCE) else {"runAsNonRoot": True},
         # A 64-bit number is text in the JSON form of protocol buffers.
         "activeDeadlineSeconds": str(seconds(node.timeout)) if node.timeout else None,
@@ -94,7 +94,7 @@ def kubernetes(node: NodeConfig, environment: EnvironmentConfig) -> Json:
 
 
 def retry_policy(retries: Retries) -> Json:
-    """Returns how often a task is tried again."""
+    """Returns the retry policy of a task."""
     return {
         "maxRetryCount": retries.count,
         "backoffDuration": f"{seconds(retries.backoff)}s",
@@ -104,7 +104,7 @@ def retry_policy(retries: Retries) -> Json:
 
 
 def _resources(node: NodeConfig) -> Json:
-    """Returns cores and gigabytes (10^9) as numbers, the only form that every release reads."""
+    """Returns cores and gigabytes (10^9) as numbers, the only form that every release accepts."""
     amounts = {
         "cpuRequest": node.cpu.request and cores(node.cpu.request),
         "cpuLimit": node.cpu.limit and cores(node.cpu.limit),

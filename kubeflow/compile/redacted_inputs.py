@@ -1,6 +1,6 @@
-"""The two YAML files of a package as they enter it: the backend keeps packages for all to read, so without secrets.
+"""Redacts the two YAML files that become part of a package, because everyone can read packages in the backend.
 
-The check of the files refuses what is known to be a secret. Here goes what only may be one.
+The check of the files rejects known secrets. This module blanks values that may be secrets.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from fullpass.preprocessing.secrets.redact import redact_setting, redact_tree, r
 
 
 def redacted_pipeline(loaded: Loaded) -> tuple[Loaded, list[str]]:
-    """Returns a pipeline file without secrets, and sentences that name where one was."""
+    """Returns a pipeline file without secrets, and sentences that name the places of removed values."""
     fields = loaded.config.model_dump(mode="json")
     redacted = redact_tree(fields)
     config = loaded.config if redacted == fields else PipelineConfig.model_validate(redacted)
@@ -23,11 +23,11 @@ def redacted_pipeline(loaded: Loaded) -> tuple[Loaded, list[str]]:
 
 
 def redacted_environment(config: EnvironmentConfig, file: str) -> tuple[EnvironmentConfig, list[str]]:
-    """Returns an environment file without secrets, and sentences that name where one was.
+    """Returns an environment file without secrets, and sentences that name the places of removed values.
 
     Args:
         config: the environment.
-        file: its name.
+        file: name of the environment file.
     """
     fields = config.model_dump(mode="json")
     redacted = redact_tree(fields)

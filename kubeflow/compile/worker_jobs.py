@@ -1,7 +1,7 @@
-"""A node that several pods work on at once: a headless Service, and an Indexed Job whose pods find each other by it.
+"""Manifests of a node with several pods: an Indexed Job, and a headless Service through which its pods find each other.
 
-Plain data in the form of core/v1 and batch/v1. An Indexed Job names its pods JOB-INDEX, and a Service of the Job's name
-gives them addresses, so that every pod knows the whole cluster from its own index.
+They are plain data in the form of core/v1 and batch/v1. An Indexed Job names its pods JOB-INDEX, and a Service with the
+Job's name gives them host names. Every pod can therefore derive the addresses of all pods.
 """
 
 import json
@@ -12,11 +12,12 @@ from fullpass.kubeflow.config import NodeConfig, Workers, seconds
 
 COMMAND = ("python", "-P", "-m", "fullpass.kubeflow.runtime.worker_entrypoint")
 JOB, WORKERS, PORT, INDEX = "FULLPASS_JOB", "FULLPASS_WORKERS", "FULLPASS_PORT", "JOB_COMPLETION_INDEX"
-"""Variables of a pod: name of the Job, number of its pods, port of each, and which one it is (set by Kubernetes)."""
+"""Variables of a pod: name of the Job, number of its pods, their port, and the index of the pod (set by Kubernetes)."""
 QUEUE = "kueue.x-k8s.io/queue-name"
-"""Label of a Job: the queue that admits it."""
+"""Label of a Job with the queue that admits it."""
 _NO_SIDECAR = {"sidecar.istio.io/inject": "false"}
-"""Kubeflow gives it to every pod of a run: profiles inject a proxy, which outlives the work and parts the workers."""
+"""Annotation that Kubeflow sets on every pod of a run: profiles inject a proxy, which outlives the work and separates
+the workers."""
 _TTL_SECONDS = 3600
 
 
@@ -31,15 +32,16 @@ def manifests(
 ) -> tuple[Json, Json]:
     """Returns the Service and the Job.
 
-    A pod that fails fails the Job at once: its peers wait for it in every update, so all of them must begin anew, which
-    is what `retries` of the node does; they go on from the last checkpoint where the node has one.
+    A failed pod fails the Job at once. Its peers wait for it in every update, so all pods must restart, which `retries`
+    of the node does. They resume from the last checkpoint if the node has one.
 
     Args:
-        name: of both, at most 50 letters, digits and dashes.
-        node: what each pod runs on, with `workers`.
-        args: of each pod's container.
+        name: name of both, at most 50 letters, digits and dashes.
+        node: the settings of each pod, with `workers`.
+        args: arguments of each pod's container.
         pull_secrets, pull_policy: as in the environment file.
-        service_account: of the pods, that of the run: it may be what opens the store. By default the namespace's.
+        service_account: service account of the pods, which is that of the run because it may grant access to the store.
+            By default the namespace's.
 
     Raises:
         ValueError: The node has no workers.
@@ -56,7 +58,7 @@ def manifests(
             "clusterIP": "None",
             "selector": {"job-name": name},
             "ports": [{"name": "grpc", "port": workers.port, "targetPort": workers.port}],
-            # Workers look for each other before they are ready.
+            # Workers connect to each other before they are ready.
             "publishNotReadyAddresses": True,
         },
     }
@@ -77,7 +79,7 @@ def manifests(
         "restartPolicy": "Never",
         "serviceAccountName": service_account,
         "subdomain": name,
-        # With that of the container, what the restricted pod security standard asks for; the image says the user.
+        # With the container's context, this meets the restricted pod security standard; the image sets the user.
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [_without_empty(container)],
         "volumes": _volumes(node),
@@ -106,7 +108,7 @@ def manifests(
 
 
 def tf_config(variables: Mapping[str, str]) -> str:
-    """Returns TF_CONFIG of a pod, from the variables that the Job gives it.
+    """Returns TF_CONFIG of a pod, from the variables that the Job sets.
 
     Example:
         >>> tf_config({"FULLPASS_JOB": "j", "FULLPASS_WORKERS": "2", "FULLPASS_PORT": "1", "JOB_COMPLETION_INDEX": "0"})

@@ -1,1 +1,1 @@
-"""Brings packages to an installation of Kubeflow Pipelines: the only code of the project that talks to one."""
+"""Deploys packages to an installation of Kubeflow Pipelines; no other code of the project communicates with one."""

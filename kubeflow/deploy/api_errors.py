@@ -1,4 +1,4 @@
-"""Turns errors of the Kubeflow Pipelines API into messages that say what to do."""
+"""Converts errors of the Kubeflow Pipelines API to messages that name the fix."""
 
 import json
 from collections.abc import Iterator
@@ -14,20 +14,20 @@ _MAX_SHOWN = 2_000
 
 
 class Unreachable(UserError):
-    """No answer, or a server error: the same request may succeed later."""
+    """The API does not answer or has a server error; the same request may succeed later."""
 
 
 @contextmanager
 def explain_errors(host: str, action: str) -> Iterator[None]:
-    """Turns errors of kfp's client into a `UserError` that names the request, the host, and what to do.
+    """Converts errors of kfp's client to a `UserError` that names the request, the host and the fix.
 
     Args:
-        host: address of the API.
+        host: URL of the API.
         action: the request, such as "listing pipelines".
 
     Raises:
-        Unreachable: Nothing answered, or a server error.
-        UserError: The API refused.
+        Unreachable: The API does not answer or has a server error.
+        UserError: The API rejects the request.
     """
     from kfp_server_api.exceptions import ApiException
     from urllib3.exceptions import HTTPError
@@ -43,7 +43,7 @@ def explain_errors(host: str, action: str) -> Iterator[None]:
     except (ValueError, AttributeError, TypeError) as error:
         if isinstance(error, UserError):
             raise
-        # kfp's client meets text where it expects fields: a page of some other server.
+        # kfp's client received text instead of fields: a page of another server.
         raise UserError(
             f"{action}: {host} answers, but not as Kubeflow Pipelines does ({type(error).__name__}: {error}). Give the "
             "address that stands before /apis/v2beta1; behind Kubeflow's dashboard it ends in /pipeline."
@@ -51,7 +51,7 @@ def explain_errors(host: str, action: str) -> Iterator[None]:
 
 
 def error_for_status(host: str, action: str, status: int, message: str) -> UserError:
-    """Returns the error for an HTTP status and what the server said with it."""
+    """Returns the error for an HTTP status and the server's message."""
     quoted = f' The server says: "{message}"' if message else ""
     if status == 401 or 300 <= status < 400:
         where = " (it sends callers to a login page)" if status != 401 else ""
@@ -81,7 +81,7 @@ def error_for_status(host: str, action: str, status: int, message: str) -> UserE
 
 
 def error_text(body: object) -> str:
-    """Returns what the body of an answer says: one of the API's two forms of an error, or plain text."""
+    """Returns the message in a response body, which is one of the API's two error formats or plain text."""
     text = body.decode(errors="replace") if isinstance(body, bytes) else str(body or "")
     try:
         fields = json.loads(text)

@@ -1,4 +1,4 @@
-"""The requests that deploying needs, each with its error in words. All of them go to /apis/v2beta1."""
+"""The API requests for deployment, with readable errors. All requests go to /apis/v2beta1."""
 
 import hashlib
 import json
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 _PAGE = 100
 _TIMEOUT = (10, 120)
-"""Seconds to connect, and between two pieces of an answer."""
+"""Timeouts in seconds: for connecting, and between two parts of a response."""
 _MAX_LENGTH = {"pipeline": 128, "version": 127, "experiment": 128, "namespace": 63}
-"""Characters that the API server stores (apiserver/validation/length.go, 2.14 and later)."""
+"""Largest number of characters that the API server stores (apiserver/validation/length.go, 2.14 and later)."""
 _MAX_BYTES = 32 * 2**20
-"""Largest package (apiserver/common/const.go)."""
+"""Largest package in bytes (apiserver/common/const.go)."""
 
 
 @dataclass(frozen=True)
 class Version:
-    """A version of a pipeline, as the API names it. new: whether it was uploaded just now."""
+    """A version of a pipeline, with its ids in the API. new: whether it was just uploaded."""
 
     pipeline_id: str
     version_id: str
@@ -34,20 +34,20 @@ class Version:
 
     @property
     def reference(self) -> dict[str, str]:
-        """What runs refer to it with."""
+        """The fields with which runs refer to it."""
         return {"pipeline_id": self.pipeline_id, "pipeline_version_id": self.version_id}
 
 
 def version_name(package: str) -> str:
-    """Returns the name of the version that holds a package: equal packages have equal names."""
+    """Returns the name of the version for a package; equal packages have equal names."""
     return f"sha256-{hashlib.sha256(package.encode()).hexdigest()[:16]}"
 
 
 class Cluster:
-    """One installation, seen from one namespace."""
+    """Client of one installation, for one namespace."""
 
     def __init__(self, client: "ApiClient", namespace: str | None = None) -> None:
-        """Takes kfp's client, and the namespace of a profile where the installation has several."""
+        """Initializes with kfp's client, and the namespace of a profile in a multi-user installation."""
         import kfp_server_api as api
 
         _check_length("namespace", namespace or "")
@@ -61,15 +61,15 @@ class Cluster:
         self._recurring = api.RecurringRunServiceApi(client)
 
     def find_version(self, pipeline: str, package: str) -> Version | None:
-        """Returns the version of a pipeline that holds a package, or None if it was never uploaded."""
+        """Returns the version of a pipeline that contains a package, or None if it was never uploaded."""
         pipeline_id = self._pipeline_id(pipeline)
         return self._version(pipeline_id, version_name(package)) if pipeline_id else None
 
     def upload(self, pipeline: str, package: str) -> Version:
-        """Returns the version that holds a package; it is uploaded unless it is there.
+        """Returns the version that contains a package; uploads the package if that version does not exist.
 
         Raises:
-            UserError: The package is refused, with the server's reason.
+            UserError: The server rejects the package; the message has its reason.
         """
         _check_length("pipeline", pipeline)
         if len(package.encode()) > _MAX_BYTES:
@@ -83,13 +83,13 @@ class Cluster:
         try:
             uploaded = self._upload(action, package, name, created or pipeline_id)
         except UserError:
-            if created:  # a pipeline without a version would stand in the list and could not run
+            if created:  # A pipeline without a version would be listed but could not run.
                 self._call(f"deleting {pipeline}", self._pipelines.pipeline_service_delete_pipeline, created)
             raise
         return Version(uploaded.pipeline_id, uploaded.pipeline_version_id, name, new=True)
 
     def experiment(self, name: str) -> str:
-        """Returns the id of an experiment, which is made if there is none of that name."""
+        """Returns the id of an experiment; creates the experiment if it does not exist."""
         _check_length("experiment", name)
         service = self._experiments
         for found in self._pages(
@@ -100,15 +100,15 @@ class Cluster:
         return self._call(f"creating experiment {name}", method, self._named(name)).experiment_id
 
     def start(self, body: dict[str, Any]) -> Any:
-        """Starts a run and returns it as the API describes it (kfp's V2beta1Run)."""
+        """Starts a run and returns it (kfp's V2beta1Run)."""
         return self._call(f"starting run {body['display_name']}", self._runs.run_service_create_run, body)
 
     def run(self, run_id: str) -> Any:
-        """Returns a run as the API describes it (kfp's V2beta1Run)."""
+        """Returns a run (kfp's V2beta1Run)."""
         return self._call(f"looking at run {run_id}", self._runs.run_service_get_run, run_id)
 
     def recurring_runs(self, name: str | None = None) -> list[Any]:
-        """Returns the recurring runs of a name, or all of them (kfp's V2beta1RecurringRun)."""
+        """Returns the recurring runs with a name, or all recurring runs (kfp's V2beta1RecurringRun)."""
         method = self._recurring.recurring_run_service_list_recurring_runs
         return list(self._pages("listing recurring runs", method, "recurring_runs", name))
 
@@ -126,12 +126,12 @@ class Cluster:
             self._call("pausing a schedule", service.recurring_run_service_disable_recurring_run, recurring_run_id)
 
     def delete(self, recurring_run_id: str) -> None:
-        """Deletes a recurring run; runs that it started remain."""
+        """Deletes a recurring run; the runs that it started remain."""
         method = self._recurring.recurring_run_service_delete_recurring_run
         self._call("deleting a schedule", method, recurring_run_id)
 
     def _create_pipeline(self, name: str) -> str:
-        # Created before its version, which then has a name of its own.
+        # The pipeline is created before its version, so the version can have its own name.
         body, method = self._named(name), self._pipelines.pipeline_service_create_pipeline
         return self._call(f"creating pipeline {name}", method, body).pipeline_id
 
@@ -160,7 +160,7 @@ class Cluster:
     def _pages(
         self, action: str, method: Callable[..., Any], field: str, name: str | None, *first: str, scoped: bool = True
     ) -> Iterator[Any]:
-        """Yields all items of a list, page by page, or those of one display name."""
+        """Yields all items of a list, page by page, or only the items with a display name."""
         options: dict[str, Any] = {"page_size": _PAGE}
         if scoped and self.namespace:
             options["namespace"] = self.namespace
@@ -178,7 +178,7 @@ class Cluster:
     def _call(self, action: str, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         with explain_errors(self.host, action):
             answer = method(*arguments, **options, _request_timeout=_TIMEOUT)
-            # To kfp's client a page of another server is an answer whose fields are all empty.
+            # kfp's client parses a page of another server as a response with empty fields.
             if not isinstance(json.loads(self._client.last_response.data), dict):
                 raise ValueError("no JSON object")
             return answer

@@ -1,4 +1,4 @@
-"""How an installation of Kubeflow Pipelines is reached: an address or a port-forward, a token or a cookie."""
+"""Connects to an installation of Kubeflow Pipelines: by URL or port-forward, with a token or a cookie."""
 
 import ipaddress
 import os
@@ -23,17 +23,17 @@ TOKEN = "FULLPASS_KUBEFLOW_TOKEN"
 COOKIE = "FULLPASS_KUBEFLOW_COOKIE"
 AUTHORITY = "FULLPASS_KUBEFLOW_CA"
 MOUNTED_TOKEN = "KF_PIPELINES_SA_TOKEN_PATH"
-"""Set by Kubeflow in the pods of a profile; names the file of a token that is renewed."""
+"""Variable that Kubeflow sets in the pods of a profile: the path of a token file, which is renewed."""
 _FORWARD_SECONDS = 30
 _FORWARDING = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+)")
 
 
 @dataclass(frozen=True)
 class Connection:
-    """Where an installation is.
+    """The location of an installation.
 
-    host: address before /apis/v2beta1. forward: namespace of an installation to forward a port from instead, by
-    kubectl. context: of the kubeconfig, for that. namespace: of a profile, in multi-user installations.
+    host: URL before /apis/v2beta1. forward: namespace of an installation to which kubectl forwards a port instead.
+    context: kubeconfig context for the port-forward. namespace: namespace of a profile, in multi-user installations.
     """
 
     host: str | None = None
@@ -44,14 +44,14 @@ class Connection:
 
 @contextmanager
 def connected(connection: Connection, variables: Mapping[str, str] = os.environ) -> Iterator["ApiClient"]:
-    """Gives kfp's client for an installation; a port is forwarded for as long as it is used.
+    """Yields kfp's client for an installation; a port-forward lasts as long as the context.
 
     Args:
-        connection: where it is.
+        connection: the location of the installation.
         variables: environment variables, which hold the credentials.
 
     Raises:
-        UserError: No address, credentials that cannot be read or would be readable on the way, or no port-forward.
+        UserError: There is no URL, credentials cannot be read or would be sent unencrypted, or the port-forward failed.
     """
     host = connection.host or variables.get(HOST)
     if connection.forward is not None:
@@ -67,7 +67,7 @@ def connected(connection: Connection, variables: Mapping[str, str] = os.environ)
 
 
 def client(host: str, variables: Mapping[str, str]) -> "ApiClient":
-    """Returns kfp's client for an address, with the credentials of `variables`.
+    """Returns kfp's client for a URL, with the credentials in `variables`.
 
     Raises:
         UserError: See `connected`.
@@ -83,7 +83,7 @@ def client(host: str, variables: Mapping[str, str]) -> "ApiClient":
     if (token or cookie) and not _is_private(host):
         raise UserError(f"credentials are not sent to {host}, where anybody on the way could read them. Use https://.")
     configuration = kfp_server_api.Configuration(host=host)
-    # A page to log in is an answer, not a place to send a package to; what was sent once is not sent again.
+    # Redirects are not followed, as they would send a package to a login page. Sent requests are not repeated.
     configuration.retries = Retry(total=None, connect=2, read=False, redirect=False, status=False, other=False)
     authority = variables.get(AUTHORITY)
     if authority:
@@ -92,7 +92,7 @@ def client(host: str, variables: Mapping[str, str]) -> "ApiClient":
         configuration.api_key_prefix["authorization"] = "Bearer"
         configuration.api_key["authorization"] = token
         if mounted and not variables.get(TOKEN):
-            # Mounted tokens are renewed in place, and a run can outlive several.
+            # Mounted tokens are renewed in place, and a run can outlive several of them.
             configuration.refresh_api_key_hook = lambda used: used.api_key.update(
                 authorization=_read_secret(mounted, TOKEN)
             )
@@ -121,7 +121,7 @@ def _readable_file(name: str, file: str) -> Path:
 
 
 def _is_private(host: str) -> bool:
-    """Returns whether requests are private: encrypted, on this machine, or inside the cluster."""
+    """Returns whether requests are private: encrypted, local to this machine, or inside the cluster."""
     parts = urlsplit(host)
     name = parts.hostname or ""
     if parts.scheme == "https" or name == "localhost" or name.endswith((".svc", ".svc.cluster.local")):
@@ -134,7 +134,7 @@ def _is_private(host: str) -> bool:
 
 @contextmanager
 def _forwarded(namespace: str, context: str | None) -> Iterator[str]:
-    # The UI's service serves the API too, so that links work while the port is forwarded.
+    # The service of the UI also serves the API, so links work while the port is forwarded.
     command = ["kubectl", *(["--context", context] if context else []), "--namespace", namespace]
     command += ["port-forward", "--address", "127.0.0.1", "service/ml-pipeline-ui", ":80"]
     try:
@@ -153,7 +153,7 @@ def _forwarded(namespace: str, context: str | None) -> Iterator[str]:
 
 
 def _port(process: "subprocess.Popen[bytes]", namespace: str) -> str:
-    """Returns the port that kubectl says it forwards."""
+    """Returns the local port of the port-forward, parsed from kubectl's output."""
     output = process.stdout
     if output is None:
         raise UserError("kubectl has no output to read.")

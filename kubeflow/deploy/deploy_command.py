@@ -1,4 +1,4 @@
-"""The commands of `fullpass` for Kubeflow: compile, submit, and those of `fullpass schedule`."""
+"""The commands of `fullpass` for Kubeflow: compile, submit, and the commands of `fullpass schedule`."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -50,7 +50,7 @@ _CHANGES = {
     "resume": ("Have Kubeflow start runs by a paused schedule again.", "runs by its schedule"),
     "delete": ("Delete the schedule from Kubeflow. Runs that it started remain.", "its schedule is deleted"),
 }
-"""Verb of `fullpass schedule`, and function of `recurring_runs` -> help, and what is said when it is done."""
+"""Command of `fullpass schedule` and function of `recurring_runs` -> its help, and its message on success."""
 
 
 def register(app: typer.Typer, schedule: typer.Typer) -> None:
@@ -58,7 +58,7 @@ def register(app: typer.Typer, schedule: typer.Typer) -> None:
 
     Args:
         app: `fullpass`.
-        schedule: `fullpass schedule`, which has local commands too.
+        schedule: `fullpass schedule`, which also has local commands.
     """
     app.command("compile")(compile_)
     app.command()(submit)
@@ -119,7 +119,7 @@ def apply(
     param: _Parameters = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")] = False,
 ) -> None:
-    """Have Kubeflow run the pipeline by the YAML's schedule. Unchanged, it is left; changed, it is replaced."""
+    """Create the YAML's schedule in Kubeflow. An unchanged schedule is kept; a changed one is replaced."""
     loaded = load_checked(file, runs_here=False)
     schedule = loaded.config.schedule
     if schedule is None:
@@ -132,7 +132,7 @@ def apply(
     from fullpass.kubeflow.deploy import recurring_runs
     from fullpass.kubeflow.deploy.submit import Settings, parameters
 
-    # Either fails where a model was trained on the span before (see recurring_runs.py).
+    # Both values make a run fail if a model was already trained on the span (see recurring_runs.py).
     spans = [f"{SPAN}={SCHEDULED if by_time else NEW}"] if SPAN in _declared(compiled) else []
     settings = Settings(
         experiment or loaded.config.name, service_account, parameters(compiled.package, [*spans, *(param or [])])
@@ -158,9 +158,9 @@ def _finds_span_of_its_time(loaded: "Loaded", env: Path) -> bool:
 
 
 def _cron_line(loaded: "Loaded", schedule: "ScheduleConfig", *, by_time: bool) -> str:
-    """Returns the cron line; refuses keys that recurring runs of Kubeflow do not support.
+    """Returns the cron line; rejects keys that recurring runs of Kubeflow do not support.
 
-    by_time: whether a run takes the span of its time.
+    by_time: whether a run takes the span of its scheduled time.
     """
     beyond = ("new_span", "drift", "lag", "wait_for", "timeout", "on_late", "catch_up", "poll")
     asked = [name for name in beyond if name in schedule.model_fields_set and not (by_time and name == "lag")]
@@ -195,7 +195,7 @@ def list_(
     forward: _Forward = None,
     context: _Context = None,
 ) -> None:
-    """List the last and next runs of this machine's scheduler; with --env the schedules that Kubeflow runs by."""
+    """List the last and next runs of this machine's scheduler; with --env, the schedules in Kubeflow."""
     if env is None:
         sources = {name: context_.get_parameter_source(name) for name in ("host", "namespace", "forward", "context")}
         given = [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
@@ -214,7 +214,7 @@ def list_(
 
 
 def _changes_schedule(summary: str, change: str, done: str) -> Callable[..., None]:
-    """Returns the command that calls the function `change` of `recurring_runs` with the schedule of a pipeline."""
+    """Returns the command that calls the function `change` of `recurring_runs` for the schedule of a pipeline."""
 
     def command(
         file: _File,

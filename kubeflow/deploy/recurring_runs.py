@@ -1,16 +1,16 @@
-"""`fullpass schedule`: recurring runs of Kubeflow Pipelines, one per pipeline, known by the pipeline's name.
+"""`fullpass schedule`: recurring runs of Kubeflow Pipelines, one per pipeline, identified by the pipeline's name.
 
-The API cannot change a recurring run, so a changed one is replaced. It pins a version: a package that is uploaded
-later runs by the schedule only once the schedule is applied again. Every run looks for its files when it begins,
-which is why a missed run is not caught up on: it would read the files of the next one. Where the source has spans a
-scheduled run takes the newest one and fails where a model was trained on it before: unlike a date from the
-container's clock that is right for spans of every unit, for runs that start late, and for files that come late.
+The API cannot change a recurring run, so a changed one is replaced. A recurring run pins a version: a package that is
+uploaded later is scheduled only after the schedule is applied again. Every run looks up its files when it begins. A
+missed run is therefore not caught up: it would read the files of the next run. If the source has spans, a scheduled run
+takes the newest span and fails if a model was trained on it before. Unlike a date from the container's clock, this is
+correct for spans of every unit, for runs that start late, and for files that arrive late.
 
-From 2.17 on a run may take the span of the time that it was planned for: the driver replaces
+From 2.17 on a run may take the span of its scheduled time: the driver replaces
 {{$.pipeline_job_schedule_time_utc}} in a task's constants (backend/src/v2/cmd/driver/main.go,
-resolvePipelineJobTimes). That of 2.16 has the name and no time for it (driver.Options.PipelineJobScheduleTimeUTC is
-never set). [[ScheduledTime]] is replaced by no release for pipelines of v2, as the compiled workflow holds the
-parameters as text (apiserver/template/v2_template.go, ScheduledWorkflow; github.com/kubeflow/pipelines/issues/12494).
+resolvePipelineJobTimes). The driver of 2.16 has the name but no time (driver.Options.PipelineJobScheduleTimeUTC is
+never set). No release replaces [[ScheduledTime]] for v2 pipelines, because the compiled workflow holds the parameters
+as text (apiserver/template/v2_template.go, ScheduledWorkflow; github.com/kubeflow/pipelines/issues/12494).
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from fullpass.preprocessing.errors import UserError
 
 @dataclass(frozen=True)
 class DesiredSchedule:
-    """A schedule to create. name: of the pipeline. cron: six fields. package: its YAML."""
+    """A schedule to create. name: name of the pipeline. cron: six fields. package: YAML of the package."""
 
     name: str
     cron: str
@@ -34,10 +34,10 @@ class DesiredSchedule:
 
 @dataclass(frozen=True)
 class SchedulePlan:
-    """What applying a schedule would do.
+    """The changes of applying a schedule.
 
-    change: to the recurring run. reasons: what differs, "old -> new". kept: id of the one that stays. obsolete: ids of
-    those that go. paused: whether it is paused, and stays so.
+    change: the change of the recurring run. reasons: the differences, "old -> new". kept: id of the recurring run that
+    is kept. obsolete: ids of the recurring runs to delete. paused: whether it is paused, and stays paused.
     """
 
     change: Literal["create", "keep", "replace"]
@@ -47,7 +47,7 @@ class SchedulePlan:
     paused: bool = False
 
     def lines(self, desired: DesiredSchedule) -> list[str]:
-        """Returns the plan in words."""
+        """Returns the plan as readable lines."""
         words = {"create": "will be created", "keep": "is as it should be", "replace": "will be replaced"}
         lines = [f"{desired.name}: {words[self.change]} ({desired.cron}){', paused' if self.paused else ''}"]
         lines += [f"  {reason}" for reason in self.reasons]
@@ -56,7 +56,7 @@ class SchedulePlan:
 
 
 def plan(cluster: Cluster, desired: DesiredSchedule) -> SchedulePlan:
-    """Returns what `apply` would do, without changing anything."""
+    """Returns the plan of `apply` without changing anything."""
     found = cluster.recurring_runs(desired.name)
     if not found:
         return SchedulePlan("create")
@@ -73,9 +73,9 @@ def plan(cluster: Cluster, desired: DesiredSchedule) -> SchedulePlan:
 
 
 def apply(cluster: Cluster, desired: DesiredSchedule, planned: SchedulePlan) -> str:
-    """Carries a plan out and returns the id of the recurring run.
+    """Executes a plan and returns the id of the recurring run.
 
-    The new one is created before the old one is deleted, so that an error changes nothing.
+    The new recurring run is created before the old one is deleted, so an error while creating it changes nothing.
     """
     recurring_run_id = planned.kept or cluster.schedule(_body(cluster, desired, paused=planned.paused)).recurring_run_id
     for obsolete in planned.obsolete:
@@ -102,7 +102,7 @@ def delete(cluster: Cluster, name: str) -> None:
 
 
 def table(runs: list[Any]) -> str:
-    """Returns recurring runs as lines: name, cron, whether they are enabled, since when, id."""
+    """Returns a table of recurring runs: name, cron, state, creation time, id."""
     rows = [("name", "cron", "state", "created (UTC)", "id")]
     for run in runs:
         created = f"{run.created_at:%Y-%m-%d %H:%M}" if run.created_at else ""
@@ -129,7 +129,7 @@ def _body(cluster: Cluster, desired: DesiredSchedule, *, paused: bool) -> Json:
     version = cluster.upload(desired.name, desired.package)
     return desired.settings.body(cluster, version, desired.name) | {
         "trigger": {"cron_schedule": {"cron": desired.cron}},
-        "max_concurrency": "1",  # two runs at a time would push in the order in which they end
+        "max_concurrency": "1",  # Two concurrent runs would push in the order in which they end.
         "no_catchup": True,
         "mode": "DISABLE" if paused else "ENABLE",
         **({"namespace": cluster.namespace} if cluster.namespace else {}),
@@ -146,7 +146,7 @@ def _differences(run: Any, desired: DesiredSchedule, version: Version | None) ->
         ("cron", _cron(run), desired.cron),
         ("package", "another version", "another version" if same_version else version_name(desired.package)),
         ("parameters", parameters, dict(desired.settings.parameters or {})),
-        # The server fills in its own account where none is asked for.
+        # The server sets its own account if none is requested.
         ("service account", run.service_account if account else None, account),
         ("runs at a time", str(run.max_concurrency or ""), "1"),
         ("catches up on missed runs", not run.no_catchup, False),

@@ -1,4 +1,4 @@
-"""`fullpass submit`: a run on Kubeflow Pipelines, from its start to its end."""
+"""`fullpass submit`: starts a run on Kubeflow Pipelines and waits for its end."""
 
 import json
 import time
@@ -26,10 +26,10 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run is started with, beside its package.
+    """Settings of a run, in addition to its package.
 
-    experiment: where it is listed. service_account: of its pods, by default that of the installation. parameters:
-    of the pipeline.
+    experiment: experiment that lists the run. service_account: service account of its pods, by default that of the
+    installation. parameters: pipeline parameters.
     """
 
     experiment: str
@@ -37,7 +37,7 @@ class Settings:
     parameters: Mapping[str, Any] | None = None
 
     def body(self, cluster: Cluster, version: Version, name: str) -> Json:
-        """Returns what the bodies of runs and of recurring runs have in common."""
+        """Returns the common request body of runs and recurring runs."""
         body: Json = {
             "display_name": name,
             "experiment_id": cluster.experiment(self.experiment),
@@ -48,10 +48,10 @@ class Settings:
 
 
 def parameters(package: Package, given: list[str]) -> Json:
-    """Returns the parameters of a run from the command line's NAME=VALUE, with the types that the package declares.
+    """Returns the parameters of a run from NAME=VALUE arguments, with the types that the package declares.
 
     Raises:
-        UserError: The package has no such parameter, or not of this type.
+        UserError: The package has no such parameter, or the value has another type or looks like a secret.
     """
     declared: Json = package.pipeline["root"].get("inputDefinitions", {}).get("parameters", {})
     values: Json = {}
@@ -86,13 +86,13 @@ def _typed(name: str, kind: str, text: str) -> Any:
 
 
 def start(cluster: Cluster, package: Package, text: str, settings: Settings) -> Any:
-    """Uploads a package, unless it is there, and starts a run of it (kfp's V2beta1Run).
+    """Uploads a package if it is not uploaded yet, starts a run of it, and returns the run (kfp's V2beta1Run).
 
     Args:
         cluster: the installation.
-        package: what to run.
-        text: the package as it is uploaded.
-        settings: what the run is started with.
+        package: the package.
+        text: the uploaded form of the package.
+        settings: settings of the run.
     """
     version = cluster.upload(package.name, text)
     now = datetime.now(UTC)
@@ -113,15 +113,15 @@ def wait(
 
     Args:
         cluster: the installation.
-        run_id: of the run.
-        tasks: names of the tasks to print; the backend lists its own too.
+        run_id: id of the run.
+        tasks: names of the tasks to print; the backend also lists internal tasks.
         say: prints one line.
-        timeout: seconds after which waiting ends; the run goes on.
+        timeout: seconds after which waiting ends; the run continues.
         poll: seconds between two requests.
         patience: seconds for which the API may be unreachable.
 
     Raises:
-        UserError: The time is over, or the API refuses or stays out of reach.
+        UserError: The timeout expired, the API rejected a request, or it stayed unreachable.
     """
     reported: dict[str, str] = {}
     begin = answered = time.monotonic()
@@ -144,12 +144,12 @@ def wait(
 
 
 def link(cluster: Cluster, run_id: str) -> str:
-    """Returns the page of a run."""
+    """Returns the URL of the page of a run."""
     return f"{cluster.host}/#/runs/details/{run_id}"
 
 
 def failures(run: Any) -> list[str]:
-    """Returns why a run failed: its own error, then those of its tasks."""
+    """Returns the causes of a failed run: its own error, then the errors of its tasks."""
     details = run.run_details.task_details if run.run_details else None
     found = [("run", run.error)] + [(task.display_name, task.error) for task in details or ()]
     return [f"{name}: {error.message}" for name, error in found if error and error.message]
@@ -159,7 +159,7 @@ def _state_changes(run: Any, tasks: list[str], reported: dict[str, str]) -> list
     details = run.run_details.task_details if run.run_details else None
     lines = []
     for task in details or ():
-        # A sub-DAG and what runs in it may share a name; an end is not taken back.
+        # A sub-DAG and a task in it may share a name; a reported end state is never replaced.
         if task.display_name not in tasks or not task.state or reported.get(task.display_name) in (*ENDED, task.state):
             continue
         reported[task.display_name] = task.state

@@ -1,7 +1,7 @@
-"""Entry point of the container of a node with several workers: starts a Job that does the work, and waits for it.
+"""Entry point of the container of a node with several workers: starts a Job that runs the node, and waits for it.
 
-`python -m fullpass.kubeflow.deploy.worker_launcher --workers JSON`, and the arguments of
-`fullpass.kubeflow.runtime.entrypoint`, which each worker gets.
+`python -m fullpass.kubeflow.deploy.worker_launcher --workers JSON`, with the arguments of
+`fullpass.kubeflow.runtime.entrypoint`, which each worker receives.
 """
 
 import argparse
@@ -38,7 +38,7 @@ _TIMEOUT = (10, 60)
 
 
 def main() -> None:
-    """Runs one node by several workers; the process ends here."""
+    """Runs one node with several workers, then exits the process."""
     redact_streams()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO, stream=sys.stderr)
     parser = argparse.ArgumentParser(prog="fullpass.kubeflow.deploy.worker_launcher", description=__doc__)
@@ -68,15 +68,15 @@ def run(
     """Runs a node as a Job, copies its output message, and deletes the Job.
 
     Args:
-        client: of the cluster.
-        namespace: of the run.
-        settings: of the compiler: `pipeline`, `node_id`, `node` (its NodeConfig), `pull_secrets`, `pull_policy`.
-        args: of each worker's container.
+        client: API client of the cluster.
+        namespace: namespace of the run.
+        settings: from the compiler: `pipeline`, `node_id`, `node` (its NodeConfig), `pull_secrets`, `pull_policy`.
+        args: arguments of each worker's container.
         account: the service account of each worker; by default the namespace's.
         poll: seconds between two requests.
 
     Raises:
-        UserError: The cluster refuses the Job, or a worker failed; with the worker's own message.
+        UserError: The cluster rejects the Job, or a worker failed; the message includes the worker's message.
     """
     import tensorflow as tf
 
@@ -112,10 +112,10 @@ def job_name(pipeline: str, node: str) -> str:
 
 
 def service_account(token: str) -> str | None:
-    """Returns whose token a pod has, or None where it is not that of a service account.
+    """Returns the service account of a pod's token, or None if it belongs to no service account.
 
     Args:
-        token: a JSON Web Token (RFC 7519). Its signature is not checked: the pod has it from Kubernetes.
+        token: a JSON Web Token (RFC 7519). Its signature is not checked, because the pod has it from Kubernetes.
     """
     payload = token.strip().split(".")[1]
     claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
@@ -133,7 +133,7 @@ class Job:
 
     @contextmanager
     def started(self, service: Json, job: Json) -> Iterator["Job"]:
-        """Creates both, and deletes them at the end."""
+        """Creates the Service and the Job, and deletes them at the end."""
         from kubernetes.client import BatchV1Api, CoreV1Api
 
         core, batch = CoreV1Api(self.client), BatchV1Api(self.client)
@@ -144,7 +144,7 @@ class Job:
             self._call("creating the job", batch.create_namespaced_job, self.namespace, job)
             yield self
         finally:
-            # Its pods go with it.
+            # Deleting the Job also deletes its pods.
             self._delete(batch.delete_namespaced_job, propagation_policy="Background")
             self._delete(core.delete_namespaced_service)
 
@@ -152,7 +152,7 @@ class Job:
         """Waits until every worker is done.
 
         Raises:
-            UserError: One has failed.
+            UserError: A worker failed.
         """
         from kubernetes.client import BatchV1Api
 
@@ -167,7 +167,7 @@ class Job:
             time.sleep(poll)
 
     def _cause(self, condition: Any) -> str:
-        """Returns why the Job failed: what its workers said before they ended, or what Kubernetes says."""
+        """Returns the cause of a failed Job: the termination messages of its workers, or Kubernetes' message."""
         from kubernetes.client import CoreV1Api
 
         method = CoreV1Api(self.client).list_namespaced_pod
@@ -200,11 +200,11 @@ class Job:
         try:
             self._call("deleting", method, self.name, self.namespace, **more)
         except UserError as error:
-            logging.warning("%s", error)  # it is owned by this pod and goes with it
+            logging.warning("%s", error)  # This pod owns it, so Kubernetes deletes it with the pod.
 
 
 def _owner(variables: Any) -> Json:
-    """Returns this pod as the owner, so that Kubernetes deletes the Job with it."""
+    """Returns metadata that names this pod as the owner; Kubernetes then deletes the Job with the pod."""
     name, uid = variables.get("KFP_POD_NAME"), variables.get("KFP_POD_UID")
     if not name or not uid:
         return {}

@@ -1,1 +1,1 @@
-"""What runs inside the containers of a package."""
+"""The programs that run in the containers of a package."""

@@ -1,4 +1,4 @@
-"""Kubeflow's artifacts as TFX artifacts and back: types, properties, and the two addresses each of them has."""
+"""Converts Kubeflow's artifacts to TFX artifacts and back: types, properties, and their two locations."""
 
 import hashlib
 from collections.abc import Iterable
@@ -13,16 +13,16 @@ from fullpass.kubeflow.compile.parts import Json
 from fullpass.kubeflow.runtime.executor_input import ArtifactCopy
 
 _NOT_OURS = ("display_name", "store_session_info", ADDRESS)
-"""Properties that the backend adds, or that only executors get."""
+"""Properties that the backend adds, or that only executors receive."""
 
 
 def to_tfx(copy: ArtifactCopy, class_path: str, *, direct: bool) -> types.Artifact:
-    """Returns an artifact as an executor takes it.
+    """Returns the TFX artifact for an executor.
 
     Args:
-        copy: from the launcher's input.
+        copy: the artifact from the launcher's input.
         class_path: its type, which the backend does not pass on.
-        direct: work on the object store itself instead of the local copy.
+        direct: whether to use the object store itself instead of the local copy.
     """
     result = import_utils.import_class_by_path(class_path)()
     message = result.mlmd_artifact
@@ -38,7 +38,7 @@ def to_tfx(copy: ArtifactCopy, class_path: str, *, direct: bool) -> types.Artifa
         if name in declared:
             _set_property(message.properties[name], declared[name].type, value)
         else:
-            # As JSON, which TFX's getters read as the type they ask for: an int came here as a float.
+            # Stored as JSON, which TFX's getters convert to the requested type: the backend passes an int as a float.
             message.custom_properties[name].struct_value.CopyFrom(tfx_artifact._encode_struct_value(value))
     result.set_mlmd_artifact(message)
     return result
@@ -56,11 +56,11 @@ def _set_property(target: Any, kind: tfx_artifact.PropertyType, value: Any) -> N
 
 
 def metadata_of(artifact: types.Artifact, copies: Iterable[ArtifactCopy]) -> Json:
-    """Returns the properties of an artifact for Kubeflow, without nulls, which it refuses.
+    """Returns the properties of an artifact for Kubeflow, without nulls, which Kubeflow rejects.
 
     Args:
-        artifact: as an executor left it.
-        copies: artifacts of the task; where a property names the local copy of one, its address is put instead.
+        artifact: the artifact after the executor ran.
+        copies: artifacts of the task; local paths in properties that are in one of these are replaced by its URI.
     """
     found = properties_of(artifact.mlmd_artifact)
     kept = {name: value for name, value in found.items() if value is not None and name not in _NOT_OURS}
@@ -78,5 +78,5 @@ def _to_address(value: object, copies: Iterable[ArtifactCopy]) -> object:
 
 
 def _number(name: str) -> int:
-    """Returns the backend's name of an artifact, most often a number, as one of 63 bits."""
+    """Returns the backend's name of an artifact, usually a number, as a 63-bit number."""
     return int(name) if name.isdigit() else int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) >> 1

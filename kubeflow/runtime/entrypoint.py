@@ -35,7 +35,7 @@ _CASTS = {"str": str, "int": int, "float": float, "bool": bool}
 
 
 def main(on_success: Callable[[ExecutorInput], None] | None = None) -> None:
-    """Runs one node; the process ends here.
+    """Runs one node, then exits the process.
 
     Args:
         on_success: called with the launcher's input after the node succeeded.
@@ -46,7 +46,7 @@ def main(on_success: Callable[[ExecutorInput], None] | None = None) -> None:
     parser.add_argument("--plan", required=True)
     add_arguments(parser)
     arguments = parser.parse_args()
-    # Executors of TFX take what follows the program's name for flags of their own.
+    # TFX executors would parse the remaining arguments as their own flags.
     sys.argv = sys.argv[:1]
     plan = json.loads(arguments.plan)
 
@@ -68,7 +68,7 @@ def run_node(plan: Json, task: ExecutorInput) -> None:
     """Runs the executor of a node and writes the output message.
 
     Args:
-        plan: written by the compiler: executor, types, Beam options, folder of the user's modules.
+        plan: from the compiler: executor, types, Beam options, folder of the user-defined modules.
         task: the launcher's input.
 
     Raises:
@@ -106,7 +106,7 @@ Described = dict[str, tuple[ArtifactCopy, Json]]
 
 
 def _do(executor: Any, plan: Json, task: ExecutorInput, inputs: Copies, properties: dict[str, Any]) -> Described:
-    """Calls an executor; returns the outputs with their metadata."""
+    """Runs an executor and returns the outputs with their metadata."""
     from fullpass.kubeflow.runtime.artifact_messages import to_tfx
 
     direct = plan["artifacts"] == "direct"
@@ -131,7 +131,7 @@ def _spans_of(window: ArtifactCopy, *, direct: bool) -> list[ArtifactCopy]:
 
 
 def _request(where: Json, task: ExecutorInput) -> str:
-    """Returns what Ingest is asked for, which the look-up of the run left in the registry."""
+    """Returns the request to Ingest, which the look-up of the run stored in the registry."""
     from fullpass.kubeflow.runtime.registry_store import FolderRegistry
 
     name = json.loads(task.parameters["request"])["name"]
@@ -141,7 +141,7 @@ def _request(where: Json, task: ExecutorInput) -> str:
 def _ingest_window(
     executor: Any, plan: Json, task: ExecutorInput, inputs: Copies, properties: dict[str, Any]
 ) -> Described:
-    """Ingests what the store of spans lacks of a window; returns the artifact that names all its spans."""
+    """Ingests the spans of a window that the store lacks; returns the artifact that names all spans of the window."""
     from fullpass.components.ingest.spans.ingest_request import Request, read_request
     from fullpass.kubeflow.runtime.artifact_messages import metadata_of, to_tfx
     from fullpass.kubeflow.runtime.span_store import SpanStore, ingest_window, write_window
@@ -159,7 +159,7 @@ def _ingest_window(
 
 
 def _import_executor(class_path: str, folder: str) -> Any:
-    """Adds the user's modules to the import path and returns the class of an executor."""
+    """Adds the user-defined modules to the import path and returns the class of an executor."""
     if Path(folder).is_dir():
         use_modules_of(Path(folder))
     from tfx.utils import import_utils
@@ -168,7 +168,7 @@ def _import_executor(class_path: str, folder: str) -> Any:
 
 
 def _reset_file_times(copies: Iterable[ArtifactCopy]) -> None:
-    """Sets the modification time of all inputs to zero: each attempt copies them anew, and a resumed training
+    """Sets the modification time of all inputs to zero: each attempt copies them again, and a resumed training
     identifies its data by name, size and time."""
     for copy in copies:
         for file in copy.path.rglob("*"):
@@ -177,7 +177,7 @@ def _reset_file_times(copies: Iterable[ArtifactCopy]) -> None:
 
 
 def _properties(types: Mapping[str, str], values: Json) -> dict[str, Any]:
-    """Returns the executor's parameters with their types; JSON has floats for integers, and 1 or 0 for booleans."""
+    """Returns the executor's parameters with their types; in JSON, integers are floats and booleans are 1 or 0."""
     return {name: _CASTS[kind](values[name]) for name, kind in types.items() if name in values}
 
 
@@ -199,7 +199,7 @@ def _executor(executor_class: Any, plan: Json, data_bytes: int, temporary: str) 
 
 
 def _data_bytes(copies: Sequence[ArtifactCopy], properties: Mapping[str, Any]) -> int:
-    """Returns the bytes that the node reads: its inputs, or for Ingest the files of its request."""
+    """Returns the input size of the node in bytes: its inputs, or for Ingest the files of its request."""
     request = properties.get("request")
     if not copies and isinstance(request, str):
         return sum(file["size"] for span in json.loads(request).get("spans", ()) for file in span["files"])
@@ -223,7 +223,7 @@ def _check_inputs(inputs: Copies) -> None:
 def _describe_output(
     copy: ArtifactCopy, artifacts: Sequence[Any], copies: Sequence[ArtifactCopy], *, direct: bool
 ) -> Json:
-    """Returns the metadata of an output; marks it as absent if the executor removed it."""
+    """Returns the metadata of an output; marks the output as absent if the executor removed it."""
     from fullpass.kubeflow.runtime.artifact_messages import metadata_of
 
     if not artifacts:

@@ -1,6 +1,6 @@
-"""What a container imports before its executor runs; imports take most of a task's start-up time.
+"""Controls the imports of a container before its executor runs; imports take most of a task's start-up time.
 
-TFX itself goes on without TensorFlow and Beam where they are not installed.
+TFX itself works without TensorFlow and Beam if they are not installed.
 """
 
 from collections.abc import Iterator
@@ -18,19 +18,19 @@ WITHOUT_TENSORFLOW = frozenset(
         "fullpass.components.serving_check.component.ServingCheck_Executor",
     }
 )
-"""Executors that need neither TensorFlow nor Beam: they read and write small files, or, as ServingCheck, load the model
-in a process of its own."""
+"""Executors that need neither TensorFlow nor Beam: they read and write small files, or load the model in a separate
+process (ServingCheck)."""
 IN_SMALL_IMAGE = WITHOUT_TENSORFLOW - {"fullpass.components.serving_check.component.ServingCheck_Executor"}
 """Executors for which TensorFlow and Beam need not be installed."""
 
 
 @contextmanager
 def libraries_for(executor: str, *, direct: bool) -> Iterator[None]:
-    """Imports the libraries that an executor needs, or has TFX do without them while the executor is imported.
+    """Imports the libraries that an executor needs, or hides them from TFX while the executor is imported.
 
     Args:
         executor: package.module.Class.
-        direct: whether artifacts are opened where they lie, which TFX leaves to TensorFlow.
+        direct: whether artifacts are opened in the object store, for which TFX uses TensorFlow.
     """
     if executor in WITHOUT_TENSORFLOW and not direct:
         with hidden("tensorflow", "apache_beam"):

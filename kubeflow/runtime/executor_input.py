@@ -16,12 +16,12 @@ from fullpass.preprocessing.whole_files import write_whole
 ABSENT = "FULLPASS_ABSENT"
 """File that marks the folder of an absent artifact; the backend has no empty inputs."""
 _UNRESOLVED = "{{$."
-"""Start of a placeholder that the launcher did not fill in."""
+"""Start of a placeholder that the launcher did not replace."""
 
 
 @dataclass(frozen=True)
 class ArtifactCopy:
-    """One artifact: its address in the object store, the launcher's local copy of it, and its metadata."""
+    """One artifact: its URI in the object store, the launcher's local copy of it, and its metadata."""
 
     uri: str
     path: Path
@@ -36,10 +36,11 @@ class ArtifactCopy:
 
 @dataclass(frozen=True)
 class ExecutorInput:
-    """What the launcher gives a container.
+    """The input of a container from the launcher.
 
-    parameters: by name. inputs, outputs: artifacts by name, without the backend's own (executor-logs), whose paths the
-    container does not get. output_file: where the output message goes. message: the launcher's JSON, unchanged.
+    parameters: values by name. inputs, outputs: artifacts by name, without the backend's own (executor-logs), whose
+    paths the container does not receive. output_file: path of the output message. message: the launcher's JSON,
+    unchanged.
     """
 
     parameters: Json
@@ -50,7 +51,7 @@ class ExecutorInput:
 
 
 Outputs = tuple[Mapping[str, tuple[ArtifactCopy, Json]], Mapping[str, Any]]
-"""What a container returns: artifacts with their metadata, and parameters."""
+"""Outputs of a container: artifacts with their metadata, and parameters."""
 
 
 def parse(text: str, input_paths: Mapping[str, str], output_paths: Mapping[str, str]) -> ExecutorInput:
@@ -81,7 +82,7 @@ def parse(text: str, input_paths: Mapping[str, str], output_paths: Mapping[str, 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of a container that `from_arguments` reads."""
+    """Adds the container arguments that `from_arguments` reads."""
     parser.add_argument("--executor-input", required=True)
     parser.add_argument("--constants", type=unpack, default={}, help="further parameters, written by pack")
     parser.add_argument("--input", action="append", default=[])
@@ -89,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def from_arguments(arguments: argparse.Namespace) -> ExecutorInput:
-    """Returns what the launcher gave a container.
+    """Returns the launcher's input from a container's arguments.
 
     Raises:
         UserError: The launcher's message is invalid.
@@ -99,11 +100,11 @@ def from_arguments(arguments: argparse.Namespace) -> ExecutorInput:
 
 
 def run_id(addresses: Iterable[str], pipeline: str) -> str | None:
-    """Returns the id of the run from the addresses of its outputs, None if these are not the backend's.
+    """Returns the id of the run from the URIs of its outputs, or None if they are not URIs of the backend.
 
-    Every release puts outputs under ROOT/PIPELINE/RUN/TASK/SALT/OUTPUT (v2/metadata/client.go:316 and
-    v2/driver/driver.go:2046 at 2.5.0). The placeholder `{{$.pipeline_job_uuid}}` is known from 2.5 on, and as a
-    parameter it would be part of what the cache goes by.
+    Every release stores outputs at ROOT/PIPELINE/RUN/TASK/SALT/OUTPUT (v2/metadata/client.go:316 and
+    v2/driver/driver.go:2046 at 2.5.0). The placeholder `{{$.pipeline_job_uuid}}` exists only from 2.5 on, and as a
+    parameter it would be part of the cache key.
     """
     for address in addresses:
         parts = address.split("/")
@@ -122,7 +123,7 @@ def write_output(file: Path, artifacts: Mapping[str, tuple[ArtifactCopy, Json]],
     """Writes the output message for the launcher, atomically.
 
     Args:
-        file: where the launcher reads it.
+        file: path at which the launcher reads the message.
         artifacts: name -> artifact and its metadata.
         parameters: name -> value.
     """
@@ -134,12 +135,12 @@ def write_output(file: Path, artifacts: Mapping[str, tuple[ArtifactCopy, Json]],
         "parameterValues": dict(parameters),
     }
     file.parent.mkdir(parents=True, exist_ok=True)
-    # The backend keeps both for all to read.
+    # The backend stores both, and everyone can read them.
     write_whole(file, json.dumps(_redacted(answer), sort_keys=True))
 
 
 def _redacted(answer: Json) -> Json:
-    """Returns the output message without secrets; the addresses of artifacts are the backend's own and stay."""
+    """Returns the output message without secrets; the URIs of artifacts are the backend's own and stay."""
     for listed in answer["artifacts"].values():
         for artifact in listed["artifacts"]:
             artifact["metadata"] = redact_tree(artifact["metadata"])
@@ -147,7 +148,7 @@ def _redacted(answer: Json) -> Json:
 
 
 def name_values(pairs: list[str]) -> dict[str, str]:
-    """Returns NAME=VALUE arguments as a mapping, without those that the launcher did not fill in."""
+    """Returns NAME=VALUE arguments as a mapping, without those whose placeholder the launcher did not replace."""
     split = (pair.partition("=") for pair in pairs)
     return {name: value for name, _, value in split if not value.startswith(_UNRESOLVED)}
 

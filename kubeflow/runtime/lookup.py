@@ -60,7 +60,7 @@ from fullpass.preprocessing.secrets.redact import redact_streams
 
 
 def main() -> None:
-    """Runs one look-up; the process ends here."""
+    """Runs one look-up, then exits the process."""
     redact_streams()
     logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.INFO, stream=sys.stderr)
     parser = argparse.ArgumentParser(prog="fullpass.kubeflow.runtime.lookup", description=__doc__)
@@ -80,13 +80,13 @@ def main() -> None:
 def find_ingest_inputs(task: ExecutorInput) -> Outputs:
     """Finds the files that Ingest reads.
 
-    Returns Ingest's own parameter with the files and their fingerprint in it. Parameters are part of Kubeflow's cache
-    key, so Ingest runs again only where a file has changed. For a source with spans it also returns `window`, which
-    later runs read.
+    Returns Ingest's parameter `request`, which identifies the files and their fingerprints. Parameters are part of
+    Kubeflow's cache key, so Ingest runs again only if a file has changed. For a source with spans it also returns
+    `window`, which later runs read.
 
     Raises:
-        SpanNotFoundError: The span asked for is not there, or was trained on before though a new one was asked for.
-        UserError: The registry cannot be written to.
+        SpanNotFoundError: The requested span does not exist, or a new span is requested but was trained on before.
+        UserError: The registry is not writable.
     """
     check_writable(task.parameters["registry"])
     asked = json.loads(task.parameters["request"])
@@ -103,7 +103,7 @@ def find_ingest_inputs(task: ExecutorInput) -> Outputs:
 
 
 def _record_request(task: ExecutorInput, request: Request, *, again: bool = False) -> str:
-    """Keeps a request in the registry and returns what names it there, and tells people what it is about."""
+    """Stores a request in the registry and returns JSON with its name there and a readable summary."""
     registry, pipeline = FolderRegistry(task.parameters["registry"]), task.parameters["pipeline"]
     files = [file for span in request.spans for file in span.files]
     told: Json = {"files": len(files), "bytes": sum(file.size for file in files)}
@@ -139,17 +139,17 @@ def _find_window(task: ExecutorInput, request: Request, folder: Path) -> Window:
         source=config.source, span=config.span, window=WindowConfig(spans=int(size) if size.isdigit() else size)
     )
     registry = task.parameters["registry"]
-    # An index on a volume saves reading files again to see which spans they hold.
+    # An index on a volume avoids reading files again to determine their spans.
     index = None if is_address(registry) else RootLayout(Path(registry) / task.parameters["pipeline"]).span_index
     asked = _planned_span(task, data) if span == SCHEDULED else LATEST if span == NEW else span
     return find_window(data, lambda path: resolve_path(path, folder), asked, index=index)
 
 
 def _planned_span(task: ExecutorInput, data: DataConfig) -> str:
-    """Returns the label of the span that the time of the schedule asks for.
+    """Returns the label of the span of the scheduled time.
 
     Raises:
-        UserError: The package was compiled without a lag, or the backend told no time.
+        UserError: The package was compiled without a lag, or the backend provided no scheduled time.
     """
     unit, told = span_unit(data), task.parameters.get(SCHEDULE_TIME, "")
     if unit is None or SCHEDULE not in task.parameters:
@@ -168,7 +168,7 @@ def _planned_span(task: ExecutorInput, data: DataConfig) -> str:
 
 
 def _check_new(newest: SpanRequest, last: Trained | None) -> None:
-    """Raises an error unless the newest span is new, or its files have changed since the last training."""
+    """Raises NoNewSpanError unless the newest span is new or its files have changed since the last training."""
     if last is None or last.number < newest.number:
         return
     if newest.number == last.number and newest.fingerprint != last.fingerprint:
@@ -190,15 +190,15 @@ def record_window(task: ExecutorInput) -> Outputs:
 
 
 def make_empty_artifact(task: ExecutorInput) -> Outputs:
-    """Makes the artifact that marks an absent model."""
+    """Creates the artifact that represents an absent model."""
     write_absent(task.outputs[NOTHING])
     return {NOTHING: (task.outputs[NOTHING], {})}, {}
 
 
 def find_blessed_model(task: ExecutorInput) -> Outputs:
-    """Finds the newest blessed model that was made from other data or parameters, without those rolled back.
+    """Finds the newest blessed model with other data or parameters, excluding models that were rolled back.
 
-    Without such a model it returns the address of the empty artifact.
+    It returns the URI of the empty artifact if there is no such model.
     """
     registry, pipeline = FolderRegistry(task.parameters["registry"]), task.parameters["pipeline"]
     made_from = _made_from(task.parameters)
@@ -232,7 +232,7 @@ def _model_output(task: ExecutorInput, found: Blessed | None) -> Outputs:
 
 
 def record_blessing(task: ExecutorInput) -> Outputs:
-    """Records the model of a blessing, if it was blessed."""
+    """Records the model of a blessing artifact if the model was blessed."""
     blessing = task.inputs["blessing"]
     if not blessing.metadata.get("blessed"):
         logging.info("not blessed; nothing to record")
@@ -247,7 +247,7 @@ def record_blessing(task: ExecutorInput) -> Outputs:
 
 
 def _made_from(given: Mapping[str, Any]) -> str:
-    """Returns a digest of a model's parameters and data, from the parameters of its run's look-up."""
+    """Returns a digest of a model's parameters and data, given the parameters of the look-up in its run."""
     parts = [given.get("made_from"), given.get("request")]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
@@ -262,7 +262,7 @@ LOOKUPS: Mapping[str, Callable[[ExecutorInput], Outputs]] = {
     "outcome": record_outcome,
     "tell": notify_receivers,
 }
-"""--kind -> function."""
+"""Value of --kind -> function."""
 
 
 if __name__ == "__main__":

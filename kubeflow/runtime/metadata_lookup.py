@@ -1,9 +1,9 @@
 """Finds the last blessed model in Kubeflow's own metadata instead of the registry.
 
-Every release from 2.4 to 2.17 records artifacts with the properties that their executor set, executions with their
-parameters, and both under a context of the run and one of the pipeline
-(v2/metadata/client.go:316, :462, :540 and :1018 at 2.5.0). Containers are told where the service is by a configuration
-map (v2/compiler/argocompiler/common.go:23).
+Every release from 2.4 to 2.17 records artifacts with the properties that their executor set, and executions with their
+parameters. Both are in a context of the run and a context of the pipeline (v2/metadata/client.go:316, :462, :540 and
+:1018 at 2.5.0). A ConfigMap provides containers with the host and port of the service
+(v2/compiler/argocompiler/common.go:23).
 """
 
 import os
@@ -28,7 +28,7 @@ _SECONDS = 60
 _GONE = (proto.Artifact.MARKED_FOR_DELETION, proto.Artifact.DELETED)
 
 Digest = Callable[[Mapping[str, Any]], str]
-"""Parameters of a run's look-up -> digest of its model's data and parameters."""
+"""Parameters of the look-up in a run -> digest of its model's data and parameters."""
 
 
 @contextmanager
@@ -36,10 +36,10 @@ def metadata(variables: Mapping[str, str] = os.environ) -> Iterator[metadata_sto
     """Yields a client of the metadata service; its errors become a UserError.
 
     Args:
-        variables: of the container.
+        variables: environment variables of the container.
 
     Raises:
-        UserError: No service is named, or it does not answer.
+        UserError: The variables name no service, or the service does not answer.
     """
     if HOST not in variables or PORT not in variables:
         raise UserError(
@@ -68,22 +68,22 @@ def last_blessed(
     digest: Digest,
     rolled_back: Collection[str] = (),
 ) -> Blessed | None:
-    """Returns the newest blessed model of earlier runs that was made from something else; None on a first run.
+    """Returns the newest blessed model of earlier runs with other data or parameters; None on a first run.
 
-    Runs are those of the same pipeline in the same namespace, as an artifact tells that this run has. A model counts by
-    its blessing, the newest of which is the one recorded last, and follows from what the run that first had it was
-    given: a run that takes the blessing from the backend's cache has the same artifact.
+    Only runs of the same pipeline in the same namespace are considered; an artifact of this run determines both. Models
+    are ordered by the time at which their blessing was recorded. The data and parameters of a model are those of the
+    first run with its blessing, because a run that takes the blessing from the backend's cache has the same artifact.
 
     Args:
-        store: the metadata.
-        known: address of an artifact of the run that asks, made by it or taken from the cache.
-        task: name of the look-up in that run, and in earlier ones.
+        store: the metadata store.
+        known: URI of an artifact of this run, created by it or taken from the cache.
+        task: name of the look-up in this run and in earlier runs.
         made_from: digest of the new model's data and parameters.
-        digest: returns it for the parameters of a look-up.
-        rolled_back: addresses of models to skip.
+        digest: computes such a digest from the parameters of a look-up.
+        rolled_back: URIs of models to skip.
 
     Raises:
-        UserError: The metadata do not know the artifact.
+        UserError: The metadata store has no run with the artifact.
     """
     contexts = [c for found in store.get_artifacts_by_uri(known) for c in store.get_contexts_by_artifact(found.id)]
     pipeline = next((context for context in contexts if context.type == _PIPELINE), None)
@@ -107,7 +107,7 @@ def last_blessed(
 
 
 def _first_run(store: metadata_store.MetadataStore, artifact: proto.Artifact) -> proto.Context | None:
-    """Returns the context of the run that made an artifact; others took it from the cache."""
+    """Returns the context of the run that created an artifact; other runs took it from the cache."""
     events = store.get_events_by_artifact_ids([artifact.id])
     makers = [event.execution_id for event in events if event.type == proto.Event.OUTPUT]
     contexts = store.get_contexts_by_execution(min(makers)) if makers else []
@@ -115,7 +115,7 @@ def _first_run(store: metadata_store.MetadataStore, artifact: proto.Artifact) ->
 
 
 def _namespace(run: proto.Context) -> str:
-    """Returns the namespace of a run; pipelines of one name share a context over all namespaces."""
+    """Returns the namespace of a run; pipelines with the same name share one context across namespaces."""
     return run.custom_properties["namespace"].string_value
 
 

@@ -1,4 +1,4 @@
-"""The containers that record how a run ended and notify receivers (`notify:`)."""
+"""The containers that record the outcome of a run and notify receivers (`notify:`)."""
 
 import json
 import logging
@@ -20,7 +20,7 @@ PAYLOAD_FILE = "payload.json"
 
 
 def record_outcome(task: ExecutorInput) -> Outputs:
-    """Records that all nodes are done, and whether the model was blessed."""
+    """Records that all nodes have succeeded, and whether the model was blessed."""
     _records(task).record_end(_read_outcome(task))
     return {}, {}
 
@@ -30,7 +30,7 @@ def _read_outcome(task: ExecutorInput) -> Outcome:
     config = EvaluationConfig.model_validate_json(task.parameters["evaluated"])
     blessed = bool(blessing.metadata.get("blessed"))
     verdict = read_verdict(str(task.inputs["evaluation"].path), config, blessed=blessed)
-    # What comes from the cache was pushed by another run.
+    # A pushed model from the cache was pushed by another run.
     new = bool(pushed.metadata.get("created")) and f"/{_records(task).run}/" in pushed.uri
     pushed_to = pushed.metadata.get("pushed_destination") if new else None
     message = f"pushed to {pushed_to}" if pushed_to else "; ".join(verdict.reasons)
@@ -45,7 +45,7 @@ def _read_outcome(task: ExecutorInput) -> Outcome:
 
 
 def notify_receivers(task: ExecutorInput) -> Outputs:
-    """Notifies receivers of the end of a run; failed notifications are logged only."""
+    """Notifies receivers of the end of a run; failed notifications are only logged."""
     records, parameters = _records(task), task.parameters
     ended = records.read()
     facts = {"reasons": [], **ended.facts}

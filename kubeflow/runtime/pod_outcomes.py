@@ -1,8 +1,9 @@
-"""Records how a run ended, for the task that notifies receivers (`notify:`).
+"""Records the outcome of a run, for the task that notifies receivers (`notify:`).
 
-An exit task gets no cause: no state of the run before 2.14, and from then on the state of its metadata, which lacks
-killed tasks (v2/driver/resolve.go:412 at 2.14.0; v2/metadata/client.go, UpdateDAGExecutionsState). So containers write
-records into the registry: each that fails, and one at the end of a successful run. A run without records was killed.
+An exit task receives no cause. Before 2.14 it receives no state of the run; from 2.14 on it receives the state in the
+metadata, which lacks killed tasks (v2/driver/resolve.go:412 at 2.14.0; v2/metadata/client.go,
+UpdateDAGExecutionsState). Containers therefore write records to the registry: each failing container, and one container
+at the end of a successful run. A run without records was killed.
 """
 
 import json
@@ -18,18 +19,18 @@ from fullpass.pipeline.running.notify.config import Event
 from fullpass.preprocessing.errors import UserError
 
 VARIABLE = "FULLPASS_OUTCOMES"
-"""Environment variable of a container: folder of all runs' records, REGISTRY/PIPELINE/outcomes."""
+"""Environment variable of a container: folder of the records of all runs, REGISTRY/PIPELINE/outcomes."""
 GATE = "DataGate"
 _END, _WINDOW, _FAILED = "end.json", "window.json", "failed-"
 
 
 class NoNewSpanError(SpanNotFoundError):
-    """A run that needs a new span found none."""
+    """A run that needs a new span found no new span."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended. event, message: for receivers. facts: further fields of the payload."""
+    """The outcome of a run. event, message: for receivers. facts: further fields of the payload."""
 
     event: Event
     message: str
@@ -40,15 +41,15 @@ class OutcomeRecords:
     """The records of one run in the registry."""
 
     def __init__(self, folder: str, run: str) -> None:
-        """Takes the folder of all runs' records, and the id of the run."""
+        """Initializes with the folder of the records of all runs, and the id of the run."""
         self._folder, self.run = Folder(folder), run
 
     def record_task_failure(self, task: str, event: Event, message: str) -> None:
-        """Records the failure of a task; of several attempts the last counts."""
+        """Records the failure of a task; a later attempt overwrites the record."""
         self._write(f"{_FAILED}{task}.json", {"event": event, "message": f"{task}: {message}"})
 
     def record_window_data(self, window: dict[str, Any]) -> None:
-        """Records the spans of a run: labels `span` and `first_span`."""
+        """Records the spans of a run: the labels `span` and `first_span`."""
         self._write(_WINDOW, window)
 
     def record_end(self, outcome: Outcome) -> None:
@@ -56,17 +57,17 @@ class OutcomeRecords:
         self._write(_END, {"event": outcome.event, "message": outcome.message, "facts": outcome.facts})
 
     def read(self) -> Outcome:
-        """Returns how the run ended, from its records."""
+        """Returns the outcome of the run, from its records."""
         window = self._read(_WINDOW) or {}
         end = self._read(_END)
-        if end is not None:  # failures are of attempts that were repeated
+        if end is not None:  # Any failures are from attempts that were retried.
             return Outcome(end["event"], end["message"], window | end["facts"])
         found = [self._read(name) for name in self._folder.names(self.run) if name.startswith(_FAILED)]
         records = [record for record in found if record is not None]
         if not records:
             text = "a task ended without a word: killed, evicted, past its deadline, or it never began."
             return Outcome("failure", text, window)
-        # What stops a run on purpose says more than what fails beside it.
+        # A deliberate stop of a run is more informative than other failures.
         first = min(records, key=lambda record: record["event"] == "failure")
         return Outcome(first["event"], first["message"], window)
 
@@ -82,8 +83,8 @@ def container_records(variables: Mapping[str, str], message: str) -> OutcomeReco
     """Returns the records of a container's run; None without `notify:`, or if the run is unknown.
 
     Args:
-        variables: of the container.
-        message: the launcher's, which replaces `{{$}}`.
+        variables: environment variables of the container.
+        message: the launcher's message, which replaces `{{$}}`.
     """
     folder = variables.get(VARIABLE)
     if folder is None:
@@ -93,13 +94,13 @@ def container_records(variables: Mapping[str, str], message: str) -> OutcomeReco
 
 
 def record_failure(variables: Mapping[str, str], message: str, task: str, error: BaseException) -> None:
-    """Records why a container failed, if the pipeline has `notify:`; never fails itself."""
+    """Records the failure of a container if the pipeline has `notify:`; never fails itself."""
     try:
         records = container_records(variables, message)
         if records is not None:
             records.record_task_failure(task, _event(task, error), failure.explain(error))
     except (UserError, OSError):
-        return  # the failure itself is what counts
+        return  # The original failure must not be hidden.
 
 
 def _event(task: str, error: BaseException) -> Event:
@@ -109,7 +110,7 @@ def _event(task: str, error: BaseException) -> Event:
 
 
 def _output_addresses(message: str) -> list[str]:
-    """Returns the addresses of all outputs, those of the backend's own (executor-logs) too."""
+    """Returns the URIs of all outputs, including those of the backend (executor-logs)."""
     try:
         outputs = json.loads(message)["outputs"]["artifacts"]
         return [listed["artifacts"][0]["uri"] for listed in outputs.values()]

@@ -1,8 +1,9 @@
 """Provenance of a run for the Trainer in a container; `running/record_provenance.py` does the same on one machine.
 
-The configuration travels in a variable of the container. The backend's cache goes by image, arguments, parameters and
-inputs (v2/cacheutils/cache.go:52 at 2.5.0, :173 at 2.17.0), and by no variable: a comment in the YAML trains nothing
-anew. The code's facts are read in the container, the run's id from the addresses of the task's outputs.
+The configuration is passed in an environment variable of the container. The backend's cache key consists of image,
+arguments, parameters and inputs (v2/cacheutils/cache.go:52 at 2.5.0, :173 at 2.17.0), without variables: a changed
+comment in the YAML causes no new training. The facts about the code are read in the container, and the run's id comes
+from the URIs of the task's outputs.
 """
 
 from collections.abc import Mapping
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
 VARIABLE = "FULLPASS_PACKAGE_FACTS"
 """Environment variable of the Trainer's container: JSON data, packed."""
 COMMIT_VARIABLE = "FULLPASS_COMMIT"
-"""Environment variable: commit of what lies in the image under `folder`, which has no history there."""
+"""Environment variable: commit of the files in the image under `folder`, which have no Git history there."""
 
 
 def package_facts(loaded: "Loaded") -> str:
-    """Returns the facts about all runs of a package, as the value of an environment variable."""
+    """Returns the facts common to all runs of a package, as the value of an environment variable."""
     from fullpass.pipeline.running.record_provenance import config_facts, user_functions
 
     facts = {"pipeline": loaded.config.name, "config": config_facts(loaded), "functions": user_functions(loaded.config)}
@@ -33,14 +34,14 @@ def provide_run_facts(variables: Mapping[str, str], task: ExecutorInput, folder:
     """Provides the provenance of the run to the node in this process, if its container has it.
 
     Args:
-        variables: of the container.
+        variables: environment variables of the container.
         task: the launcher's input.
-        folder: for a file that the node reads.
+        folder: folder for a file that the node reads.
     """
     text = variables.get(VARIABLE)
     if text is None:
         return
-    # Imported late: containers without these facts do not need the whole config's classes.
+    # Imported late: containers without these facts do not need the classes of the whole config.
     from fullpass.pipeline.running.record_provenance import code_facts, write_run_facts
 
     facts = unpack(text)

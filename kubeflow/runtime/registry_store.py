@@ -1,6 +1,6 @@
 """The registry of a pipeline: blessed models, spans and trained windows, kept between runs without a metadata store.
 
-It is a folder of small JSON files, on a volume or in an object store. No file is ever changed in place.
+It is a folder of small JSON files, on a volume or in an object store. Files are never modified in place.
 """
 
 import hashlib
@@ -21,8 +21,8 @@ Entry = TypeVar("Entry")
 class Blessed:
     """A blessed model.
 
-    model, blessing: addresses of the artifacts. time: when it was recorded, ISO 8601 in UTC. made_from: digest of its
-    data and parameters; "" if an earlier version recorded it.
+    model, blessing: URIs of the artifacts. time: time of the record, ISO 8601 in UTC. made_from: digest of its data and
+    parameters; "" if an earlier version recorded it.
     """
 
     model: str
@@ -31,13 +31,13 @@ class Blessed:
     made_from: str = ""
 
     def is_baseline_for(self, made_from: str, rolled_back: Collection[str]) -> bool:
-        """Whether a model made from `made_from` can take this one as baseline."""
+        """Returns whether a model with the digest `made_from` can use this model as its baseline."""
         return self.made_from != made_from and self.model not in rolled_back
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A window that a model was trained on: number, fingerprint and label of its newest span, and when, in UTC."""
+    """A training window: number, fingerprint and label of its newest span, and the time of the record, in UTC."""
 
     number: int
     fingerprint: str
@@ -46,10 +46,10 @@ class Trained:
 
 
 class FolderRegistry:
-    """The registry, in one folder per pipeline; each entry is a file, named by time and content."""
+    """The registry, with one folder per pipeline; each entry is a file, named by time and content."""
 
     def __init__(self, path: str) -> None:
-        """Takes a path or an address such as s3://bucket/folder."""
+        """Initializes with a path or a URL such as s3://bucket/folder."""
         self._folder = Folder(path)
 
     def record_blessed(self, pipeline: str, model: str, blessing: str, made_from: str) -> bool:
@@ -63,12 +63,12 @@ class FolderRegistry:
         return True
 
     def newest_blessed(self, pipeline: str, *, made_from: str, rolled_back: Collection[str] = ()) -> Blessed | None:
-        """Returns the newest blessed model that was made from other data or parameters, or None on a first run.
+        """Returns the newest blessed model with other data or parameters, or None on a first run.
 
         Args:
             pipeline: name of the pipeline.
             made_from: digest of the data and parameters of the new model.
-            rolled_back: addresses of models to skip.
+            rolled_back: URIs of models to skip.
         """
         for name in reversed(self._names(pipeline, "blessed")):
             entry = self._read(pipeline, f"blessed/{name}", Blessed)
@@ -77,7 +77,7 @@ class FolderRegistry:
         return None
 
     def known_spans(self, pipeline: str) -> tuple[KnownSpan, ...]:
-        """Returns every version of every span that a run was given."""
+        """Returns every version of every span that was in the window of a run."""
         found = []
         for name in self._names(pipeline, "spans"):
             number, version, fingerprint = name.removesuffix(".json").rsplit(".", 2)
@@ -85,11 +85,11 @@ class FolderRegistry:
         return tuple(found)
 
     def record_spans(self, pipeline: str, spans: Collection[KnownSpan]) -> None:
-        """Records versions of spans, except those recorded before."""
+        """Records versions of spans that are not recorded yet."""
         known = set(self.known_spans(pipeline))
         for span in spans:
             if span not in known:
-                # The name holds the whole entry, so one listing returns every span.
+                # The file name contains the whole entry, so one listing returns every span.
                 self._write(pipeline, f"spans/{span.number}.{span.version}.{span.fingerprint}.json", span)
 
     def newest_trained(self, pipeline: str) -> Trained | None:
@@ -110,12 +110,12 @@ class FolderRegistry:
         return True
 
     def record_request(self, pipeline: str, request: str, *, again: bool) -> str:
-        """Keeps what Ingest is asked for, whose size grows with its files, and returns the name to read it by.
+        """Stores a request to Ingest, whose size grows with its files, and returns the name for reading it.
 
         Args:
             pipeline: name of the pipeline.
-            request: JSON.
-            again: return a name that no earlier run had, where what was made of this request is gone.
+            request: the request as JSON.
+            again: whether to return a name that no earlier run had, because spans of this request must be ingested.
         """
         digest = hashlib.sha256(request.encode()).hexdigest()[:32]
         made = [int(name.split(".")[1]) for name in self._names(pipeline, "requests") if name.startswith(digest)]
@@ -125,10 +125,10 @@ class FolderRegistry:
         return f"{digest}.{number}"
 
     def request(self, pipeline: str, name: str) -> str:
-        """Returns what Ingest is asked for.
+        """Returns the request to Ingest.
 
         Raises:
-            UserError: It is not there.
+            UserError: The request does not exist.
         """
         content = self._folder.read(f"{pipeline}/requests/{name}.json")
         if content is None:

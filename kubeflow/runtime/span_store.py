@@ -1,8 +1,8 @@
-"""The ingested spans of a pipeline, kept between runs, so that a package has one Ingest however long its window is.
+"""The ingested spans of a pipeline, kept between runs: a package needs only one Ingest for a window of any length.
 
 The registry has an entry per span, NUMBER.VERSION.FINGERPRINT.json, which names the folder of the span's records. An
-entry is written after its records, so nobody reads half a span. Between Ingest and the nodes that read examples goes a
-file with the entries of the window.
+entry is written after its records, so no reader finds a partial span. Ingest passes a file with the entries of the
+window to the nodes that read examples.
 """
 
 import json
@@ -25,15 +25,15 @@ from fullpass.kubeflow.runtime.executor_input import ArtifactCopy
 from fullpass.preprocessing.errors import UserError, blame
 
 WINDOW_FILE = "window.json"
-"""File of the artifact that stands for the examples of a window: its entries, the oldest span first."""
+"""File of the artifact that represents the examples of a window: its entries, the oldest span first."""
 _SPANS_AT_ONCE = 30
-"""Spans of one pass of Ingest: what it has done is kept if a later pass fails."""
+"""Number of spans in one pass of Ingest; finished passes are kept if a later pass fails."""
 _TRANSFERS = 8
 
 
 @dataclass(frozen=True)
 class StoredSpan:
-    """A span that was ingested. label: how people write it. records: folder or address. metadata: of its artifact."""
+    """An ingested span. label: readable name. records: folder or URL. metadata: metadata of its artifact."""
 
     label: str
     records: str
@@ -41,14 +41,14 @@ class StoredSpan:
 
 
 class SpanStore:
-    """The spans that were ingested, by number, version and fingerprint."""
+    """The ingested spans, by number, version and fingerprint."""
 
     def __init__(self, entries: str) -> None:
-        """Takes the folder of the entries, a path or an address."""
+        """Initializes with the folder of the entries, a path or a URL."""
         self._entries = Folder(entries)
 
     def lacking(self, spans: Iterable[SpanRequest]) -> list[SpanRequest]:
-        """Returns the spans without an entry, and those whose records were deleted since."""
+        """Returns the spans without an entry, and the spans whose records have been deleted."""
         known, spans = set(self._entries.names()), list(spans)
         entered = [span for span in spans if _entry_name(span) in known]
         there = {
@@ -66,7 +66,7 @@ class SpanStore:
         """Returns the entries of spans.
 
         Raises:
-            UserError: One is gone or spoilt.
+            UserError: An entry is missing or invalid.
         """
         with ThreadPoolExecutor(_TRANSFERS) as pool:
             return list(pool.map(self._read, spans))
@@ -86,14 +86,14 @@ Ingestion = Callable[[Request, str], list[tuple[str, Json]]]
 def ingest_window(
     request: Request, store: SpanStore, records: str, ingest: Ingestion, *, anew: bool
 ) -> list[StoredSpan]:
-    """Ingests the spans of a window that the store lacks, and returns all of them.
+    """Ingests the spans of a window that the store lacks, and returns all spans of the window.
 
     Args:
-        request: for all spans of the window.
-        store: what was ingested before; gets what is ingested now.
-        records: folder or address under which new folders are made.
-        ingest: writes records where TensorFlow can write them.
-        anew: ingest all spans, whatever the store has.
+        request: the request for all spans of the window.
+        store: the store of ingested spans; newly ingested spans are added.
+        records: folder or URL under which new folders are created.
+        ingest: writes records to a folder that TensorFlow can write to.
+        anew: whether to ingest all spans even if the store has them.
     """
     lacking = list(request.spans) if anew else store.lacking(request.spans)
     for begin in range(0, len(lacking), _SPANS_AT_ONCE):
@@ -106,8 +106,8 @@ def ingest_window(
 
 
 def _write_records(request: Request, target: str, ingest: Ingestion) -> list[tuple[str, Json]]:
-    """Ingests spans into a new folder; nothing of it stays if that fails."""
-    if target.startswith("gs://"):  # TensorFlow and Beam write there themselves
+    """Ingests spans into a new folder; a local folder is removed if that fails."""
+    if target.startswith("gs://"):  # TensorFlow and Beam can write to gs:// directly.
         return ingest(request, target)
     if not is_address(target):
         try:
@@ -124,7 +124,7 @@ def _write_records(request: Request, target: str, ingest: Ingestion) -> list[tup
 
 
 def write_window(window: Sequence[StoredSpan], folder: Path) -> Json:
-    """Writes the artifact of a window and returns its metadata: how many spans and rows, first and newest span."""
+    """Writes the artifact of a window and returns its metadata: number of spans and rows, first and newest span."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / WINDOW_FILE).write_text(json.dumps([asdict(span) for span in window]))
     rows = {name: sum(int(span.metadata.get(name, 0)) for span in window) for name in ("rows_read", "rows_quarantined")}
@@ -132,14 +132,14 @@ def write_window(window: Sequence[StoredSpan], folder: Path) -> Json:
 
 
 def open_window(copy: ArtifactCopy, *, direct: bool) -> list[ArtifactCopy]:
-    """Returns the examples of each span of a window: where they lie, on a volume; else a local copy.
+    """Returns the examples of each span of a window: in place if they are on a volume, otherwise as a local copy.
 
     Args:
-        copy: the artifact that `write_window` wrote.
-        direct: leave records at gs:// where they are.
+        copy: the artifact from `write_window`.
+        direct: whether to use records at gs:// in place.
 
     Raises:
-        UserError: The records of a span are gone.
+        UserError: The records of a span do not exist.
     """
     entries = [StoredSpan(**fields) for fields in json.loads((copy.path / WINDOW_FILE).read_text())]
     copies = [_local_copy(entry, direct=direct) for entry in entries]
@@ -155,7 +155,7 @@ def open_window(copy: ArtifactCopy, *, direct: bool) -> list[ArtifactCopy]:
 
 
 def _local_copy(entry: StoredSpan, *, direct: bool) -> ArtifactCopy:
-    # The same path in every attempt: a resumed training identifies its data by it.
+    # The path is the same in every attempt, because a resumed training identifies its data by the path.
     folder = Path(tempfile.gettempdir()) / "fullpass-spans" / "-".join(entry.records.split("/")[-2:])
     remote = is_address(entry.records) and not direct
     return ArtifactCopy(entry.records, folder if remote else Path(entry.records), entry.metadata, entry.records)
@@ -167,7 +167,7 @@ def _is_there(records: str) -> bool:
     with blame(records):
         try:
             files, folder = _file_system(records)
-        except ImportError:  # nodes that open gs:// by TensorFlow need no driver of fsspec
+        except ImportError:  # Nodes that open gs:// with TensorFlow may lack the fsspec driver.
             return True
         return bool(files.isdir(folder))
 

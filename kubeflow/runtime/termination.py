@@ -1,4 +1,4 @@
-"""How a container ends: its exit code, the cause in the pod's termination message, and the signal to stop."""
+"""Ends a container: exit code, cause of a failure in the pod's termination message, and handling of SIGTERM."""
 
 import logging
 import os
@@ -14,27 +14,27 @@ from fullpass.pipeline.printing import say
 from fullpass.pipeline.running.execution import failure
 
 LOG_VARIABLE = "FULLPASS_TERMINATION_LOG"
-"""Names the file, where a pod's terminationMessagePath is not the usual one."""
+"""Environment variable with the path of the file, if a pod's terminationMessagePath is not the default."""
 _USUAL_LOG = "/dev/termination-log"
-_MOST_BYTES = 4096  # Kubernetes keeps no more
+_MOST_BYTES = 4096  # Kubernetes truncates longer messages.
 _STOPPED = "stopped: the pod was asked to end (deadline, eviction, or the run was terminated)."
 
 
 class Terminated(BaseException):
-    """The pod was asked to stop."""
+    """The pod received SIGTERM."""
 
     def __str__(self) -> str:
         return _STOPPED
 
 
 def run_to_end(name: str, work: Callable[[], None], note: Callable[[BaseException], None] = lambda _: None) -> NoReturn:
-    """Does the work of a container and exits, with the cause of a failure in the termination message.
+    """Runs the work of a container and exits, with the cause of a failure in the termination message.
 
-    The process leaves past `atexit` and destructors: after all is written, TensorFlow, Beam and gRPC can still abort
-    while Python takes them apart, and the task would count as failed.
+    The process exits without running `atexit` handlers and destructors: TensorFlow, Beam and gRPC can abort during
+    Python's shutdown after all output is written, and the task would count as failed.
 
     Args:
-        name: of the node, for the message.
+        name: name of the node, for the message.
         work: the work.
         note: called with the error if the work failed.
     """
@@ -68,6 +68,6 @@ def report(name: str, cause: str) -> None:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    # Once: a second signal must not break what `finally` does after the first.
+    # A second signal must not interrupt the `finally` blocks that run after the first.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise Terminated

@@ -1,4 +1,4 @@
-"""Whether a container may write to its volumes: the backend gives pods no fsGroup, and fresh disks belong to root."""
+"""Checks that a container may write to its volumes: the backend sets no fsGroup, and new disks belong to root."""
 
 import os
 import stat
@@ -9,12 +9,12 @@ from fullpass.preprocessing.errors import UserError
 
 
 def check_writable(folder: str) -> None:
-    """Checks that a folder, or the nearest one above it that is there, can be written to; addresses always pass.
+    """Checks that a folder, or its nearest existing ancestor, is writable; URLs always pass.
 
-    Early, so that no training is lost to a volume that was never writable.
+    The check runs early, so no training is lost because of a volume that was never writable.
 
     Raises:
-        UserError: It cannot; with owner, mode and user.
+        UserError: The folder is not writable; the message names owner, mode and user.
     """
     if is_address(folder):
         return

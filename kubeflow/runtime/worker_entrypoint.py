@@ -1,4 +1,4 @@
-"""Entry point of each pod of a node with several workers: the node's, with TF_CONFIG from the pod's index.
+"""Entry point of each pod of a node with several workers: runs the node, with TF_CONFIG from the pod's index.
 
 `python -m fullpass.kubeflow.runtime.worker_entrypoint`, with the arguments of `fullpass.kubeflow.runtime.entrypoint`.
 """
@@ -14,13 +14,13 @@ _OUTPUT = ".answer.json"
 
 
 def main() -> None:
-    """Runs one worker; the process ends here."""
+    """Runs one worker, then exits the process."""
     os.environ[VARIABLE] = tf_config(os.environ)
     entrypoint.main(on_success=publish_output)
 
 
 def publish_output(task: ExecutorInput) -> None:
-    """Copies the first worker's output message to the object store for the pod that waits."""
+    """Copies the first worker's output message to the object store, for the waiting pod."""
     if os.environ[INDEX] != "0":
         return
     import tensorflow as tf
@@ -29,7 +29,7 @@ def publish_output(task: ExecutorInput) -> None:
 
 
 def output_address(task: ExecutorInput) -> str:
-    """Returns the address of the workers' output message, beside the node's outputs in the object store."""
+    """Returns the URI of the workers' output message, beside the node's outputs in the object store."""
     return f"{os.path.dirname(next(iter(task.outputs.values())).uri)}/{_OUTPUT}"
 
 

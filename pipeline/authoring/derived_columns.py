@@ -1,4 +1,4 @@
-"""Derived columns before any data is read: what they are computed from, and of which type they are."""
+"""Finds the input columns and types of derived columns before any data is read."""
 
 from collections.abc import Iterable, Mapping
 
@@ -38,7 +38,7 @@ def columns_behind(columns: Iterable[str], expressions: Mapping[str, Expression]
 
 
 def known_raw_columns(config: PipelineConfig) -> dict[str, RawColumn]:
-    """Returns the raw columns that the file reads, as far as its expressions parse and its columns agree."""
+    """Returns the raw columns that the file reads, without unparsable expressions; empty if columns conflict."""
     expressions, _ = parsed(config.data.derive)
     usable = {name: config.data.derive[name] for name in expressions}
     try:
@@ -50,7 +50,7 @@ def known_raw_columns(config: PipelineConfig) -> dict[str, RawColumn]:
 def derived_types(config: PipelineConfig) -> tuple[dict[str, Type], dict[str, ExpressionError]]:
     """Returns the types of derived columns by name, and the errors of those whose types do not fit.
 
-    A column is in neither if it does not parse, or reads one whose type is not known.
+    A column is in neither if it does not parse, or if it reads a column of unknown type.
     """
     types: dict[str, Type] = {
         name: column.type

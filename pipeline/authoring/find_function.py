@@ -1,4 +1,4 @@
-"""Looks a `package.module:function` up in its source, without importing anything."""
+"""Finds a `package.module:function` in its source file, without importing anything."""
 
 import ast
 import sys
@@ -12,12 +12,12 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def function_problem(path: str, arguments: Iterable[str], *, folder: Path) -> str | None:
-    """Returns what is wrong with the function that `path` names, or None.
+    """Returns the problem of the function that `path` names, or None.
 
     Args:
-        path: As in the YAML, `package.module:function`.
-        arguments: Names of the arguments it is called with, by position.
-        folder: Of the YAML, whose modules come before installed ones.
+        path: The import path from the YAML, `package.module:function`.
+        arguments: Names of the positional arguments that the function is called with.
+        folder: The folder of the YAML, whose modules take precedence over installed ones.
     """
     module, _, name = path.partition(":")
     file = find_source(module, [str(folder)]) or find_source(module, list(sys.path))
@@ -51,7 +51,7 @@ def _arguments_problem(function: _Function, given: list[str], file: Path) -> str
 
 
 def _other_names(tree: ast.Module) -> set[str]:
-    """Returns names that the module binds by import, assignment or as a class: these may be functions too."""
+    """Returns the names that a module binds by import, assignment or class; they may be functions too."""
     names: set[str] = set()
     for node in tree.body:
         if isinstance(node, ast.Import | ast.ImportFrom):

@@ -1,4 +1,4 @@
-"""The JSON Schema of a pipeline file: editors complete and check with it, error messages say what is accepted."""
+"""The JSON Schema of a pipeline file. Editors use it for completion and checks; error messages list its values."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ Schema = dict[str, Any]
 
 
 def json_schema() -> Schema:
-    """Returns the schema (draft 2020-12) of everything a pipeline file may hold, short forms included.
+    """Returns the schema (draft 2020-12) of a pipeline file, including short forms.
 
     Example:
         >>> list(json_schema()["properties"])[:4]
@@ -34,7 +34,7 @@ def json_schema() -> Schema:
 
 
 def _allow_bare(union: Schema, tag: str, defs: Schema) -> None:
-    """Adds the short form, a bare word, of every member of a union that needs nothing but its tag."""
+    """Adds the short form, a bare word, for every member of a union whose only required key is its tag."""
     members = [defs[member["$ref"].rpartition("/")[2]] for member in union["oneOf"]]
     words = [member["properties"][tag]["const"] for member in members if member["required"] == [tag]]
     union["oneOf"].append({"type": "string", "enum": words, "description": f"Short for {{{tag}: ...}}."})

@@ -1,4 +1,4 @@
-"""What a pipeline file declares, in a few lines."""
+"""Summarizes a pipeline file in a few lines."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,11 +9,11 @@ from fullpass.preprocessing.features.raw_columns import raw_columns, serving_col
 
 
 def overview(config: PipelineConfig, window: Sequence[str] = ()) -> str:
-    """Returns the lines that `fullpass check` ends with.
+    """Returns the summary that `fullpass check` prints.
 
     Args:
         config: the pipeline.
-        window: lines about the spans that a run would take.
+        window: lines about the spans that a run would use.
     """
     preprocessing = config.preprocessing_config
     features = len(config.all_features)

@@ -1,6 +1,6 @@
-"""`fullpass plan-shards FILE`: rows, bytes and files per split that Ingest will write, from a sample of the data.
+"""`fullpass plan-shards FILE`: estimates the rows, bytes and files per split that Ingest will write, from a sample.
 
-How many files follows from the bytes alone, by the rule that Ingest writes by:
+The number of files depends only on the bytes, by the rule of Ingest:
 `fullpass.components.ingest.writing.shards.shard_count`.
 """
 
@@ -28,7 +28,12 @@ _READ_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class SplitPlan:
-    """The records of one split. bytes: before compression. shards: files written."""
+    """The records of one split.
+
+    Attributes:
+        bytes: size before compression.
+        shards: number of files.
+    """
 
     name: str
     rows: int
@@ -43,11 +48,14 @@ class SplitPlan:
 
 @dataclass(frozen=True)
 class ShardPlan:
-    """What Ingest will write.
+    """The records that Ingest will write.
 
-    exact: whether every row was read to know. readers: hosts that training reads on. why: one line per thing that
-    decides, and what to change. bytes_per_second: at which one reader of this machine reads sampled records from
-    memory, as training's input does before it parses them.
+    Attributes:
+        exact: whether every row was read, so the plan is no estimate.
+        readers: number of hosts that read in training.
+        why: one line per deciding factor, with the setting to change.
+        bytes_per_second: rate at which one reader of this machine reads sampled records from memory, like the input of
+            training does before it parses them.
     """
 
     splits: tuple[SplitPlan, ...]
@@ -58,11 +66,11 @@ class ShardPlan:
 
 
 def plan(loaded: Loaded, *, readers: int | None = None) -> ShardPlan:
-    """Returns the records that a run will write, by encoding a sample of rows as Ingest does.
+    """Returns the records that a run will write, estimated by encoding a sample of rows like Ingest.
 
     Args:
         loaded: a file that passes `checks.require`.
-        readers: instead of `records.readers`.
+        readers: number of readers, instead of `records.readers`.
 
     Raises:
         UserError: The data cannot be read, or its number of rows is unknown.
@@ -100,8 +108,8 @@ def _split_plans(loaded: Loaded, layout: Layout, sample: Sample, sizes: np.ndarr
 
 
 def _read_rate(examples: pa.BinaryArray) -> float:
-    """Returns the bytes a second at which TensorFlow reads the records, uncompressed, from one file in memory."""
-    import tensorflow as tf  # 3 s, only here
+    """Returns the bytes per second at which TensorFlow reads the records, uncompressed, from one file in memory."""
+    import tensorflow as tf  # takes 3 s, so only here
 
     records = examples.to_pylist()
     size = sum(map(len, records)) + FRAME_BYTES * len(records)
@@ -111,7 +119,7 @@ def _read_rate(examples: pa.BinaryArray) -> float:
             for record in records:
                 writer.write(record)
         batches = tf.data.TFRecordDataset(path, buffer_size=8 << 20).batch(1024)
-        _read_all(batches)  # the first pass sets up and warms
+        _read_all(batches)  # the first pass is a warm-up
         start, passes = time.perf_counter(), 0
         while time.perf_counter() - start < _READ_SECONDS:
             _read_all(batches)

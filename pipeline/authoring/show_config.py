@@ -1,4 +1,4 @@
-"""A config as YAML with every default filled in; what is written can be loaded again and means the same."""
+"""Writes a config as YAML with every default filled in; loading it again gives an equal config."""
 
 import io
 import re
@@ -18,7 +18,7 @@ _FLOW_LENGTH = 80
 
 
 class _Representer(RoundTripRepresenter):
-    """Writes None as `null`, where ruamel's own leaves the value empty."""
+    """Writes None as `null`, while ruamel's default representer leaves the value empty."""
 
     def represent_null(self, _: None) -> ScalarNode:
         return self.represent_scalar("tag:yaml.org,2002:null", "null")
@@ -28,7 +28,7 @@ _Representer.add_representer(type(None), _Representer.represent_null)
 
 
 def resolved_yaml(config: PipelineConfig) -> str:
-    """Returns `config` as YAML, sections in their usual order, short values on one line.
+    """Returns `config` as YAML, with sections in their usual order and short values on one line.
 
     Example:
         >>> print(resolved_yaml(load("examples/taxi/pipeline.yaml").config).splitlines()[0])
@@ -36,7 +36,7 @@ def resolved_yaml(config: PipelineConfig) -> str:
     """
     tree = config.model_dump()
     if config.data.source.given_splits:
-        # Files per split leave nothing to split, and saying both is refused.
+        # A source with files per split refuses a `split` section.
         del tree["data"]["split"]
     tree["model"] = {"kind": config.model.kind, **tree["model"]}
     tree["data"]["source"] = {"format": config.data.source.format, **tree["data"]["source"]}
@@ -61,12 +61,12 @@ def _styled(value: Any) -> Any:
             items.fa.set_flow_style()
         return items
     if isinstance(value, str) and value.startswith(("?", ":")):
-        return DoubleQuotedScalarString(value)  # as with keys
+        return DoubleQuotedScalarString(value)  # as in `_key`
     return value
 
 
 def _key(name: str) -> str:
-    # ruamel leaves what begins as `?a` or `:a` unquoted and cannot read it again.
+    # ruamel writes text such as `?a` or `:a` unquoted and cannot read it again.
     return name if _PLAIN_KEY.fullmatch(name) else DoubleQuotedScalarString(name)
 
 

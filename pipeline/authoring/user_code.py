@@ -1,4 +1,4 @@
-"""The user's own functions: which the config names, and whether they changed."""
+"""Finds the user-defined functions and files that a config names, and computes their digest to detect changes."""
 
 import hashlib
 from pathlib import Path
@@ -12,7 +12,7 @@ from fullpass.trainer.config import Module
 
 
 def transform_functions(config: PipelineConfig) -> list[str]:
-    """Returns the `module:function` paths whose code ends in the transform graph."""
+    """Returns the `module:function` paths whose code becomes part of the transform graph."""
     of_features = [f.function for f in config.features.values() if isinstance(f, CustomFeature)]
     return of_features + ([config.preprocessing] if config.preprocessing else [])
 
@@ -25,21 +25,21 @@ def model_functions(config: PipelineConfig) -> list[str]:
 
 
 def weight_files(config: PreprocessingConfig) -> list[str]:
-    """Returns the paths of the weights that encoders of images begin from."""
+    """Returns the paths of the initial weights of image encoders."""
     encoders = [f.encoder for f in config.features.values() if isinstance(f, ImageFeature)]
     return sorted({encoder.weights for encoder in encoders if isinstance(encoder, Pretrained)})
 
 
 def vocabulary_files(config: PreprocessingConfig) -> list[str]:
-    """Returns the paths of given vocabularies."""
+    """Returns the paths of vocabulary files."""
     vocabularies = [getattr(holder, "vocabulary", None) for holder in (*config.features.values(), *config.crosses)]
     return sorted({v.file for v in vocabularies if v is not None and v.file is not None})
 
 
 def code_digest(functions: list[str], files: list[str] | None = None) -> str:
-    """Returns 16 hex digits of the source of `functions` and of the content of `files`, or "" for none of either.
+    """Returns 16 hex digits of the source of `functions` and the content of `files`; "" if there are neither.
 
-    TFX's cache compares parameters, not code: with the digest among them, an edited function runs again.
+    TFX's cache compares parameters, not code. With this digest as a parameter, a node runs again after a code change.
     """
     if not functions and not files:
         return ""

@@ -1,7 +1,7 @@
 """Writes settings into a pipeline YAML and changes no other character.
 
-The parser gives the position of each value, and only that text is replaced: dumping a parsed YAML would keep comments,
-but neither indentation nor the breaks of long lines.
+The parser gives the position of each value, and only that text is replaced. Dumping a parsed YAML would keep comments,
+but neither the indentation nor the line breaks of long values.
 """
 
 import difflib

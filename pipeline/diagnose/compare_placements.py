@@ -1,7 +1,7 @@
 """`fullpass diagnose FILE --compute-at`: compares where to compute the features, on a sample of the data.
 
-It computes all features when examples are written, then in the input function, then in the model, and as the YAML says
-if the YAML mixes these.
+It computes all features when examples are written, then in the input function, then in the model. If the YAML mixes
+these placements, it also measures the features as written.
 """
 
 import tempfile
@@ -33,13 +33,13 @@ from fullpass.trainer.diagnosis.profiled_training import ProfiledTraining, Train
 from fullpass.trainer.training_spec import TrainingSpec
 
 ROWS = 20_000
-"""Rows of the sample, if the user asks for no other number."""
+"""Default number of rows in the sample."""
 _EVAL_EVERY = 5
 _SAMPLE_SECONDS = 60.0
 
 
 def compare_placements(loaded: Loaded, *, rows: int = ROWS, say: Callable[[str], None] = lambda _: None) -> Comparison:
-    """Measures all features at each `compute_at`, and the mixture of the YAML if it is one.
+    """Measures all features at each `compute_at`, and the placement of the YAML if it is a mixture.
 
     Args:
         loaded: A file that passes `checks.require`.

@@ -23,7 +23,11 @@ TRAIN = "train"
 
 @dataclass(frozen=True)
 class NewestTraining:
-    """The training of the newest run. logs: its folder of logs."""
+    """The training of the newest run.
+
+    Attributes:
+        logs: the log folder of the run.
+    """
 
     run_id: str
     logs: Path
@@ -31,7 +35,7 @@ class NewestTraining:
 
 
 def newest_training(loaded: Loaded, root: Path) -> NewestTraining:
-    """Returns a training, as the YAML says now, on the newest run in which Transform succeeded.
+    """Returns a training with the current YAML on the examples of the newest run in which Transform succeeded.
 
     Args:
         loaded: A file that passes `checks.require`.
@@ -51,7 +55,7 @@ def newest_training(loaded: Loaded, root: Path) -> NewestTraining:
     preprocessing = with_absolute_files(loaded.config.preprocessing_config, loaded.resolve)
     transform = outputs_in(metadata, name, run_id, "Transform")
     if not materializes(preprocessing):
-        # For a source with spans Ingest outputs the new ones only, and Window all of the training window.
+        # For a source with spans, Ingest outputs only the new spans, and Window outputs all spans of the window.
         window = outputs_in(metadata, name, run_id, "Window") or outputs_in(metadata, name, run_id, "Ingest")
         examples = window["examples"]
     elif transform.get("transformed_examples"):

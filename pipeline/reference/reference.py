@@ -31,7 +31,7 @@ _ELSEWHERE = {
     "crosses": "transforms.md#crosses",
     "data.derive": "expressions.md",
 }
-"""Paths that have a page of their own."""
+"""Paths that are documented on another page."""
 _HEAD = ["| key | accepted | default | meaning |", "|---|---|---|---|"]
 _SHARED_HEAD = ["| key | of | accepted | default | meaning |", "|---|---|---|---|---|"]
 _PLAIN = re.compile(r"[A-Za-z][\w/-]*")
@@ -43,7 +43,7 @@ def pages() -> dict[str, str]:
 
 
 def config_page() -> str:
-    """Returns every section and key of the YAML: type, default, meaning."""
+    """Returns the page of all sections and keys of the YAML: type, default, meaning."""
     schema = json_schema()
     parts = [reference_text.CONFIG, _exit_codes(), reference_text.KEYS, _table(schema, schema)]
     for key, section in schema["properties"].items():
@@ -53,7 +53,7 @@ def config_page() -> str:
 
 
 def transforms_page() -> str:
-    """Returns every feature type, transform, and what they share."""
+    """Returns the page of all feature types and transforms, and their shared keys."""
     schema = json_schema()
     defs = schema["$defs"]
     forms = _members(schema["properties"]["features"]["additionalProperties"], schema)
@@ -75,7 +75,7 @@ def transforms_page() -> str:
 
 
 def expressions_page() -> str:
-    """Returns the expression language: syntax, missing values, functions."""
+    """Returns the page of the expression language: syntax, missing values, functions."""
     rows = [
         f"| `{_cell(written)}` | {result.replace('any', 'as a')} | {_cell(doc)} |"
         for written, result, doc in function_table()
@@ -85,7 +85,7 @@ def expressions_page() -> str:
 
 
 def write(folder: Path) -> None:
-    """Writes the pages into `folder`, each whole or not at all."""
+    """Writes the pages into `folder`, each atomically."""
     for name, text in pages().items():
         write_whole(folder / name, text)
 
@@ -96,7 +96,7 @@ def _exit_codes() -> str:
 
 
 def _sections(path: str, section: Schema, schema: Schema, *, level: int) -> Iterator[str]:
-    """Yields heading, text, example and table of a section and of those inside it."""
+    """Yields heading, text, example and table of a section and of its subsections."""
     members = _members(section, schema)
     tag = _tag(members) if len(members) > 1 else None
     if not members:
@@ -136,7 +136,7 @@ def _tag(members: list[Schema]) -> str | None:
 
 
 def _transforms(schema: Schema) -> dict[str, tuple[Schema, str]]:
-    """Returns the fields and an example of each transform, those of number features first."""
+    """Returns the fields and an example of each transform; transforms of number features come first."""
     found: dict[str, tuple[Schema, str]] = {}
     for feature, union in (("NumberFeature", NumberTransform), ("VectorFeature", VectorTransform)):
         examples = {spec.tag: spec.example or f"transforms: [{spec.tag}]" for spec in union_members(union)}
@@ -147,12 +147,12 @@ def _transforms(schema: Schema) -> dict[str, tuple[Schema, str]]:
 
 
 def _tables_of_forms(forms: Sequence[Schema], schema: Schema, path: str, tag: str | None) -> tuple[str, dict[str, str]]:
-    """Returns a table of the keys that several forms have in common, and by form a table of its other keys.
+    """Returns a table of the keys that several forms share, and for each form a table of its other keys.
 
     Args:
-        forms: what a section may be; one form has all its keys in its own table.
-        schema: of the whole file.
-        path: of the section.
+        forms: the forms of a section; a single form has all its keys in its own table.
+        schema: the schema of the whole file.
+        path: the path of the section.
         tag: the key that selects the form; None for one form.
     """
     rows = {form["properties"][tag]["const"] if tag else "": _rows(form, schema, path, tag) for form in forms}
@@ -185,7 +185,7 @@ def _table(form: Schema, schema: Schema, path: str = "") -> str:
 
 
 def _rows(form: Schema, schema: Schema, path: str, without: str | None) -> dict[str, str]:
-    """Returns the row of each key, from its second cell on."""
+    """Returns the table row of each key, without the first cell."""
     required = form.get("required", [])
     return {
         key: f"| {_cell(_type(f'{path}.{key}'.strip('.'), field, schema))} | {_default(field, key in required)} "
@@ -211,19 +211,19 @@ def _default(field: Schema, required: bool) -> str:
     tag = next((tag for tag in TAGS if isinstance(value, dict) and tag in value), None)
     if tag is not None:
         value = {tag: value[tag]}
-    # The defaults inside a section stand in its own table.
+    # The table of a section shows its defaults.
     return "" if "$ref" in field else f"`{_flow(value)}`"
 
 
 def _meaning(field: Schema, schema: Schema) -> str:
-    """Returns what a field is for: its own docstring, or the first paragraph of the only mapping it takes."""
+    """Returns the meaning of a field: its own docstring, or the first paragraph of the only mapping it accepts."""
     mappings = _members(field, schema)
     of_mapping = mappings[0].get("description", "").partition("\n\n")[0] if len(mappings) == 1 else ""
     return str(field.get("description") or of_mapping)
 
 
 def _flow(value: Any) -> str:
-    """Returns a value as it would stand in YAML on one line; keys without a value are left out."""
+    """Returns a value as one line of YAML, without keys that have no value."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {_flow(inner)}" for key, inner in value.items() if inner is not None) + "}"
     if isinstance(value, list):
@@ -265,7 +265,7 @@ def _cell(text: str) -> str:
 
 def _joined(parts: list[str]) -> str:
     text = "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
-    # The docstrings are Python's, the pages are about YAML.
+    # Docstrings name Python's None; the pages describe YAML.
     return re.sub(r"\bNone\b", "null", text)
 
 

@@ -1,4 +1,4 @@
-"""The words between the tables of the reference pages."""
+"""The text between the tables of the reference pages."""
 
 CONFIG = """
 # The pipeline YAML

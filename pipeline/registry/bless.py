@@ -1,7 +1,8 @@
 """Blesses and pushes a model that the Evaluator refused, on behalf of a person.
 
-The metadata then holds the same records as after a run: an execution that produced a blessing, and one of the Pusher
-that consumed it. So later runs resolve the model and `fullpass lineage` names the person without special cases.
+The metadata then holds the same records as after a run: an execution that produced a blessing, and an execution of the
+Pusher that consumed it. So later runs resolve the model, and `fullpass lineage` names the person, without special
+cases.
 """
 
 import getpass
@@ -42,7 +43,7 @@ def bless(loaded: Loaded, root: Path, *, model: str | None, force: bool, why: st
         loaded: The pipeline.
         root: The folder of its runs.
         model: The number at the end of the model's folder; None is the newest model that was refused.
-        force: Whether to bless it; without, the error gives the reasons of the refusal.
+        force: Whether to bless it. If not, the error gives the reasons of the refusal.
         why: The reason to record.
 
     Returns:
@@ -112,7 +113,8 @@ class _RefusedModel:
         blessing = self._blessing(root, by, why)
         config = self._loaded.config
         inputs = {**self._inputs, "blessing": [blessing]}
-        # The blessing first: after a crash between the two, a repeated push is better than one without a record.
+        # The blessing is recorded first. After a crash between the two, a repeated push is better than an unrecorded
+        # push.
         evaluated = {name: inputs[name] for name in ("model", "evaluation")}
         self._record(BLESS, f"fullpass.{BLESS}", evaluated, {"blessing": [blessing]})
         version = standard_artifacts.PushedModel()

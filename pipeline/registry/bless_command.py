@@ -16,7 +16,7 @@ def bless(
     why: Annotated[str, typer.Option(help="What is known better than the thresholds; it is recorded.")] = "",
     root: Annotated[Path | None, typer.Option(help="Folder of the pipeline's runs, instead of the YAML's.")] = None,
 ) -> None:
-    """Push a model that was not blessed, with who did so, why and when on record."""
+    """Push a model that was not blessed, and record who did so, why and when."""
     from fullpass.pipeline.authoring.loading.load_checked import load_checked
     from fullpass.pipeline.printing import say
     from fullpass.pipeline.registry.bless import bless as bless_model

@@ -17,7 +17,7 @@ from fullpass.pipeline.running.execution.mlmd_records import node_of, recorded_f
 def find_lineage(path: Path, model_uri: str) -> dict[str, Any] | None:
     """Returns the lineage of a model, or None if the metadata does not contain the model.
 
-    For a pushed model it holds the verdicts of its first push, for another one those of the last evaluation.
+    For a pushed model, the lineage holds the verdicts of its first push; for any other, those of the last evaluation.
 
     Args:
         path: The SQLite file of the metadata.

@@ -17,7 +17,7 @@ def lineage(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, the YAML as it was included.")] = False,
     as_yaml: Annotated[bool, typer.Option("--yaml", help="Print the YAML that it was trained by, as it was.")] = False,
 ) -> None:
-    """Tell what made a model: spans, configuration, code, transform graph, metrics, gates, blessing."""
+    """Show the lineage of a model: spans, configuration, code, transform graph, metrics, gates, blessing."""
     from fullpass.pipeline.printing import console, emit
     from fullpass.pipeline.registry.locate_model import read_lineage
     from fullpass.pipeline.registry.show_lineage import tree

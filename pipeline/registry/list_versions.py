@@ -38,12 +38,12 @@ class Version:
         folder: The path of its folder.
         model: The address of the model artifact that it is a copy of.
         metrics: The metrics of its evaluation.
-        spans: The oldest and the newest training span and their number; None for a source without spans.
+        spans: The oldest and the newest training span and the number of spans; None for a source without spans.
         rows: The number of rows read.
         config_hash: The hash of the configuration.
         code: The version of Fullpass, and the commit of the YAML's folder.
         blessed_by: The Evaluator, or the person who overruled it.
-        damaged: What is damaged of it, and what to do; None where nothing is.
+        damaged: The damage of its files and what to do about it; None if it is undamaged.
     """
 
     version: int
@@ -61,7 +61,7 @@ class Version:
 
 
 def read_versions(target: Path) -> list[Version]:
-    """Returns the versions in a folder of pushed models, the newest first."""
+    """Returns the versions in a folder of pushed models, newest first."""
     served = served_version(target)
     kept = {version: "served" if version == served else "kept" for version in versions(target)}
     states = dict.fromkeys(rolled_back(target), "put aside") | kept
@@ -90,7 +90,7 @@ def _read(target: Path, version: int, state: str) -> Version:
 
 
 def window_of(spans: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Returns the first and the last span of a lineage and their number; None for a source without spans."""
+    """Returns the first and last span of a lineage and the number of spans; None for a source without spans."""
     named = [span["span"] for span in spans if span["span"]]
     return {"first": named[0], "last": named[-1], "count": len(named)} if named else None
 

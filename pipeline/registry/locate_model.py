@@ -17,7 +17,11 @@ LATEST = "latest"
 
 @dataclass(frozen=True)
 class LineageRecord:
-    """The lineage of a model. source: the path of the SQLite or JSON file it was read from."""
+    """The lineage of a model.
+
+    Attributes:
+        source: the path of the SQLite or JSON file that it was read from.
+    """
 
     lineage: dict[str, Any]
     source: str
@@ -76,7 +80,7 @@ def _metadata_of(uri: str) -> Path | None:
 
 
 def _from_metadata(metadata: Path, uri: str) -> dict[str, Any] | None:
-    # Who may read the models but not write the locks beside the metadata reads the lineage in the export.
+    # A user who may read the models but not write the locks beside the metadata gets the lineage from the export.
     with contextlib.suppress(PermissionError), noise_to(Path(os.devnull)):
         from fullpass.pipeline.registry.find_lineage import find_lineage
 

@@ -16,7 +16,7 @@ def models(
     ] = Path("pipeline.yaml"),
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the pushed models: which is served, metrics, spans, configuration, code, who blessed it."""
+    """List the pushed models with their state, metrics, spans, configuration, code and who blessed them."""
     from fullpass.pipeline.printing import console, emit
     from fullpass.pipeline.registry import list_versions
 

@@ -1,7 +1,7 @@
-"""The outcomes of a pipeline's runs, in a SQLite file of its root that the runs write themselves.
+"""Stores the outcomes of a pipeline's runs in a SQLite file in its root, which the runs write themselves.
 
-ML Metadata has executions and artifacts. This file has commands: which data a run took, its outcome, and the occasion
-of the schedule that started it. The scheduler's state is kept here too.
+ML Metadata records executions and artifacts. This file records commands: the data of a run, its outcome, and the
+occasion of the schedule that started it. It also holds the scheduler's state.
 """
 
 import hashlib
@@ -37,9 +37,13 @@ _NO_DATA = ("schedule", "notify", "mlflow", "gates", "beam", "push", "root")
 class RunRecord:
     """A run that has ended.
 
-    occasion: of the schedule, empty for a run by hand. outcome: success, not_blessed, gate_stop, failure or
-    interrupted. unit, first, last: its window; None for a source without spans. data: digest of its files. config:
-    digest of what decides the model in the YAML. trained: whether the run evaluated a model of its whole window.
+    Attributes:
+        outcome: success, not_blessed, gate_stop, failure or interrupted.
+        data: digest of its data files.
+        config: digest of the sections of the YAML that determine the model.
+        trained: whether the run evaluated a model that was trained on its whole window.
+        occasion: key of the schedule's occasion; empty for a run by hand.
+        unit, first, last: its window; None for a source without spans.
     """
 
     run_id: str
@@ -60,7 +64,12 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class OccasionRecord:
-    """An occasion of the schedule that has ended. span: as people write it. log: the file of what the run printed."""
+    """An occasion of the schedule that has ended.
+
+    Attributes:
+        span: label of the span for people.
+        log: file with the output of the run.
+    """
 
     key: str
     kind: str
@@ -93,10 +102,10 @@ class History:
             database.execute(f"INSERT OR REPLACE INTO run ({', '.join(names)}) VALUES ({marks})", values)
 
     def newest_trained(self, unit: str | None) -> RunRecord | None:
-        """Returns the run that trained on the newest span, the latest of several.
+        """Returns the run that trained on the newest span; if there are several, the latest.
 
         Args:
-            unit: what a span of the source is; None for a source without spans.
+            unit: unit of the source's spans; None for a source without spans.
         """
         found = self._runs("WHERE trained AND unit IS ? ORDER BY COALESCE(last, 0) DESC, run_id DESC LIMIT 1", unit)
         return next(iter(found), None)
@@ -106,12 +115,12 @@ class History:
         return next(iter(self._runs("WHERE occasion = ? ORDER BY run_id DESC LIMIT 1", occasion)), None)
 
     def trained_on(self, *, last: int | None, data: str, config: str) -> RunRecord | None:
-        """Returns the latest run that trained on exactly this window of data by this config."""
+        """Returns the latest run that trained on exactly this window of data with this config."""
         condition = "WHERE trained AND last IS ? AND data = ? AND config = ? ORDER BY run_id DESC LIMIT 1"
         return next(iter(self._runs(condition, last, data, config)), None)
 
     def entries(self, most: int) -> list[OccasionRecord]:
-        """Returns the latest occasions that ended, the latest first."""
+        """Returns the latest occasions that ended, latest first."""
         names = [field.name for field in fields(OccasionRecord)]
         query = f"SELECT {', '.join(names)} FROM occasion ORDER BY number DESC LIMIT ?"
         with self._transaction() as database:
@@ -137,13 +146,13 @@ class History:
             database.executemany("DELETE FROM request WHERE number = ?", [[number] for number in requests])
 
     def forget(self, since: datetime, *, dry_run: bool = False) -> int:
-        """Deletes occasions that ended before a time, and runs without a model; returns how many.
+        """Deletes occasions and runs without a model that ended before a time; returns their number.
 
-        Runs that trained a model stay, so that nothing is trained on twice.
+        Runs that trained a model stay, so no data is trained on twice.
 
         Args:
-            since: with time zone.
-            dry_run: only count them.
+            since: the time, with time zone.
+            dry_run: only count the entries.
         """
         if not self.exists:
             return 0
@@ -157,7 +166,7 @@ class History:
         return old
 
     def ask(self, span: int | None) -> int:
-        """Asks the scheduler for a run; returns the number of the request."""
+        """Adds a request for a run, which the scheduler reads; returns the number of the request."""
         with self._transaction() as database:
             at = datetime.now(UTC).isoformat()
             return database.execute("INSERT INTO request (at, span) VALUES (?, ?)", [at, span]).lastrowid or 0
@@ -195,12 +204,12 @@ class History:
 
 
 def data_digest(window: Window) -> str:
-    """Returns 16 hex digits that change when the data of a window does."""
+    """Returns 16 hex digits that change with the data of a window."""
     parts = [(span.number, span.version, fingerprint(span.files)) for span in window.spans]
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
 def config_digest(config: PipelineConfig) -> str:
-    """Returns 16 hex digits that change with anything in the YAML that decides what is trained."""
+    """Returns 16 hex digits that change with every setting of the YAML that affects training."""
     text = config.model_dump_json(exclude=set(_NO_DATA))
     return hashlib.sha256(text.encode()).hexdigest()[:16]

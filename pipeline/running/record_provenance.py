@@ -26,10 +26,12 @@ _DIGITS = 12
 def run_facts(loaded: Loaded, run_id: str | None) -> dict[str, Any]:
     """Returns the facts of a run.
 
-    run: its id, as far as it is known before. config: `hash` of all settings, defaults included, so that neither
-    comments nor order count, and `yaml`, the file as it was. code: version and `source` digest of Fullpass, digest of
-    the `user`'s functions, and `commit` of the YAML's folder, with `-dirty` where something there is not committed;
-    null without any.
+    Returns:
+        `run`: its id; None if it is not known yet.
+        `config`: `hash` of all settings including defaults, so comments and order do not count; `yaml`, the text of the
+        file.
+        `code`: version of Fullpass (`fullpass`) and digest of its `source`; digest of the user's functions (`user`);
+        `commit` of the YAML's folder, with `-dirty` if the folder has uncommitted changes; None without a commit.
     """
     return {
         "run": run_id,
@@ -44,11 +46,11 @@ def config_facts(loaded: Loaded) -> dict[str, str]:
 
 
 def code_facts(functions: list[str], commit: str | None) -> dict[str, str | None]:
-    """Returns the facts of the code that is here.
+    """Returns the facts of the code on this machine.
 
     Args:
-        functions: the user's, which are found on `sys.path`.
-        commit: of what lies beside the YAML, if it is known.
+        functions: the user's functions, which are found on `sys.path`.
+        commit: the commit of the YAML's folder, if known.
     """
     return {
         "fullpass": version("fullpass"),
@@ -70,7 +72,7 @@ def config_hash(config: PipelineConfig) -> str:
 
 @cache
 def source_digest() -> str:
-    """Returns 12 hex digits of the Python files that nodes run, so that an edited checkout differs from a release."""
+    """Returns 12 hex digits of the Python files that nodes run; those of an edited checkout differ from a release."""
     digest = hashlib.sha256()
     base = Path(fullpass.__file__).parent
     for package in _PACKAGES:
@@ -81,7 +83,7 @@ def source_digest() -> str:
 
 
 def write_run_facts(facts: dict[str, Any], folder: Path) -> None:
-    """Writes the facts into the folder of the run's logs; an environment variable names the file to nodes."""
+    """Writes the facts into the log folder of the run, and its path into an environment variable for the nodes."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / RUN_FACTS_FILE
     path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")

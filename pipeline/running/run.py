@@ -1,4 +1,4 @@
-"""`fullpass run`: from a YAML file to a pushed model on this machine."""
+"""`fullpass run`: runs a pipeline on this machine, from a YAML file to a pushed model."""
 
 import shutil
 import time
@@ -51,26 +51,26 @@ def run(
 ) -> ExitCode:
     """Runs the pipeline, and prints its progress and its summary.
 
-    Once its nodes have ended, the run is recorded and its receivers are notified, whatever cannot be read, printed or
-    written of it.
+    After its nodes have ended, the run is recorded and its receivers are notified, even if parts of it cannot be read,
+    printed or written.
 
     Args:
         loaded: a checked config.
-        root: where this pipeline keeps artifacts, metadata and logs; by default `root:` of the YAML plus its name.
-        from_node, to_node: run a part only.
-        fresh: repeat every node, though nothing has changed.
-        span: the newest span to train on, as a date or number, or A:B; by default the newest there is.
-        gate: `warn` trains on data that the gate would stop at, and reports the findings.
-        parallel: nodes at a time; by default the number of cores.
+        root: folder of artifacts, metadata and logs; by default `root:` of the YAML plus the pipeline's name.
+        from_node, to_node: the first and the last node to run, to run only a part of the pipeline.
+        fresh: repeat every node, even if nothing has changed.
+        span: the newest span to train on, as a date or number, or A:B; by default the newest existing span.
+        gate: `warn` trains even if the data gate would stop the run, and reports the findings.
+        parallel: maximum number of nodes that run at a time; by default the number of cores.
         wait: wait for another run on the same root, instead of refusing.
-        summary: file that receives the summary as JSON, as it lies beside the logs.
-        console: where to print, one of `printing.console`.
+        summary: file for a copy of the JSON summary, which is also written beside the logs.
+        console: the console to print to, from `printing.console`.
 
     Returns:
         The exit code, see `ExitCode`.
 
     Raises:
-        SpanNotFoundError: The span asked for is not there.
+        SpanNotFoundError: The requested span does not exist.
         UserError: The pipeline cannot be built or another run holds the root.
     """
     console = console or printing.console()
@@ -84,7 +84,7 @@ def run(
 
     say = partial(_say, console)
     with ExitStack() as until_notified:
-        # Held from here on: what a run does depends on what earlier ones have left.
+        # The lock is held from here on, because a run depends on the artifacts of earlier runs.
         with locks.run_lock(root, wait=wait, tell=say):
             check_root(root, reuses=from_node is not None)
             ended = _execute(
@@ -97,7 +97,7 @@ def run(
                 fresh=fresh,
                 parallel=parallel,
             )
-            # A run that has ended is recorded and notifies: from here on a signal ends only the wait between two tries.
+            # A finished run is recorded and notifies. From here on, a signal ends only the wait between two attempts.
             stop = until_notified.enter_context(stop_signals())
             from fullpass.pipeline.running.execution.unchanged_run import remember
             from fullpass.pipeline.running.run_outcome import payload_of, record
@@ -112,7 +112,7 @@ def run(
             if summary is not None:
                 with outlived(f"{summary} could not be written"):
                     shutil.copyfile(RootLayout(root).run_summary(finished.result.run_id), summary)
-        # Receivers may take their time; the root is free for the next run.
+        # The lock is released before notifications, so slow receivers do not block the next run.
         payload = payload_of(loaded, root, outcome, finished)
         if payload is not None:
             notify(loaded.config.notify, payload, folder=loaded.folder, say=say, wait=stop.wait)
@@ -127,10 +127,10 @@ class _EndedRun:
     """A run whose nodes have ended.
 
     Attributes:
-        window: The data that it took.
-        result: How its nodes ended.
+        window: The spans and files of its data.
+        result: The results of its nodes.
         logs: The folder of its logs.
-        inputs: The digest of what it followed from (execution/unchanged_run.py).
+        inputs: The digest of its inputs (execution/unchanged_run.py).
     """
 
     window: Window
@@ -140,7 +140,7 @@ class _EndedRun:
 
     @property
     def start_log(self) -> Path:
-        """The log of all that is no node's."""
+        """The log of everything outside the nodes."""
         return _start_log(self.logs)
 
 
@@ -164,7 +164,7 @@ def _execute(
     parallel: int | None,
     console: "Console",
 ) -> _EndedRun:
-    """Runs the nodes; where nothing has changed since a whole run, it is repeated without them."""
+    """Runs the nodes; if nothing has changed since a successful run of all nodes, only repeats its records."""
     layout = RootLayout(root)
     window = find_window(loaded.config.data, loaded.resolve, span, index=layout.span_index)
     run_id = new_run_id()
@@ -215,7 +215,7 @@ def _execute(
 
 
 def _import_for_nodes(log: Path) -> Iterator[str]:
-    """Takes the steps of `import_for_nodes`; what libraries print goes to the log."""
+    """Yields the steps of `import_for_nodes`; the output of libraries goes to the log."""
     modules = import_for_nodes()
     while True:
         with noise_to(log), large_imports():
@@ -226,7 +226,7 @@ def _import_for_nodes(log: Path) -> Iterator[str]:
 
 
 def _tell(loaded: Loaded, root: Path, ended: _EndedRun, console: "Console", *, partial: bool) -> "FinishedRun":
-    """Reads, prints and writes the summary of a run; what fails of it is said, and logged with its traceback."""
+    """Reads, prints and writes the summary of a run; failures are printed, and logged with their traceback."""
     from fullpass.pipeline.running.execution.run_outputs import outputs
     from fullpass.pipeline.running.run_outcome import FinishedRun
     from fullpass.pipeline.running.run_summary import bare_summary, summarize, unread_summary, write_summary

@@ -25,10 +25,10 @@ class FinishedRun:
     """A run that has ended.
 
     Attributes:
-        window: the data that it took.
+        window: the spans and files of its data.
         result, summary: the outcomes of its nodes, and the facts of its artifacts.
-        exit_code: of `fullpass run`.
-        partial: whether `--from` or `--to` chose a part.
+        exit_code: the exit code of `fullpass run`.
+        partial: whether `--from` or `--to` selected a part of the pipeline.
     """
 
     window: Window
@@ -39,11 +39,11 @@ class FinishedRun:
 
 
 def record(loaded: Loaded, root: Path, finished: FinishedRun) -> RunRecord:
-    """Records a run in the history; returns the record, also where the history cannot be written.
+    """Records a run in the history; returns the record, even if the history cannot be written.
 
     Args:
-        loaded: what was run.
-        root: of the pipeline.
+        loaded: the pipeline.
+        root: the root of the pipeline.
         finished: the run.
     """
     result, summary = finished.result, finished.summary
@@ -73,12 +73,12 @@ def record(loaded: Loaded, root: Path, finished: FinishedRun) -> RunRecord:
 def payload_of(loaded: Loaded, root: Path, run: RunRecord, finished: FinishedRun) -> Payload | None:
     """Returns the payload of a run's notification, or None.
 
-    An interrupted run sends none, and neither does a part (`--to`) that ended well before the Evaluator.
+    There is none for an interrupted run, and for a successful partial run (`--to`) that ended before the Evaluator.
 
     Args:
-        loaded: what was run.
-        root: of the pipeline.
-        run: its record.
+        loaded: the pipeline.
+        root: the root of the pipeline.
+        run: the record of the run.
         finished: the run.
     """
     notifies = run.outcome in get_args(Event) and (run.trained or not finished.partial or run.outcome == "failure")
@@ -86,7 +86,7 @@ def payload_of(loaded: Loaded, root: Path, run: RunRecord, finished: FinishedRun
 
 
 def _from_elsewhere(result: RunResult) -> bool:
-    """Whether the run reused the outputs of an earlier one (`--from`)."""
+    """Returns whether the run reused the outputs of an earlier run (`--from`)."""
     return any(node.status is Status.REUSED for node in result.nodes)
 
 

@@ -26,12 +26,16 @@ Outputs = Callable[[str], dict[str, list[Artifact]]]
 
 @dataclass(frozen=True)
 class Summary:
-    """The facts of a run; None where the run ended before.
+    """The facts of a run; a fact is None if the run ended before it was known.
 
-    rows: per split. overlaps: rows that stand in two splits, of each pair. pushed: the version that the model is.
-    newly_pushed: False if this model was pushed before. model_run: the folder of what the Trainer wrote of training.
-    data: what the data gate found. unread: whether not even the metadata could be read, so that nothing is known of
-    what the run made.
+    Attributes:
+        rows: number of rows per split.
+        overlaps: for each pair of splits, the rows that are in both.
+        pushed: the version that the model was pushed as.
+        newly_pushed: False if this model was pushed before.
+        model_run: the folder of the Trainer's training records.
+        data: the findings of the data gate.
+        unread: whether not even the metadata could be read, so the outputs of the run are unknown.
     """
 
     rows: dict[str, int] | None = None
@@ -57,22 +61,22 @@ class Summary:
 
     @property
     def pushed_to(self) -> str | None:
-        """The folder of the version that the model was pushed as, in this run or before."""
+        """The folder of the version that the model was pushed as, in this run or an earlier one."""
         return self.pushed.folder if self.pushed else None
 
 
 def stopped_by_gate(result: RunResult) -> bool:
-    """Whether the data gate ended a run."""
+    """Returns whether the data gate stopped a run."""
     return any(node.id == DATA_GATE and node.status is Status.FAILED for node in result.nodes)
 
 
 def unread_summary(result: RunResult) -> Summary:
-    """Returns the summary of a run of which nothing can be read."""
+    """Returns the summary of a run whose metadata and artifacts cannot be read."""
     return Summary(unread=any(node.id == "Evaluator" and node.status in _READ for node in result.nodes))
 
 
 def bare_summary(result: RunResult, outputs: Outputs) -> Summary:
-    """Returns what the metadata alone say of a run, for one whose files cannot be read: its verdict and its model."""
+    """Returns the verdict and the model of a run from the metadata alone, for a run whose files cannot be read."""
     blessing, model = (_artifact(result, outputs, *of) for of in (("Evaluator", "blessing"), ("Trainer", "model")))
     pushed = _artifact(result, outputs, "Pusher", "pushed_model")
     verdict = None
@@ -103,9 +107,9 @@ def summarize(result: RunResult, outputs: Outputs, config: PipelineConfig) -> Su
     """Reads the facts from the artifacts of a run.
 
     Args:
-        result: how the run ended.
-        outputs: artifacts of a node, by output name.
-        config: what was run.
+        result: the result of the run.
+        outputs: returns the artifacts of a node, by output name.
+        config: the config of the pipeline.
     """
     artifacts, artifact = partial(_artifacts, result, outputs), partial(_artifact, result, outputs)
     examples = artifacts("Window", "examples") or artifacts("Ingest", "examples")
@@ -153,7 +157,7 @@ def _overlaps(examples: Sequence[Artifact], splits: Sequence[str]) -> tuple[Over
 
 
 def write_summary(summary: Summary, result: RunResult, path: Path) -> None:
-    """Writes the summary as a state file (preprocessing/state_file.py), for other programs; whole or not at all."""
+    """Writes the summary for other programs as a state file (preprocessing/state_file.py), atomically."""
     verdict = summary.verdict
     facts = {
         "run_id": result.run_id,

@@ -1,4 +1,4 @@
-"""What became of a run's model in the folder of pushed models: whether it is served, and what is served instead."""
+"""Finds the state of a run's model in the folder of pushed models, and the version that is served instead."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +14,8 @@ class PushedVersion:
     Attributes:
         folder: The folder that it was pushed to.
         state: `served`; `kept`, behind a newer version; `put aside` by a rollback; or `gone`, removed since.
-        served: The folder of the version that is served now; None if none is.
-        damaged: What is damaged of the folder it was pushed to, and what to do; None where nothing is.
+        served: The folder of the version that is served now; None if no version is served.
+        damaged: The damage of the folder that it was pushed to, and what to do about it; None if it is undamaged.
     """
 
     folder: str
@@ -30,7 +30,7 @@ class PushedVersion:
 
     @property
     def not_served(self) -> str:
-        """Why it is not served as it was pushed, what is, and how to change that; empty if it is."""
+        """The reason why the version is not served, the served one, and how to change that; empty if it is served."""
         target = Path(self.folder).parent
         if self.state == "served":
             return f"version {self.version} is damaged: {self.damaged}" if self.damaged else ""
@@ -49,7 +49,7 @@ class PushedVersion:
 
 
 def pushed_version(folder: str) -> PushedVersion:
-    """Returns the version in a folder that a run's model was pushed to, and what is served beside it."""
+    """Returns the version in a folder that a run's model was pushed to, with its state and the served version."""
     target, version = Path(folder).parent, int(Path(folder).name)
     now = served_version(target)
     served = str(target / str(now)) if now is not None else None

@@ -21,7 +21,7 @@ _SHOWN = 6
 def print_summary(summary: Summary, result: RunResult, console: Console) -> None:
     """Prints the summary."""
     console.print(_tables(summary, result))
-    # As lines of any length, so that paths and commands in them can be copied.
+    # Printed without line breaks, so paths and commands can be copied.
     console.print(_verdict_line(summary, result), soft_wrap=True)
 
 
@@ -70,7 +70,7 @@ def _facts(summary: Summary) -> RenderableType:
 
 
 def _analysis(analysis: Analysis) -> list[str]:
-    """Returns which spans were analysed and why, and which were not."""
+    """Returns lines about the number of cached spans, and about the analyzed spans with the reasons."""
     counted = {True: "1 span", False: f"{len(analysis.hit)} spans"}[len(analysis.hit) == 1]
     lines = [f"{counted} taken from the cache"] if analysis.hit else []
     by_reason: dict[str, list[str]] = {}
@@ -83,7 +83,7 @@ def _analysis(analysis: Analysis) -> list[str]:
 
 
 def _gate(data: DataVerdict) -> list[str]:
-    """Returns what moved, the most serious first, or that nothing did."""
+    """Returns lines about the data gate's findings, most serious first, or that there are none."""
     against = " and ".join(filter(None, (data.previous, data.window)))
     lines = [f"{finding.policy}: {finding.text}" for finding in data.findings[:_SHOWN]]
     if len(data.findings) > _SHOWN:
@@ -110,7 +110,7 @@ def _metrics(verdict: Verdict) -> Table:
 
 
 def _on_slices(verdict: Verdict) -> Iterator[Measured]:
-    """Yields the slices on which a metric does not hold, or else the worst, named for the table."""
+    """Yields the slices on which a metric misses its threshold, or else the worst slice, named for the table."""
     for metric, newest, judged in verdict.judged_on_slices():
         missed = [(f"{metric}, {one.name}", m) for one, m in judged if not m.held]
         counted = "1 slice" if len(judged) == 1 else f"worst of {len(judged)} slices"

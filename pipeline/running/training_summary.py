@@ -20,10 +20,13 @@ _MOST_ANEW = 3
 
 @dataclass(frozen=True)
 class TrainingFacts:
-    """What training.json says; input_wait: share of the updates' time spent waiting for input.
+    """The content of training.json.
 
-    warm_start: where the weights began, and how many of them were taken over whole, in part, or not.
-    ended_by: epochs, early_stopping or max_minutes. reference: a linear model on the same rows.
+    Attributes:
+        input_wait: share of the updates' time spent waiting for input.
+        warm_start: source of the initial weights, and how many of them were reused fully, partly, or not.
+        ended_by: epochs, early_stopping or max_minutes.
+        reference: the result of a linear model on the same rows.
     """
 
     epochs: int
@@ -48,12 +51,12 @@ class TrainingFacts:
 
     @property
     def simple_reference(self) -> str:
-        """What a linear model gives on the same rows, as one line; "" where there is none."""
+        """The result of a linear model on the same rows, as one line; "" if there is none."""
         return reference_words(self.reference)
 
     @property
     def beginning(self) -> str:
-        """Where the weights began, as one line; "" where from scratch was what was asked for."""
+        """The source of the initial weights, as one line; "" if no warm start was requested."""
         said = self.warm_start
         if said is None or said["asked"] == "none":
             return ""
@@ -68,7 +71,7 @@ class TrainingFacts:
 
 @dataclass(frozen=True)
 class Trials:
-    """The trials of a search that ended well, best first: (score, path -> value)."""
+    """The successful trials of a search, best first: (score, path -> value)."""
 
     objective: str
     rows: tuple[tuple[float, dict[str, Any]], ...]
@@ -79,7 +82,7 @@ class Trials:
 
 
 def read_training(folder: str) -> TrainingFacts | None:
-    """Returns the facts of a Trainer's `model_run`; None where another Trainer wrote it."""
+    """Returns the facts of a Trainer's `model_run`; None if another Trainer wrote it."""
     file = Path(folder) / TRAINING_FILE
     if not file.exists():
         return None
@@ -99,7 +102,7 @@ def read_trials(folder: str, config: PipelineConfig) -> Trials | None:
 
 
 def trials_table(trials: Trials) -> Table:
-    """Returns the best trials as they are printed."""
+    """Returns the best trials as a table."""
     shown = trials.rows[:_MOST_TRIALS]
     title = f"Trials, the best {len(shown)} of {len(trials.rows)}; the first was trained"
     table = Table(title=title, box=box.SIMPLE, title_justify="left")

@@ -1,1 +1,1 @@
-"""Runs by the clock, by new data, and by hand."""
+"""Starts runs by time, by new data, and by hand."""

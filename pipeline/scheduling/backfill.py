@@ -1,4 +1,4 @@
-"""`fullpass backfill`: trains a model for each span of a range, one after the other, and skips finished steps."""
+"""`fullpass backfill`: trains a model for each span of a range, one after the other, and skips completed steps."""
 
 import time
 from collections.abc import Callable
@@ -23,7 +23,13 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Step:
-    """A run of a backfill. label: its newest span. options: of `fullpass run`. done: the run that did it before."""
+    """A run of a backfill.
+
+    Attributes:
+        label: label of its newest span.
+        options: options of `fullpass run`.
+        done: an earlier run that completed this step, if any.
+    """
 
     label: str
     options: tuple[str, ...]
@@ -31,24 +37,24 @@ class Step:
 
 
 def backfill(loaded: Loaded, spans: str, *, last_only: bool = False, root: Path | None = None, say: Say = say) -> int:
-    """Runs the pipeline for each span of a range that the source has, the oldest first, or for the last of them.
+    """Runs the pipeline for each existing span of a range, oldest first, or only for the last of them.
 
-    A step is done when a run has trained on the same window of the same files by the same config; so a backfill that
-    was stopped goes on when it is started again. A step behind a span that was trained on already is not pushed: the
-    model served stays that of the newest data.
+    A step is completed if a run has trained on the same window of the same files with the same config. So a stopped
+    backfill continues when it is started again. The model of a step is not pushed if a newer span was already trained
+    on: the served model stays that of the newest data.
 
     Args:
         loaded: a checked config.
-        spans: A:B, both included, as `--span` of a run.
-        last_only: ingest all of the range, and train on the window of its last span alone.
-        root: of the pipeline, instead of that of the YAML.
+        spans: A:B, both included, like `--span` of a run.
+        last_only: ingest the whole range, and train only on the window of its last span.
+        root: root of the pipeline, instead of that of the YAML.
         say: prints a line.
 
     Returns:
-        The exit code of the last step; 1 where one failed or was stopped.
+        The exit code of the last step; 1 if a step failed or was stopped.
 
     Raises:
-        SpanNotFoundError: The first or the last span is not there.
+        SpanNotFoundError: The first or the last span does not exist.
         UserError: The source has no spans, or `spans` is no range.
     """
     if ":" not in spans:
@@ -91,7 +97,7 @@ def _steps(loaded: Loaded, window: Window, layout: RootLayout, *, last_only: boo
 
 
 def _run(loaded: Loaded, step: Step, root: Path | None, layout: RootLayout, name: str, say: Say) -> int:
-    """Runs a step to its end and returns its exit code; SIGINT and SIGTERM interrupt it."""
+    """Runs a step to completion and returns its exit code; SIGINT and SIGTERM interrupt it."""
     begun = datetime.now(UTC)
     log = layout.schedule / f"{begun:%Y%m%d-%H%M%S-%f}.log"
     occasion = f"backfill {step.label} {begun.isoformat()}"

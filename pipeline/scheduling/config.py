@@ -1,4 +1,4 @@
-"""The section `schedule:` of the YAML: what starts a run, and what is done when its data is late."""
+"""The section `schedule:` of the YAML: the triggers of runs, and the policy for late data."""
 
 from typing import Literal
 from zoneinfo import ZoneInfo
@@ -14,30 +14,30 @@ class ScheduleConfig(Spec):
     """When to retrain (docs/scheduling.md). Without `cron`, `new_span` and `drift`, runs are started by hand."""
 
     cron: Name | None = None
-    """Five fields: minute, hour, day of month, month, day of week; or six, with seconds before them. `0 3 * * *` is
-    every day at three."""
+    """Cron line of five fields: minute, hour, day of month, month, day of week; or of six, with seconds before them.
+    `0 3 * * *` is every day at three."""
     timezone: Name = "UTC"
-    """Time zone of `cron`, and of the dates of spans, such as Europe/Zurich."""
+    """Time zone of `cron` and of the dates of spans, such as Europe/Zurich."""
     new_span: Flag = False
-    """Start whenever a span has arrived that is newer than those trained on."""
+    """Start a run whenever a span arrives that is newer than all spans trained on."""
     drift: Flag = False
-    """Start when a span has arrived in which something moved further than a check of `gates:` with the policy `retrain`
+    """Start a run when a span arrives whose data moved further than a check of `gates:` with the policy `retrain`
     allows (docs/data-gate.md)."""
     lag: NonNegative = 1
-    """Which span a time of `cron` asks for, where spans are dates: 1 is the last that is over, 0 the current one, 2 the
-    one before the last."""
+    """The span that a time of `cron` requests, if spans are dates: 0 is the current span, 1 the last completed one, 2
+    the one before that."""
     wait_for: Name | None = None
-    """Path that says a span is whole, with the date fields or {SPAN} of `data.source.path`: a marker file such as
-    `data/{YYYY}-{MM}-{DD}/_SUCCESS`."""
+    """Path whose existence marks a span as complete, with the date fields or {SPAN} of `data.source.path`: a marker
+    file such as `data/{YYYY}-{MM}-{DD}/_SUCCESS`."""
     timeout: Duration = "0s"
-    """How long a span that is not there is waited for, after the time of `cron`: `30s`, `10m`, `6h`, `2d`."""
+    """How long to wait for a missing span after the time of `cron`: `30s`, `10m`, `6h`, `2d`."""
     on_late: Literal["skip", "fail"] = "skip"
-    """What becomes of the run when the span is still not there. Nothing is trained either way."""
+    """Outcome of the run if the span is still missing after `timeout`. Nothing is trained in either case."""
     catch_up: Literal["once", "each", "none"] = "once"
-    """What becomes of times that passed while no scheduler or another run was going on: one run for all of them, the
-    newest; one for each, the oldest first; or none."""
+    """How to handle times that passed while no scheduler or another run was active: `once` makes one run for all of
+    them, at the newest; `each` makes one run for each, oldest first; `none` makes no run."""
     poll: Duration = "1m"
-    """How often to look for spans."""
+    """Interval between two checks for new spans."""
 
     @field_validator("cron")
     @classmethod

@@ -1,6 +1,6 @@
-"""Cron lines: checked with messages that name the field, and the instants that they name in a time zone.
+"""Validates cron lines with messages that name the field, and computes their instants in a time zone.
 
-cronsim parses the lines and finds the instants, around changes of the clock by the rules of Debian's cron.
+cronsim parses the lines and finds the instants. Around clock changes it follows the rules of Debian's cron.
 """
 
 import re
@@ -25,7 +25,7 @@ _ANY_TIME = datetime(2000, 1, 1)
 
 
 def cron_problem(text: str) -> str | None:
-    """Returns what is wrong with a cron line, or None.
+    """Returns the problem of a cron line, or None.
 
     Example:
         >>> cron_problem("0 25 * * *")
@@ -50,10 +50,12 @@ def cron_problem(text: str) -> str | None:
 
 @dataclass(frozen=True)
 class Cron:
-    """A cron line: the numbers that each field takes, in order; weekdays from 0, Sunday, to 6.
+    """A cron line: the numbers that each field matches, in ascending order; weekdays from 0, Sunday, to 6.
 
-    text: the line as cronsim reads it. either_day: whether a day of the month or of the week is enough; that is so
-    where both are restricted.
+    Attributes:
+        text: the line as cronsim reads it.
+        either_day: whether a match of the day of the month or of the day of the week is enough, which is the case if
+            both fields are restricted.
     """
 
     text: str
@@ -85,9 +87,9 @@ class Cron:
     def after(self, instant: datetime, zone: ZoneInfo) -> Iterator[datetime]:
         """Yields the instants of the line after `instant`, in UTC.
 
-        A time of day that a change of the clock skips counts when the clock has been changed; one that comes twice
-        counts the first time. Where the hour is `*`, every hour counts as often as it comes. Lines with seconds skip
-        and repeat as the clock does.
+        A time of day that a clock change skips fires right after the change; a time that occurs twice fires the first
+        time. If the hour is `*`, every hour fires as often as it occurs. Lines with seconds skip and repeat times like
+        the clock.
         """
         found = (time.astimezone(UTC) for time in CronSim(self.text, instant.astimezone(zone)))
         return (time for time in found if time > instant)
@@ -104,7 +106,7 @@ class Cron:
 def six_fields(text: str) -> str:
     """Returns a checked cron line with seconds, as Kubeflow reads it.
 
-    It counts days of the week from 0, Sunday, to 6; a 7 is written as the days that it means.
+    Kubeflow numbers days of the week from 0, Sunday, to 6. A field with a 7 is written as a list of its days.
 
     Example:
         >>> six_fields("30 3 * * 5-7")
@@ -117,7 +119,7 @@ def six_fields(text: str) -> str:
 
 
 def _is_valid(field: str, index: int) -> bool:
-    """Whether a field is plain cron: cronsim takes L, W and # besides, which other readers of a line do not."""
+    """Returns whether a field is plain cron: cronsim also accepts L, W and #, which other cron programs do not."""
     fields = ["*"] * 6
     fields[index] = field
     try:
@@ -128,10 +130,10 @@ def _is_valid(field: str, index: int) -> bool:
 
 
 def _for_cronsim(fields: list[str]) -> str:
-    """Returns a line for which cronsim follows Debian's rules unless its hour is `*`, and whose weeks have seven days.
+    """Returns a line that cronsim reads by Debian's rules unless its hour is `*`, and with weeks of seven days.
 
-    It follows them for five fields of which neither the minute nor the hour begins with a star; and it counts from a
-    day of the week to 7, a second Sunday.
+    cronsim follows these rules for five fields if neither the minute nor the hour begins with a star. It counts steps
+    from a day of the week up to 7, a second Sunday, so they are limited to 6.
     """
     *seconds, minute, hour, day, month, weekday = fields
     weekday = re.sub(r"(?<![\w-])([0-6]|[A-Za-z]{3})/", r"\1-6/", weekday)

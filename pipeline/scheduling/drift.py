@@ -1,6 +1,6 @@
-"""Decides before a run whether the newest span has drifted: from its raw files and the summaries of earlier spans.
+"""Decides before a run whether the newest span has drifted, from its raw files and the summaries of earlier spans.
 
-`fullpass run` decides the same from its records. The scheduler needs the answer before it starts a run.
+`fullpass run` makes the same decision from its records. The scheduler needs the decision before it starts a run.
 """
 
 import json
@@ -25,19 +25,19 @@ _ERROR = "error"
 
 
 def drift(loaded: Loaded, *, root: Path | None = None, span: str | None = None) -> "Verdict":
-    """Returns what the gate would say of a span, without Beam, ingestion or a run.
+    """Returns the data gate's verdict on a span, without Beam, ingestion or a run.
 
-    Spans that no run and no earlier call has summarised are read here, row by row, so the first call for a new span
-    costs a pass over its files; what it finds is kept for the run. Derived labels are computed by TensorFlow, which
-    must not start in a process that forks nodes later: use `drift_in_a_process` there.
+    Spans that no run and no earlier call has summarized are read here, row by row. So the first call for a new span
+    costs a pass over its files; its summary is stored for the run. TensorFlow computes derived labels, and it must not
+    start in a process that forks nodes later: use `drift_in_a_process` there.
 
     Args:
         loaded: a checked config.
-        root: where the pipeline keeps its artifacts; by default `root:` of the YAML plus its name.
-        span: as `fullpass run --span`; by default the newest.
+        root: folder of the pipeline's artifacts; by default `root:` of the YAML plus the pipeline's name.
+        span: the span, like `fullpass run --span`; by default the newest.
 
     Raises:
-        SpanNotFoundError: The span asked for is not there.
+        SpanNotFoundError: The requested span does not exist.
         UserError: A file cannot be read.
     """
     from fullpass.components.data_gate.judge import judge
@@ -70,10 +70,10 @@ def drift(loaded: Loaded, *, root: Path | None = None, span: str | None = None) 
 
 
 def drift_in_a_process(file: Path, *, root: Path | None = None, span: str | None = None) -> "Verdict":
-    """Returns the same as `drift` of a pipeline file, computed in a process of its own.
+    """Returns the result of `drift` for a pipeline file, computed in a separate process.
 
     Raises:
-        UserError: What `drift` raises, or the process was killed or took longer than an hour.
+        UserError: `drift` raised an error, or the process was killed or took longer than an hour.
     """
     from fullpass.components.data_gate.gate_verdict import read_verdict
 
@@ -94,7 +94,7 @@ def drift_in_a_process(file: Path, *, root: Path | None = None, span: str | None
 
 
 def _gzip(loaded: Loaded, root: Path) -> bool:
-    """Whether a run would compress its records, which is part of what a span is known by."""
+    """Returns whether a run would compress its records, which is part of a span's fingerprint."""
     compression = loaded.config.data.records.compression
     return compression == "gzip" or (compression == "auto" and "://" in str(root))
 

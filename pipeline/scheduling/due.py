@@ -1,8 +1,8 @@
-"""Decides what to run: pure functions of the scheduler's state, the time, and the state of the source.
+"""Decides which runs to start, with pure functions of the scheduler's state, the time, and the state of the source.
 
-An *occasion* is a reason to run: a time of the cron line, a span that arrived, a request by hand. It is queued, is run
-or ends without a run, and ends exactly once. The scheduler writes the new state before it acts on a decision, so after
-a crash the next one continues from there.
+An *occasion* is a reason to run: a time of the cron line, a span that arrived, a request by hand. It is queued, then it
+is run or ends without a run; it ends exactly once. The scheduler writes the new state before it acts on a decision, so
+after a crash the next scheduler continues from there.
 """
 
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ from fullpass.pipeline.scheduling.duration import length
 
 Kind = Literal["cron", "new span", "drift", "by hand"]
 MOST_ATTEMPTS = 3
-"""Attempts at one occasion whose processes died with the scheduler, before the occasion counts as failed."""
+"""Number of attempts at one occasion that may die without a result, before the occasion counts as failed."""
 _UNSEEN = timedelta(minutes=1)
-"""Older times of the cron line passed while no scheduler was running."""
+"""A time of the cron line that is older than this passed while no scheduler was running."""
 _DATED = ("year", "month", "day", "hour")
 
 
@@ -28,8 +28,11 @@ _DATED = ("year", "month", "day", "hour")
 class Occasion:
     """A reason to run.
 
-    key: unique. due: when it should start, in UTC. span: number of the span that arrived or was requested; None means
-    the span of its time, or the newest. attempts: how often it was started.
+    Attributes:
+        key: its unique key.
+        due: the time when it should start, in UTC.
+        span: number of the span that arrived or was requested; None means the span of its time, or the newest.
+        attempts: number of times it was started.
     """
 
     key: str
@@ -41,10 +44,13 @@ class Occasion:
 
 @dataclass(frozen=True)
 class State:
-    """What a scheduler keeps over restarts.
+    """The state of a scheduler that survives restarts.
 
-    seen_until: times of the cron line up to this one were queued, in UTC. seen_span: the newest span that was queued as
-    new. queue: occasions that wait, the oldest first. running: the occasion that was started and has not ended.
+    Attributes:
+        seen_until: times of the cron line up to this one were queued, in UTC.
+        seen_span: the newest span that was queued as new.
+        queue: the waiting occasions, oldest first.
+        running: the occasion that was started and has not ended.
     """
 
     seen_until: datetime
@@ -55,7 +61,7 @@ class State:
 
 @dataclass(frozen=True)
 class SpanDrift:
-    """Whether a span has drifted from the spans before it, and why that was decided."""
+    """Whether a span has drifted from the spans before it, and the reason of the decision."""
 
     moved: bool
     why: str
@@ -63,14 +69,20 @@ class SpanDrift:
 
 @dataclass(frozen=True)
 class SourceState:
-    """Which spans the source has, and which of them were trained on.
+    """The spans of the source, and the newest span that was trained on.
 
-    unit: of the spans, or of the marker files where the source has no spans; None if nothing is dated or numbered.
-    there: spans that exist, and are marked where `wait_for` is set. steady: those of them that have not changed since
-    the last look. spans: whether the source has spans. ready: whether the path of `wait_for` exists. trained: the
-    newest span of a completed run. fresh: whether a source without spans has changed since a completed run. run: the
-    id of that run. moved: the data gate's answers about new, steady spans, as far as known. problem: why the source
-    cannot be read.
+    Attributes:
+        unit: unit of the spans, or of the marker files if the source has no spans; None if nothing is dated or
+            numbered.
+        there: spans that exist, and that are marked if `wait_for` is set.
+        steady: those of them that have not changed since the last look.
+        spans: whether the source has spans.
+        ready: whether the path of `wait_for` exists.
+        trained: the newest span of a completed run.
+        fresh: whether a source without spans has changed since a completed run.
+        run: the id of that run.
+        moved: the data gate's decisions about new, steady spans, as far as known.
+        problem: the reason why the source cannot be read.
     """
 
     unit: Unit | None = None
@@ -87,7 +99,11 @@ class SourceState:
 
 @dataclass(frozen=True)
 class Start:
-    """Start a run for the occasion. span: its newest span; None lets the run take the newest."""
+    """Start a run for the occasion.
+
+    Attributes:
+        span: newest span of the run; None lets the run take the newest existing one.
+    """
 
     occasion: Occasion
     span: int | None
@@ -105,14 +121,19 @@ class Ended:
 
 @dataclass(frozen=True)
 class Wait:
-    """Do nothing now. message: what the scheduler waits for, if anything. until: the end of that wait."""
+    """Do nothing now.
+
+    Attributes:
+        message: a description of what the scheduler waits for, if anything.
+        until: the end of that wait.
+    """
 
     message: str = ""
     until: datetime | None = None
 
 
 def expected_span(unit: Unit, due: datetime, config: ScheduleConfig) -> int | None:
-    """Returns the span that a time asks for; None where spans are numbers, of which the clock knows nothing.
+    """Returns the span that a time requests; None if spans are numbers, which have no relation to time.
 
     Example:
         Day 15709, 2013-01-04, for 2013-01-05 03:00, by the calendar of `config.timezone` and a lag of 1.
@@ -144,7 +165,7 @@ def request(state: State, number: int, at: datetime, span: int | None) -> State:
 
 
 def decide(config: ScheduleConfig, state: State, now: datetime, source: SourceState) -> Start | Ended | Wait:
-    """Returns what to do now with the first occasion of the queue, while none is running."""
+    """Returns the action for the first occasion of the queue; `Wait` while another one is running."""
     if state.running is not None or not state.queue:
         return Wait()
     occasion = state.queue[0]
@@ -214,7 +235,7 @@ def _note_times(config: ScheduleConfig, state: State, now: datetime) -> tuple[St
 
 
 def _newer(state: State, source: SourceState) -> list[int]:
-    """Returns the steady spans that are newer than all that were noted or trained on."""
+    """Returns the steady spans that are newer than all spans that were noted or trained on."""
     known = [number for number in (state.seen_span, source.trained) if number is not None]
     return sorted(number for number in source.steady if number > max(known, default=-1))
 
@@ -237,7 +258,7 @@ def _note_spans(
     new = _newer(state, source)
     if not new:
         return state, ()
-    # Of a source that was never trained on, the newest span is the news.
+    # For a source that was never trained on, only the newest span counts as new.
     first = state.seen_span is None and source.trained is None
     taken = new if config.catch_up == "each" and not first else new[-1:]
     arrived = [Occasion(f"new span {_label(source, number)}", "new span", now, number) for number in taken]

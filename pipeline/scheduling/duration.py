@@ -11,7 +11,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def length(text: str) -> timedelta:
-    """Returns a checked duration.
+    """Returns the length of a validated duration.
 
     Example:
         >>> length("90m")

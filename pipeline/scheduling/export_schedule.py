@@ -1,8 +1,8 @@
-"""`fullpass schedule export`: the schedule for those who have a scheduler of their own.
+"""`fullpass schedule export`: writes the schedule for an external scheduler: cron, systemd or Kubernetes.
 
-Each of them starts `fullpass schedule run FILE --once`, which waits for its span, skips or fails as the YAML says, and
-ends with an exit code of its own. What each does about missed times and time zones is its own, and is said in what is
-written.
+Each of them starts `fullpass schedule run FILE --once`, which waits for its span, skips or fails by the YAML, and ends
+with a specific exit code. Schedulers differ in how they handle missed times and time zones; comments in the written
+files describe this.
 """
 
 import shlex
@@ -26,7 +26,7 @@ _WEEKDAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
 _LONGEST_CRON_LINE = 990
 """Vixie cron and cronie refuse commands of 1,000 bytes."""
 _LONG_ENOUGH_TO_START = 200
-"""Seconds within which Kubernetes makes up for a start that it missed; it gives up after 100 missed starts."""
+"""Seconds within which Kubernetes still starts a missed run; it gives up after 100 missed starts."""
 
 
 def export(loaded: Loaded, form: Form, *, image: str | None = None) -> dict[str, str]:
@@ -34,11 +34,11 @@ def export(loaded: Loaded, form: Form, *, image: str | None = None) -> dict[str,
 
     Args:
         loaded: the pipeline.
-        form: whose.
-        image: of the CronJob.
+        form: the external scheduler.
+        image: the image of the CronJob.
 
     Raises:
-        UserError: The YAML has no schedule or no cron line, or the form cannot say what the line says.
+        UserError: The YAML has no schedule or no cron line, or the external scheduler cannot express the line.
     """
     config = schedule_of(loaded)
     _require_one_line(loaded)
@@ -59,11 +59,11 @@ def export(loaded: Loaded, form: Form, *, image: str | None = None) -> dict[str,
 
 
 def _require_one_line(loaded: Loaded) -> None:
-    """Refuses paths that would end a line, or change the next one, in what is written.
+    """Refuses paths that would end a line, or change the next line, in the written files.
 
     Raises:
-        UserError: The path of the file, or of this Python, holds control characters, or a blank or a backslash stands
-            at the end of the folder.
+        UserError: The path of the file, or of this Python, contains control characters, or the folder's path ends in a
+            blank or a backslash.
     """
     for what in (str(loaded.file.absolute()), sys.executable):
         if plain(what) != what or "\n" in what or "\t" in what:
@@ -79,7 +79,7 @@ def _require_one_line(loaded: Loaded) -> None:
 
 
 def write(files: Mapping[str, str], folder: Path) -> list[Path]:
-    """Writes files into a folder, each whole or not at all; returns their paths."""
+    """Writes files into a folder, each atomically; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         write_whole(folder / name, text)
@@ -89,7 +89,8 @@ def write(files: Mapping[str, str], folder: Path) -> list[Path]:
 def on_calendar(cron: str, timezone: str) -> list[str]:
     """Returns a cron line as calendar events of systemd.
 
-    Where both a day of the month and of the week are named, cron takes either and systemd both: that makes two events.
+    If the line restricts both the day of the month and the day of the week, cron requires either and systemd both. Such
+    a line becomes two events.
 
     Example:
         >>> on_calendar("30 3 1 * mon", "UTC")
@@ -116,7 +117,7 @@ def _command(loaded: Loaded) -> list[str]:
 
 
 def _five_fields(config: ScheduleConfig, form: str) -> str:
-    """Returns the cron line without seconds, Sunday as 0."""
+    """Returns the cron line without seconds, with Sunday as 0."""
     fields = (config.cron or "").split()
     if len(fields) == 6:
         first, *fields = fields
@@ -128,7 +129,7 @@ def _five_fields(config: ScheduleConfig, form: str) -> str:
 
 
 def _crontab(loaded: Loaded, config: ScheduleConfig) -> str:
-    # cron ends the command at a bare % and gives the rest to it as input.
+    # cron ends the command at an unescaped % and passes the rest to it as standard input.
     command = shlex.join(_command(loaded)).replace("%", r"\%")
     log = shlex.quote(str(loaded.folder / f"{loaded.config.name}.cron.log")).replace("%", r"\%")
     line = f"{_five_fields(config, 'crontab')} {command} >> {log} 2>&1"
@@ -186,7 +187,7 @@ def _systemd(loaded: Loaded, config: ScheduleConfig) -> dict[str, str]:
 
 
 def _unit_word(word: str) -> str:
-    """Returns a word of ExecStart: % and $ mean something to systemd, and so do quotes and blanks."""
+    """Returns a word of ExecStart, escaped: %, $, quotes and blanks have a special meaning in systemd."""
     escaped = word.replace("\\", r"\\").replace('"', r"\"").replace("%", "%%").replace("$", "$$")
     return f'"{escaped}"' if any(letter in word for letter in " \t'\"\\;") else escaped
 
@@ -228,12 +229,12 @@ def _cron_job(loaded: Loaded, config: ScheduleConfig, image: str) -> str:
 
 
 def _expanded(word: str) -> str:
-    """Returns a word that Kubernetes takes as it is: `$(NAME)` would be the variable of that name, and `$$` is `$`."""
+    """Returns a word escaped for Kubernetes, which would replace `$(NAME)` by a variable and reads `$$` as `$`."""
     return word.replace("$", "$$")
 
 
 def _job_name(name: str) -> str:
-    """Returns a name that a CronJob may have: of 52 characters, as Kubernetes adds eleven to it."""
+    """Returns a valid CronJob name: at most 52 characters, because Kubernetes appends eleven."""
     if len(name) > 52:
         raise UserError(f"name: a CronJob takes a name of at most 52 characters. Received {len(name)}: {name}.")
     return name.rstrip("-")

@@ -31,7 +31,7 @@ def run(loaded: Loaded, *, root: Path | None = None) -> None:
     """Runs the pipeline by its schedule until SIGTERM or SIGINT, which also interrupt the current run.
 
     Raises:
-        UserError: The YAML has no schedule, or another scheduler is at work.
+        UserError: The YAML has no schedule, or another scheduler is running.
     """
     config = schedule_of(loaded)
     folder = RootLayout(pipeline_root(loaded, root)).schedule
@@ -46,13 +46,13 @@ def run(loaded: Loaded, *, root: Path | None = None) -> None:
 
 
 def run_once(loaded: Loaded, *, root: Path | None = None, poll: float = _TICK_SECONDS) -> int:
-    """Handles one occasion, as a time of the cron line would: waits for its span, runs or skips.
+    """Handles one occasion like a time of the cron line: waits for its span, then runs or skips.
 
     Returns:
-        The exit code: that of the run, or of the outcome where no run was started.
+        The exit code of the run, or of the outcome if no run was started.
 
     Raises:
-        UserError: The YAML has no schedule, or another scheduler is at work.
+        UserError: The YAML has no schedule, or another scheduler is running.
     """
     config = schedule_of(loaded).model_copy(update={"cron": None, "new_span": False, "drift": False})
     folder = RootLayout(pipeline_root(loaded, root)).schedule
@@ -76,7 +76,7 @@ def schedule_of(loaded: Loaded) -> ScheduleConfig:
     """Returns the section `schedule:`.
 
     Raises:
-        UserError: The YAML has none.
+        UserError: The YAML has no schedule.
     """
     if loaded.config.schedule is None:
         raise UserError(f'{loaded.file}: schedule is missing. For every day at three: schedule: {{cron: "0 3 * * *"}}.')

@@ -1,7 +1,7 @@
-"""Starts `fullpass run` in a process and session of its own.
+"""Starts `fullpass run` in a separate process and session.
 
 The run and its nodes inherit a locked file. While the lock is held, a process of the run is alive, even if the
-scheduler that started it is not.
+scheduler that started it has ended.
 """
 
 import fcntl
@@ -19,28 +19,32 @@ _LOGS_KEPT = 200
 
 
 class RunProcess:
-    """A run that was started here. log: file of all that it prints."""
+    """A run that this process started.
+
+    Attributes:
+        log: file with the output of the run.
+    """
 
     def __init__(self, process: "subprocess.Popen[bytes]", log: Path) -> None:
         self.log = log
         self._process = process
 
     def poll(self) -> int | None:
-        """Returns the exit status, negative for a signal; None while it goes on."""
+        """Returns the exit status, negative for a signal; None while the run continues."""
         return self._process.poll()
 
     def interrupt(self) -> None:
-        """Asks it to stop: its nodes are interrupted, and what they finished is kept."""
+        """Asks the run to stop: its nodes are interrupted, and their finished work is kept."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Ends it and all its nodes at once."""
+        """Kills the run and all its nodes."""
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def wait(self, seconds: float) -> int | None:
-        """Returns the exit status, or None if it goes on for longer."""
+        """Waits up to `seconds`; returns the exit status, or None if the run still continues."""
         try:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -48,9 +52,9 @@ class RunProcess:
 
 
 def run_command(file: Path, root: Path | None, *options: str) -> list[str]:
-    """Returns the command line of `fullpass run` for a file, by this interpreter and these modules."""
+    """Returns the command line of `fullpass run` for a file, with this interpreter and these modules."""
     where = ["--root", str(root)] if root else []
-    # -P: files in the working folder must not stand in for installed modules.
+    # -P: files in the working folder must not shadow installed modules.
     return [sys.executable, "-P", "-m", "fullpass", "run", str(file), "--wait", *where, *options]
 
 
@@ -58,13 +62,13 @@ def start(command: list[str], *, folder: Path, log: Path, environment: Mapping[s
     """Starts a run.
 
     Args:
-        command: as of `run_command`.
-        folder: of the lock that it holds.
-        log: receives all that it prints.
-        environment: variables besides those of this process.
+        command: the command line from `run_command`.
+        folder: the folder of the lock that the run holds.
+        log: the file for the output of the run.
+        environment: additional environment variables.
 
     Raises:
-        BlockingIOError: Another one is in flight.
+        BlockingIOError: Another run is in flight.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     lock = _locked(folder)
@@ -87,7 +91,7 @@ def start(command: list[str], *, folder: Path, log: Path, environment: Mapping[s
 
 
 def in_flight(folder: Path) -> bool:
-    """Whether a run that was started for `folder` is still alive."""
+    """Returns whether a run that was started for `folder` is still alive."""
     try:
         os.close(_locked(folder))
     except BlockingIOError:

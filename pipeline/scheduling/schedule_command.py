@@ -1,4 +1,4 @@
-"""The verbs of `fullpass schedule` that concern this machine."""
+"""The commands `fullpass backfill` and `fullpass schedule run`, `trigger` and `export`."""
 
 import sys
 from pathlib import Path
@@ -18,7 +18,7 @@ _Root = Annotated[
 
 
 def register(app: typer.Typer, schedule: typer.Typer) -> None:
-    """Adds `fullpass backfill`, and the verbs to `fullpass schedule`."""
+    """Adds the command `fullpass backfill`, and the subcommands of `fullpass schedule`."""
     app.command()(backfill)
     for verb in (run, trigger, export):
         schedule.command()(verb)
@@ -34,7 +34,7 @@ def run(
         bool, typer.Option("--skipped-ok", help="With --once: exit with 0 if there was nothing to train.")
     ] = False,
 ) -> None:
-    """Run the pipeline here by its schedule, one run at a time, until stopped."""
+    """Run the pipeline on this machine by its schedule, one run at a time, until stopped."""
     loaded = load_checked(file)
     from fullpass.pipeline.scheduling import local_scheduler
 
@@ -54,7 +54,7 @@ def trigger(
         str | None, typer.Option(metavar="SPAN", help="The newest span to train on.", show_default="latest")
     ] = None,
 ) -> None:
-    """Ask the running scheduler for a run now, before all that waits."""
+    """Request a run from the running scheduler, ahead of all waiting runs."""
     loaded = load(file)
     from fullpass.pipeline.scheduling.trigger import ask
 
@@ -69,7 +69,7 @@ def export(
         Path | None, typer.Option("--output", "-o", help="Folder to write into.", show_default="standard output")
     ] = None,
 ) -> None:
-    """Write the crontab line, the systemd unit and timer, or the Kubernetes CronJob for the schedule."""
+    """Write a crontab line, a systemd unit and timer, or a Kubernetes CronJob for the schedule."""
     from fullpass.pipeline.scheduling.export_schedule import export as files_of
     from fullpass.pipeline.scheduling.export_schedule import write
 
@@ -90,7 +90,7 @@ def backfill(
     ] = False,
     root: _Root = None,
 ) -> None:
-    """Train a model for each span of a range. What is done is not done again."""
+    """Train a model for each span of a range. Completed steps are not repeated."""
     loaded = load_checked(file)
     from fullpass.pipeline.scheduling.backfill import backfill as fill
 

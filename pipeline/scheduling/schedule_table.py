@@ -15,7 +15,7 @@ _NEXT = 3
 
 
 def table(loaded: Loaded, *, root: Path | None = None, runs: int = 10) -> str:
-    """Returns the last runs, the oldest first, what goes on, and the next times, as lines.
+    """Returns the last runs (oldest first), the current and waiting ones, and the next times, as lines.
 
     Raises:
         UserError: The YAML has no schedule.
@@ -33,8 +33,8 @@ def table(loaded: Loaded, *, root: Path | None = None, runs: int = 10) -> str:
             rows.append((_time(state.running.due, config), state.running.kind, "", "running", ""))
         rows += [(_time(o.due, config), o.kind, "", "waiting", "") for o in state.queue]
     rows += [(_time(time, config), "cron", "", "next", "") for time in next_times(config, datetime.now(UTC), _NEXT)]
-    if config.new_span:
-        rows.append(("", "new span", "", "next", f"looked for every {config.poll}"))
+    triggers = {"new span": config.new_span, "drift": config.drift}
+    rows += [("", kind, "", "next", f"looked for every {config.poll}") for kind, is_set in triggers.items() if is_set]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     lines = ["  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[4]]).rstrip() for row in rows]
     return "\n".join([f"{loaded.config.name}: {_words(config)}", *lines])

@@ -1,4 +1,4 @@
-"""The scheduler: reads the state of the source, asks `due` what to do, saves the new state, and acts on it."""
+"""The scheduler: reads the state of the source, calls `due` for a decision, saves the new state, and acts on it."""
 
 import sqlite3
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _STOPPING_SECONDS = 60.0
 
 
 class Process(Protocol):
-    """A run that was started; see `process.RunProcess`."""
+    """A run that was started; see `run_process.RunProcess`."""
 
     def poll(self) -> int | None: ...
     def interrupt(self) -> None: ...
@@ -29,12 +29,18 @@ class Process(Protocol):
 
 @dataclass(frozen=True)
 class SchedulerDeps:
-    """The functions through which a scheduler reaches the clock, the source, its runs and its readers.
+    """The functions through which a scheduler uses the clock, the source, its runs, notifications and output.
 
-    clock: returns the time in UTC. look: returns the state of the source. launch: starts a run that prints to a file.
-    label: returns a span as people write it. in_flight: whether a run is alive that this scheduler or an earlier one
-    started. log: returns the log file of a run that starts at a time. notify: called for every occasion that ended,
-    with the exit status of its run and whether the run has sent its notifications. say: prints a line.
+    Attributes:
+        clock: returns the time in UTC.
+        look: returns the state of the source.
+        launch: starts a run that prints to a file.
+        label: returns the label of a span for people.
+        in_flight: returns whether a run that this scheduler or an earlier one started is alive.
+        log: returns the log file of a run that starts at a time.
+        notify: called for every occasion that ended, with the exit status of its run and whether the run has sent its
+            notifications.
+        say: prints a line.
     """
 
     clock: Callable[[], datetime]
@@ -54,9 +60,9 @@ class Scheduler:
         """Continues from the state that an earlier scheduler of this name has saved.
 
         Args:
-            config: the section of the YAML.
-            history: of the pipeline.
-            deps: what it reads, starts and informs.
+            config: the section `schedule` of the YAML.
+            history: the history of the pipeline.
+            deps: the functions through which the scheduler acts.
             name: the key of its state in the history.
         """
         self._config = config
@@ -72,15 +78,15 @@ class Scheduler:
         kept = history.state(name)
         self.state = scheduler_state.loaded(kept) if kept else State(seen_until=deps.clock())
         self.last: tuple[Ended, int | None] | None = None
-        """What ended last, and the exit status of its run, if it had one."""
+        """The occasion that ended last, and the exit status of its run, if it had one."""
         if not kept:
             self._keep(self.state)
 
     def tick(self) -> None:
-        """Does what is due. Meant to be called about once a second.
+        """Handles everything that is due. Call it about once a second.
 
         An error of the machine, such as a full disk, is printed, and the next tick tries again. A run that could not be
-        started counts as one whose process died.
+        started counts as a run whose process died.
         """
         try:
             self._tick()
@@ -137,7 +143,7 @@ class Scheduler:
         self.state = state
 
     def _source_now(self) -> SourceState:
-        """Returns the state of the source, at most `poll` old; an empty one where nothing depends on it."""
+        """Returns the state of the source, at most `poll` old; an empty state if nothing depends on it."""
         now = self._deps.clock()
         if not self.state.queue and not self._watches:
             return SourceState()
@@ -155,7 +161,7 @@ class Scheduler:
         self._process = self._deps.launch(start, self._log)
 
     def _check_running(self, running: Occasion, *, stopping: bool = False) -> None:
-        """Ends the occasion of the current run once the run has ended, also where an earlier scheduler started it."""
+        """Ends the occasion of the current run after the run has ended, even if an earlier scheduler started it."""
         status = self._process.poll() if self._process else None
         if self._process is not None and status is None:
             return
@@ -167,7 +173,7 @@ class Scheduler:
         if run is not None and run.outcome != "interrupted":
             self._end(Ended(running, _outcome(run.exit_code, self._config), run.message, run.last), run.exit_code)
         elif stopping:
-            # An interruption that was asked for is no attempt that failed.
+            # A requested interruption does not count as a failed attempt.
             again = Occasion(running.key, running.kind, running.due, running.span, running.attempts - 1)
             self._keep(State(self.state.seen_until, self.state.seen_span, (again, *self.state.queue)))
         elif watched and status is not None:

@@ -1,4 +1,4 @@
-"""Reads which spans the source has now and which were trained on: the input of `due`."""
+"""Reads the current spans of the source and the newest span that was trained on, the input of `due`."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -27,11 +27,11 @@ from fullpass.pipeline.scheduling.due import SourceState, SpanDrift
 from fullpass.preprocessing.errors import UserError
 
 LOOK_SECONDS = 60.0
-"""How long the scheduler waits for a look at a source."""
+"""Seconds that the scheduler waits for the state of a source."""
 
 
 class Source:
-    """The source of a pipeline. It remembers the last look, so that it can tell which spans still change."""
+    """The source of a pipeline. It remembers the last look, to detect which spans are still changing."""
 
     def __init__(self, loaded: Loaded, root: Path) -> None:
         self._loaded = loaded
@@ -46,7 +46,7 @@ class Source:
         )
 
     def look(self) -> SourceState:
-        """Returns the state of the source now."""
+        """Returns the current state of the source."""
         loaded = self._loaded
         unit = span_unit(loaded)
         run = self._history.newest_trained(unit)
@@ -55,7 +55,7 @@ class Source:
             window = find_window(loaded.config.data, loaded.resolve, index=self._index)
             marked = _marked(loaded, unit, window)
         except (UserError, OSError) as error:
-            # Nothing has arrived, or a part; and what is far away may be out of reach for a while.
+            # Nothing or only a part has arrived, or a remote source is unreachable for a while.
             return self.unseen(str(error))
         if unit is None:
             fresh = run is None or data_digest(window) != run.data
@@ -71,7 +71,7 @@ class Source:
         return SourceState(unit, there, steady, trained=trained, run=run_id, moved=moved)
 
     def unseen(self, problem: str) -> SourceState:
-        """Returns the state of a source that cannot be seen: what is known without it."""
+        """Returns the state of a source that cannot be read: only the facts known without it."""
         unit = span_unit(self._loaded)
         run = self._history.newest_trained(unit)
         trained, run_id = (run.last, run.run_id) if run else (None, "")
@@ -87,9 +87,9 @@ class Source:
 
 
 class BoundedLook:
-    """Looks at a source in a thread, and waits for it only so long: a store may answer slowly, or never.
+    """Reads the state of a source in a thread with a time limit, because a store may answer slowly or never.
 
-    What a look finds after that is the answer of the next one. No second look begins while one lasts.
+    The next call returns a result that arrives after the limit. No second read starts while one is running.
     """
 
     def __init__(self, source: Source, seconds: float = LOOK_SECONDS) -> None:
@@ -98,7 +98,7 @@ class BoundedLook:
         self._found: Future[SourceState] | None = None
 
     def __call__(self) -> SourceState:
-        """Returns the state of the source, or what is known without it."""
+        """Returns the state of the source, or only the facts known without it."""
         if self._found is None:
             self._found = Future()
             threading.Thread(target=self._look, args=(self._found,), daemon=True).start()
@@ -120,7 +120,7 @@ class BoundedLook:
 
 
 class BackgroundMeasurement:
-    """A slow measurement of spans, made in a thread, one span at a time."""
+    """A slow measurement of spans that runs in a thread, one span at a time."""
 
     def __init__(self, measure: Callable[[int], SpanDrift]) -> None:
         self._measure = measure
@@ -140,7 +140,7 @@ class BackgroundMeasurement:
 
 
 def _moved(loaded: Loaded, root: Path, number: int) -> SpanDrift:
-    """Returns whether the data gate would retrain on a span. Where that cannot be measured, the run decides."""
+    """Returns whether the data gate would retrain on a span; true if that cannot be measured, so the run decides."""
     unit = span_unit(loaded) or "number"
     try:
         verdict = drift_in_a_process(loaded.file.absolute(), root=root, span=label_of(unit, number))
@@ -152,7 +152,7 @@ def _moved(loaded: Loaded, root: Path, number: int) -> SpanDrift:
 
 
 def span_unit(loaded: Loaded) -> Unit | None:
-    """Returns what a span of the source is, whether any is there or not; None for a source without spans.
+    """Returns the unit of the source's spans, even if no span exists yet; None for a source without spans.
 
     Raises:
         UserError: The fields of the path contradict each other.
@@ -168,12 +168,12 @@ def span_unit(loaded: Loaded) -> Unit | None:
 
 
 def coarser(unit: Unit, number: int, into: Unit) -> int:
-    """Returns the span of a coarser unit that a span is in: the day of an hour."""
+    """Returns the span of a coarser unit that contains a span, such as the day of an hour."""
     return number if unit == into else parse_span(into, label_of(unit, number)[: len(FORMS[into])])
 
 
 def marker_pattern(written: str, loaded: Loaded) -> SpanPattern | None:
-    """Returns `schedule.wait_for` taken apart; None for a plain path.
+    """Returns `schedule.wait_for` parsed as a pattern; None for a plain path.
 
     Raises:
         UserError: Its fields contradict each other.
@@ -192,7 +192,7 @@ def _marker_unit(loaded: Loaded) -> Unit | None:
 
 
 def _marked(loaded: Loaded, unit: Unit | None, window: Window) -> frozenset[int] | None:
-    """Returns the spans that are marked as complete; None where `wait_for` is not set.
+    """Returns the spans that are marked as complete; None if `wait_for` is not set.
 
     A plain path that exists marks every span, and 0 for a source without spans.
     """

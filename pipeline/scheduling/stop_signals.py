@@ -1,4 +1,4 @@
-"""Turns SIGTERM and SIGINT into an event, for processes that must end others first."""
+"""Turns SIGTERM and SIGINT into an event, for processes that must stop other processes first."""
 
 import signal
 import threading

@@ -1,4 +1,4 @@
-"""`fullpass schedule trigger`: a run by hand, through the scheduler."""
+"""`fullpass schedule trigger`: requests a run by hand from the scheduler."""
 
 from pathlib import Path
 
@@ -12,13 +12,13 @@ from fullpass.preprocessing.errors import UserError
 
 
 def ask(loaded: Loaded, *, root: Path | None = None, span: str | None = None) -> str:
-    """Asks the scheduler for a run; it goes before all that waits, whether its span was trained on before or not.
+    """Requests a run from the scheduler, ahead of all waiting runs and even if its span was trained on before.
 
     Returns:
-        What to tell the user.
+        The message for the user.
 
     Raises:
-        UserError: The YAML has no schedule, or no such spans.
+        UserError: The YAML has no schedule, or the source has no such spans.
     """
     schedule_of(loaded)
     unit = span_unit(loaded)
@@ -28,7 +28,7 @@ def ask(loaded: Loaded, *, root: Path | None = None, span: str | None = None) ->
     layout = RootLayout(pipeline_root(loaded, root))
     asked = History(layout.root).ask(number)
     lock = layout.schedule / RUN_LOCK
-    # The lock file of a scheduler that runs is signed.
+    # The lock file of a running scheduler contains its holder.
     running = lock.exists() and lock.stat().st_size
     then = "" if running else " No scheduler is running; the next one, or `fullpass schedule run --once`, takes it."
     return f"by hand {asked}: asked for.{then}"

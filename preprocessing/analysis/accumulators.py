@@ -1,8 +1,8 @@
 """Accumulators of TF Transform's analyzers over batches, without a Beam element per value.
 
 Each analyzer has one accumulator. Its state is accumulated per file, merged per span, cached, and merged over the
-window, always in the order of spans and files: so the same rows give the same constants to the last bit, with or
-without a cache.
+window, always in the order of spans and files. The same rows therefore give bit-identical constants, with or without a
+cache.
 """
 
 import abc
@@ -23,12 +23,15 @@ from fullpass.preprocessing.analysis.token_files import TOKENS
 from fullpass.preprocessing.apply.counted_vocabulary import CountTokens
 
 EncodedStates = dict[bytes, list[bytes]]
-"""Key of an accumulator -> its encoded state; that of many tokens tells where their file is."""
+"""Key of an accumulator -> its encoded state. The encoded state of many tokens holds the path of their file."""
 
 
 @dataclass(frozen=True)
 class Accumulator(abc.ABC):
-    """Accumulates for one analyzer. key: digest of all that decides its state. tensors: names of its input tensors."""
+    """Accumulates for one analyzer.
+
+    key: digest of everything the state depends on. tensors: names of the input tensors.
+    """
 
     key: bytes
     tensors: tuple[str, ...]
@@ -39,11 +42,11 @@ class Accumulator(abc.ABC):
 
     @abc.abstractmethod
     def add(self, state: Any, values: tuple[np.ndarray, ...]) -> Any:
-        """Returns the state after a batch: an array for each of `tensors`."""
+        """Returns the state after a batch. values: one array for each of `tensors`."""
 
     @abc.abstractmethod
     def merge(self, states: Sequence[Any]) -> Any:
-        """Returns the merged state of at least one part of the rows."""
+        """Returns the merged state. states: of one or more parts of the rows."""
 
     @abc.abstractmethod
     def encode(self, state: Any) -> list[bytes]:
@@ -84,7 +87,7 @@ def _merged(combiner: analyzer_nodes.Combiner, states: Sequence[Any]) -> Any:
 
 @dataclass(frozen=True)
 class _CombinedPerKey(Accumulator):
-    """State: key -> state of the combiner; encoded as keys and states in turn."""
+    """State: key -> state of the combiner. The encoding alternates keys and states."""
 
     combiner: analyzer_nodes.Combiner
     encoding: analyzer_nodes.CacheCoder
@@ -116,7 +119,7 @@ class _CombinedPerKey(Accumulator):
 
 @dataclass(frozen=True)
 class _CountedTokens(Accumulator):
-    """folder: for the files of states with many tokens, where every worker reaches them."""
+    """folder: for the files of states with many tokens; every worker must be able to reach it."""
 
     folder: str
 
@@ -165,10 +168,10 @@ def accumulator_of(operation: OperationDef, key: bytes, tensors: tuple[str, ...]
     """Returns the accumulator of an operation of TF Transform; None if only Beam can compute it.
 
     Args:
-        operation: accumulates.
-        key: digest of all that decides its state.
+        operation: the accumulating operation.
+        key: digest of everything its state depends on.
         tensors: names of its input tensors.
-        folder: for files of states, where every worker reaches them.
+        folder: for files of states; every worker must be able to reach it.
     """
     kind = _KINDS.get(type(operation))
     return kind(operation, key, tensors, folder) if kind else None

@@ -1,6 +1,6 @@
 """The full-pass analysis of raw RecordBatches: accumulate, merge, finalize, write the transform graph.
 
-`analyze_table` does all of it in this process. The Transform component runs the same steps on Beam, a file at a time;
+`analyze_table` runs all steps in this process. The Transform component runs the same steps on Beam, one file at a time;
 see `components/transform/analyze_spans.py`.
 """
 
@@ -29,22 +29,22 @@ from fullpass.preprocessing.features.raw_schema import raw_schema
 def analyze_table(
     config: PreprocessingConfig, batches: Sequence[pa.RecordBatch], graph: str, *, continued: Continued = NOTHING
 ) -> tft.TFTransformOutput:
-    """Analyses rows in memory, in this process, and writes the transform graph.
+    """Analyzes rows in memory, in this process, and writes the transform graph.
 
-    The graph is the one that a run of the pipeline writes for the same rows of train. Only a function of a user with
-    an analyzer that needs all rows at once, and tf_idf, run on Beam's direct runner.
+    The graph equals the one that a pipeline run writes for the same rows of the train split. Beam's direct runner is
+    used only for tf_idf and for a user-defined function with an analyzer that needs all rows at once.
 
     Args:
         config: features, crosses, derived columns and label.
         batches: the rows of the train split, in the layout of `raw_batches`; read once for each phase of analyzers.
-        graph: folder that the transform graph is written to; it does not exist yet.
-        continued: the model that stable ids follow.
+        graph: output folder of the transform graph; it must not exist yet.
+        continued: the base model of the stable ids.
 
     Returns:
         The transform graph.
 
     Raises:
-        UserError: A feature cannot be made; the message begins with its YAML path.
+        UserError: A feature cannot be built; the message begins with its YAML path.
 
     Example:
         `graph = analyze_table(config, list(raw_batches(config, table)), "graph")`, then
@@ -74,8 +74,8 @@ class BatchAccumulator:
 
     Args:
         function: the preprocessing function.
-        accumulators: of one phase.
-        constants: of earlier phases, from `Traced.constants`.
+        accumulators: the accumulators of one phase.
+        constants: the constants of earlier phases, from `Traced.constants`.
 
     Attributes:
         columns: names of the raw columns that the analyzers read.
@@ -87,7 +87,7 @@ class BatchAccumulator:
         self.columns = self._inputs.columns
 
     def accumulate(self, batches: Iterable[Tensors]) -> EncodedStates:
-        """Returns the encoded state of each accumulator over the batches; none if there is no batch."""
+        """Returns the encoded state of each accumulator over the batches; an empty dict if there is no batch."""
         states = [one.start() for one in self._accumulators]
         empty = True
         for batch in batches:
@@ -109,7 +109,7 @@ def merge_states(accumulators: Iterable[Accumulator], parts: Sequence[EncodedSta
 
 
 def write_graph(function: Function, states: Mapping[bytes, Any], graph: str) -> None:
-    """Finalizes the states and writes the transform graph, in the two folders that TF Transform reads.
+    """Finalizes the states and writes the transform graph into the two folders that TF Transform reads.
 
     Args:
         function: the preprocessing function.
@@ -130,13 +130,13 @@ def write_graph(function: Function, states: Mapping[bytes, Any], graph: str) -> 
 
 
 def analyze_on_beam(batches: beam.PCollection, function: Function, graph: str) -> beam.PCollection:
-    """Writes the transform graph with TF Transform's own analysis, which knows every analyzer.
+    """Writes the transform graph with TF Transform's own analysis, which supports every analyzer.
 
-    It is for functions that `trace` gives no phases for: an analyzer that needs the vocabulary of another, or a Beam
-    transform of its own.
+    It is for functions whose `phases` in `trace` are None: an analyzer needs the vocabulary of another analyzer, or is
+    a Beam transform of its own.
 
     Returns:
-        The folder of the graph, once it is written.
+        The path of the graph, emitted once the graph is written.
     """
     with tft_beam.Context(temp_dir=function.temporary):
         made = (batches, function.adapter) | "Analyze" >> tft_beam.AnalyzeDataset(function)

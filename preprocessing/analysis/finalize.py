@@ -1,7 +1,7 @@
 """Finalizes accumulators into graph constants, in one process.
 
-Each function stands for one operation of TF Transform and gives the same values. There, each operation is a Beam stage:
-several hundred for twenty features, of 10 to 20 ms each even without data.
+Each function replaces one operation of TF Transform and computes the same values. In TF Transform each operation is a
+Beam stage: twenty features need several hundred stages, and each takes 10 to 20 ms even without data.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Tokens by falling count, equally frequent ones by falling bytes, in bounded memory: an external merge sort."""
+"""Sorts tokens by descending count, and ties by descending bytes, in bounded memory: an external merge sort."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -20,10 +20,10 @@ class Ranked:
     """The most frequent tokens.
 
     Attributes:
-        num_rows: how many there are.
-        total: how often all tokens were counted, those that are left out included.
-        table: the tokens; None where they lie in files.
-        parts: files of sorted tokens, as Arrow IPC streams, a token in one of them.
+        num_rows: number of tokens.
+        total: sum of the counts of all tokens, including the omitted ones.
+        table: the tokens; None if they are in files.
+        parts: files of sorted tokens, as Arrow IPC streams; each token is in exactly one file.
     """
 
     num_rows: int
@@ -32,7 +32,7 @@ class Ranked:
     parts: tuple[str, ...] = ()
 
     def tables(self) -> Iterator[pa.Table]:
-        """Yields the tokens in order, in tables of TOKENS of bounded size."""
+        """Yields the tokens in order, as tables of bounded size with the schema TOKENS."""
         if self.table is not None:
             yield from map(pa.Table.from_batches, ([batch] for batch in self.table.to_batches(_MOST_ROWS)))
             return
@@ -45,13 +45,13 @@ class Ranked:
 
 
 def rank(counts: TokenCounts, *, least: int, top_k: int | None, folder: str) -> Ranked:
-    """Returns the `top_k` most frequent tokens, None is any, of those counted `least` times or more.
+    """Returns the `top_k` most frequent tokens among those with a count of at least `least`.
 
     Args:
-        counts: of all rows.
-        least: the smallest count.
-        top_k: the most tokens.
-        folder: for files.
+        counts: token counts over all rows.
+        least: smallest accepted count.
+        top_k: largest number of tokens; None for no limit.
+        folder: for temporary files.
     """
     kept, total = 0, 0
     parts: list[str] = []
@@ -79,11 +79,12 @@ def _read(path: str) -> Iterator[pa.RecordBatch]:
 
 
 def _merged(parts: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[pa.Table]:
-    """Yields the rows of sorted parts in order, a few of each part in memory."""
+    """Yields the rows of sorted parts in order; only a few rows of each part are in memory."""
     rows = max(_FEWEST_ROWS, min(_MOST_ROWS, _MERGED_ROWS // max(len(parts), 1)))
     heads = [(_next(part, rows), part) for part in parts]
     while heads := [(head, part) for head, part in heads if head.num_rows]:
-        # What comes behind a head is smaller than its last row. So all rows down to the largest of these are there.
+        # The unread rows of a part sort after the last row of its head. So every row down to the largest of these last
+        # rows is already in memory.
         boundary = max(_row(head, head.num_rows - 1) for head, _ in heads)
         cuts = [_rows_from(head, boundary) for head, _ in heads]
         yield pa.concat_tables([head.slice(0, cut) for (head, _), cut in zip(heads, cuts, strict=True)]).sort_by(_ORDER)
@@ -94,7 +95,7 @@ def _merged(parts: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[pa.Table]:
 
 
 def _next(part: Iterator[pa.RecordBatch], rows: int) -> pa.Table:
-    """Returns the next rows of a part, at least `rows` of them; none at its end."""
+    """Returns the next rows of a part: at least `rows`, fewer at its end, and an empty table after it."""
     batches: list[pa.RecordBatch] = []
     while sum(batch.num_rows for batch in batches) < rows and (batch := next(part, None)) is not None:
         batches.append(batch)
@@ -102,7 +103,7 @@ def _next(part: Iterator[pa.RecordBatch], rows: int) -> pa.Table:
 
 
 def _rows_from(head: pa.Table, boundary: tuple[int, bytes]) -> int:
-    """Returns how many rows are not smaller than a row."""
+    """Returns the number of rows that are not smaller than `boundary`."""
     return bisect_left(range(head.num_rows), True, key=lambda index: _row(head, index) < boundary)
 
 

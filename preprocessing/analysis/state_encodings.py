@@ -1,4 +1,4 @@
-"""How states of TF Transform's combiners are encoded for the analyzer cache.
+"""Encodes states of TF Transform's combiners for the analyzer cache.
 
 | combiner | encoding of its state |
 |---|---|
@@ -6,8 +6,8 @@
 | quantiles | the serialized protocol buffer of tfx_bsl's sketch |
 | moments (scale_to_gaussian) | one array after another in the format NPY |
 
-Reading one runs no code that the bytes name, as pickle would: others may write to the cache. A combiner that is not in
-the table has no encoding; then TF Transform analyses the function itself, and nothing is cached.
+Others may write to the cache, so decoding a state never runs code that the bytes name, as pickle would. A combiner that
+is not in the table has no encoding. TF Transform then analyzes the function itself, and nothing is cached.
 """
 
 import io
@@ -50,7 +50,7 @@ class _Arrays(analyzer_nodes.CacheCoder):
 
 
 def encoding_of(combiner: analyzer_nodes.Combiner) -> analyzer_nodes.CacheCoder | None:
-    """Returns the encoding of a combiner's states; None if it has none that may be cached."""
+    """Returns the encoding of a combiner's states; None if its states must not be cached."""
     if isinstance(combiner, analyzers.QuantilesCombiner):
         return _Sketch()
     if isinstance(combiner, analyzers._LMomentsCombiner):

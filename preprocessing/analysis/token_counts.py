@@ -1,8 +1,9 @@
-"""How often tokens were counted, in bounded memory: many distinct ones lie in files, in buckets by a hash.
+"""Token counts in bounded memory: a large number of distinct tokens is spilled to files, in hash buckets.
 
-Memory holds at most HELD_TOKENS tokens and HELD_BYTES of a state, and what summing them takes besides. Files are summed
-bucket by bucket, of which as many are read together as READ_BYTES of `token_files` allow. So memory depends neither on
-the number of distinct tokens nor on that of files, until a bucket, a thousandth of all, is larger than that.
+Memory holds at most HELD_TOKENS tokens and HELD_BYTES of a state, plus the working memory of summing them. Files are
+summed bucket by bucket; neighboring buckets are read together up to READ_BYTES of `token_files`. Memory therefore
+depends neither on the number of distinct tokens nor on the number of files, unless a single bucket, a thousandth of all
+tokens, exceeds READ_BYTES.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +29,7 @@ class TokenCounts:
     """Counts of tokens.
 
     Attributes:
-        held: tables of TOKENS; a token may be in several.
+        held: tables in memory with the schema TOKENS; a token may be in several.
         files: paths of files; a token may be in several.
     """
 
@@ -36,7 +37,7 @@ class TokenCounts:
     files: list[str] = field(default_factory=list)
 
     def add(self, table: pa.Table, folder: str) -> None:
-        """Adds counts; writes those that are held to a new file in `folder` where they become too many."""
+        """Adds counts; spills the counts in memory to a new file in `folder` when they exceed the limits."""
         self.held.append(table)
         later = self.held[1:]
         if sum(one.num_rows for one in later) > HELD_TOKENS or sum(one.nbytes for one in later) > HELD_BYTES:
@@ -45,7 +46,7 @@ class TokenCounts:
                 self._write_held(folder)
 
     def to_one_file(self, folder: str) -> None:
-        """Lets each token be in one place: in a table, or in one file if there are files."""
+        """Merges the counts so that each token is in one place: in one table, or in one file if there are files."""
         self.held = [sums(self.held)] if self.held else []
         if self.files and self.held:
             self._write_held(folder)
@@ -55,7 +56,7 @@ class TokenCounts:
             self.files = [path]
 
     def distinct(self, folder: str) -> int:
-        """Returns how many distinct tokens there are. folder: for files."""
+        """Returns the number of distinct tokens. folder: for files."""
         self.to_one_file(folder)
         return TokenFile(self.files[0]).tokens if self.files else sum(table.num_rows for table in self.held)
 
@@ -88,7 +89,7 @@ class TokenCounts:
 
 
 def merged(states: Sequence[TokenCounts], folder: str) -> TokenCounts:
-    """Returns the counts of all states together."""
+    """Returns the counts of all states combined."""
     together = TokenCounts(files=[path for state in states for path in state.files])
     for table in (table for state in states for table in state.held):
         together.add(table, folder)
@@ -96,7 +97,7 @@ def merged(states: Sequence[TokenCounts], folder: str) -> TokenCounts:
 
 
 def encode(counts: TokenCounts, folder: str) -> list[bytes]:
-    """Returns a state as bytes: its tokens, or where its file is."""
+    """Returns a state as bytes: its tokens, or the path of its file."""
     counts.to_one_file(folder)
     if counts.files:
         return at_file(counts.files[0])
@@ -114,12 +115,12 @@ def decode(values: Sequence[bytes]) -> TokenCounts:
 
 
 def file_of(encoded: Sequence[bytes]) -> str | None:
-    """Returns the path of the file of an encoded state of any accumulator; None where it is all in the bytes."""
+    """Returns the path of the file of an encoded state of any accumulator; None if the bytes hold the whole state."""
     return encoded[1].decode() if len(encoded) == len(at_file("")) and encoded[0] == _FILE else None
 
 
 def at_file(path: str) -> list[bytes]:
-    """Returns the encoded state whose tokens lie in a file."""
+    """Returns the encoded state whose tokens are in a file."""
     return [_FILE, path.encode()]
 
 

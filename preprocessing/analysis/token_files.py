@@ -1,6 +1,6 @@
-"""Files of counted tokens in buckets by a hash of the token: a reader takes some buckets and leaves the others.
+"""Files of counted tokens, in buckets by a hash of the token: a reader can read some buckets without the others.
 
-    section of bucket 0, 1 ...   tokens and counts as an Arrow IPC stream; nothing where the bucket is empty
+    section of bucket 0, 1 ...   tokens and counts as an Arrow IPC stream; zero bytes if the bucket is empty
     ends of the sections         BUCKETS offsets, uint64
     tokens of the sections       BUCKETS numbers, uint64
     checksums of the sections    BUCKETS of CRC-32C, uint32
@@ -25,28 +25,28 @@ from fullpass.preprocessing.errors import UserError
 BUCKETS = 1024
 TOKENS = pa.schema({"token": pa.large_binary(), "count": pa.int64()})
 READ_BYTES = 32 << 20
-"""Neighbouring buckets are read together up to this size, of all files; a bucket that is larger, alone."""
+"""Neighboring buckets are read together up to this total size over all files; a larger bucket is read alone."""
 _MAGIC = b"fullpass token counts 1\n"
 _INDEX_BYTES = BUCKETS * (8 + 8 + 4) + len(_MAGIC)
 
 
 def open_file(path: str, mode: str) -> IO[bytes]:
-    """Opens a file at a path or an address for bytes: by TensorFlow where it knows the address, else by fsspec."""
+    """Opens a file at a path or URL in binary mode: with TensorFlow if it supports the URL scheme, else with fsspec."""
     if "://" in path and path.partition("://")[0] in tf.io.gfile.get_registered_schemes():
         return cast(IO[bytes], tf.io.gfile.GFile(path, mode))
     return cast(IO[bytes], fsspec.open(path, mode).open())
 
 
 def new_path(folder: str) -> str:
-    """Returns a path in a folder, which is made, that no other worker writes to."""
+    """Creates the folder if needed, and returns a path in it that no other worker writes to."""
     tf.io.gfile.makedirs(folder)
     return f"{folder}/tokens-{uuid.uuid4().hex}"
 
 
 def by_bucket(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-    """Yields the buckets that have tokens, in order, with their tokens and counts."""
+    """Yields the non-empty buckets in order, with their tokens and counts."""
     tokens = table["token"].to_numpy()
-    # A hash that TensorFlow promises never to change: files of other releases have the same buckets.
+    # TensorFlow guarantees that this hash never changes, so files of other releases have the same buckets.
     buckets = tf.strings.to_hash_bucket_fast(tf.constant(tokens, tf.string), BUCKETS).numpy()
     order = np.argsort(buckets, kind="stable")
     ordered, ends = table.take(order), np.cumsum(np.bincount(buckets, minlength=BUCKETS))
@@ -56,7 +56,7 @@ def by_bucket(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
 
 
 def write_buckets(path: str, buckets: Iterator[tuple[int, pa.Table]]) -> None:
-    """Writes a file. buckets: each at most once, in order, with its tokens and counts."""
+    """Writes a file. buckets: in order, each at most once, with its tokens and counts."""
     ends, tokens, checksums = np.zeros(BUCKETS, "<u8"), np.zeros(BUCKETS, "<u8"), np.zeros(BUCKETS, "<u4")
     written = 0
     with open_file(path, "wb") as file:
@@ -72,12 +72,12 @@ class TokenFile:
     """A file of counted tokens.
 
     Attributes:
-        path: of the file.
-        tokens: how many it has.
+        path: path of the file.
+        tokens: number of tokens in the file.
         sizes: bytes of each bucket, int64 [BUCKETS].
 
     Raises:
-        UserError: Its end is not what was written.
+        UserError: The index at the end of the file is damaged.
     """
 
     def __init__(self, path: str):
@@ -94,10 +94,10 @@ class TokenFile:
         self.sizes = np.diff(self._ends, prepend=0)
 
     def read(self, first: int, last: int) -> list[pa.Table | None]:
-        """Returns the buckets from `first` to before `last`; None for those that are empty.
+        """Returns the buckets from `first` up to but excluding `last`; None for an empty bucket.
 
         Raises:
-            UserError: A bucket is not what was written.
+            UserError: A bucket is damaged.
         """
         begin = int(self._ends[first] - self.sizes[first])
         content = self._bytes(begin, int(self._ends[last - 1]) - begin)
@@ -114,7 +114,7 @@ class TokenFile:
         return found
 
     def check(self) -> None:
-        """Raises a UserError unless every bucket is what was written."""
+        """Raises a UserError if a bucket is damaged."""
         for _ in read_buckets([self]):
             pass
 
@@ -128,7 +128,7 @@ class TokenFile:
 
 
 def read_buckets(files: Sequence[TokenFile]) -> Iterator[tuple[int, list[pa.Table]]]:
-    """Yields the buckets that have tokens, in order, with the tables of the files that have it."""
+    """Yields the non-empty buckets in order, each with its tables from the files that have tokens in it."""
     sizes = np.sum([file.sizes for file in files], axis=0)
     first = 0
     while first < BUCKETS:

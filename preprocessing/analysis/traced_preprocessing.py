@@ -1,7 +1,7 @@
-"""The preprocessing function, traced once: its analyzers, their cache keys and input tensors, and their constants.
+"""Traces the preprocessing function once and derives its analyzers, their cache keys and inputs, and their constants.
 
 TF Transform traces the function six or seven times per analysis, and each trace takes about a second. Here one trace
-answers all questions, and a second one writes the graph with its constants and its schema.
+serves the whole analysis, and a second one writes the graph with its constants and its schema.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ from fullpass.preprocessing.preprocessing_fn import preprocessing_fn
 
 Tensors = Mapping[str, tf.Tensor | tf.SparseTensor]
 _TRACING = Lock()
-"""TF Transform traces through global variables, and a Beam worker on a cluster runs a bundle on each of its threads."""
+"""Serializes tracing: it uses global variables of TF Transform, and a Beam worker on a cluster has several threads."""
 
 
 @dataclass(frozen=True)
@@ -48,15 +48,15 @@ class ComputeInputs:
     """Computes the input tensors of accumulators from batches.
 
     Attributes:
-        columns: names of the raw columns that they are computed from.
-        compute: these columns -> tensors by name.
+        columns: names of the raw columns that the tensors are computed from.
+        compute: batch of these columns -> tensors by name.
     """
 
     columns: tuple[str, ...]
     compute: Callable[[Tensors], Mapping[str, tf.Tensor]]
 
     def __call__(self, batch: Tensors) -> dict[str, np.ndarray]:
-        """Returns the tensors of a batch, which may hold further columns."""
+        """Returns the tensors of a batch. The batch may hold more columns than needed."""
         computed = self.compute({name: batch[name] for name in self.columns})
         return {name: value.numpy() for name, value in computed.items()}
 
@@ -65,8 +65,8 @@ class ComputeInputs:
 class Function:
     """The preprocessing function of a config, in a form that can be pickled and sent to workers.
 
-    preprocessing: the config as JSON. schema: serialized, of the raw examples. temporary: folder for temporary files of
-    tracing and analysis. continued: the model that stable ids follow.
+    preprocessing: the config as JSON. schema: serialized schema of the raw examples. temporary: folder for temporary
+    files of tracing and analysis. continued: the base model of the stable ids.
     """
 
     preprocessing: str
@@ -81,18 +81,18 @@ class Function:
 
     @property
     def adapter(self) -> TensorAdapterConfig:
-        """Configures how RecordBatches become tensors."""
+        """The configuration that converts RecordBatches to tensors."""
         return adapter_of(schema_pb2.Schema.FromString(self.schema))
 
 
 def adapter_of(schema: schema_pb2.Schema) -> TensorAdapterConfig:
-    """Returns the configuration by which RecordBatches of raw examples become tensors."""
+    """Returns the configuration that converts RecordBatches of raw examples to tensors."""
     records = TFExampleBeamRecord(physical_format="tfrecord", telemetry_descriptors=["Fullpass"], schema=schema)
     return records.TensorAdapterConfig()
 
 
 def trace(function: Function) -> "Traced":
-    """Returns the traced function; it is traced once per process, and any thread may call this."""
+    """Returns the traced function. It is traced once per process. Thread-safe."""
     with _TRACING:
         return _traced(function)
 
@@ -109,15 +109,15 @@ class Traced:
         function: the preprocessing function.
 
     Attributes:
-        phases: accumulators of its analyzers, one tuple per pass over the rows; analyzers of a later phase depend on
-            constants of earlier ones. None if an analyzer needs all rows at once, or the vocabulary of another: TF
-            Transform analyses such a function.
+        phases: accumulators of its analyzers, one tuple per pass over the rows. Analyzers of a later phase depend on
+            constants of earlier phases. None if an analyzer needs all rows at once or the vocabulary of another
+            analyzer; TF Transform itself analyzes such a function.
     """
 
     def __init__(self, function: Function):
         self._function = function
         self._specs = TensorAdapter(function.adapter).OriginalTypeSpecs()
-        self._owners = annotators.ObjectTracker(), tf.Module()  # The tables of the graph live as long as these.
+        self._owners = annotators.ObjectTracker(), tf.Module()  # These keep the tables of the graph alive.
         tracker, module = self._owners
         context = graph_context.TFGraphContext(
             module_to_export=module, temp_dir=function.temporary, evaluated_replacements=None
@@ -141,8 +141,8 @@ class Traced:
         """Returns the function that computes the input tensors of accumulators from a batch.
 
         Args:
-            accumulators: of one phase.
-            constants: of earlier phases, from `constants`.
+            accumulators: the accumulators of one phase.
+            constants: the constants of earlier phases, from `constants`.
         """
         names = sorted({name for one in accumulators for name in one.tensors})
         fetches = {name: self._graph.get_tensor_by_name(name) for name in names}
@@ -157,14 +157,14 @@ class Traced:
             flat = [t for name in columns for t in tf.nest.flatten(batch[name], expand_composites=True)]
             return pruned(*flat, *values)
 
-        if known:  # a constant may have fewer dimensions than the tensor that it replaces, which only eager calls take
+        if known:  # A constant may have fewer dimensions than the tensor it replaces; only an eager call accepts that.
             return ComputeInputs(columns, compute)
-        # A pruned function that is called eagerly writes all of its arguments out as text before it takes them.
+        # An eager call of a pruned function formats all of its arguments as text before it runs.
         specs = {name: self._specs[name] for name in columns}
         return ComputeInputs(columns, tf.function(compute, autograph=False, input_signature=[specs]))
 
     def constants(self, states: Mapping[bytes, Any], before: int) -> dict[str, np.ndarray]:
-        """Returns the numeric constants of all phases before one: name of the tensor they replace -> value."""
+        """Returns the numeric constants of all phases before `before`: name of the replaced tensor -> value."""
         traverser = nodes.Traverser(self._finalizer(states))
         sinks = [sink for phase in self._sinks_of_phases[:before] for sink in phase if not sink.is_asset_filepath]
         return {str(sink.tensor.name): np.asarray(traverser.visit_value_node(sink.future)) for sink in sinks}
@@ -174,7 +174,7 @@ class Traced:
 
         Args:
             states: key of each accumulator -> its state over all rows.
-            folder: does not exist yet.
+            folder: output folder; it must not exist yet.
         """
         traverser = nodes.Traverser(self._finalizer(states))
         constants = {}
@@ -194,8 +194,8 @@ class Traced:
             graph = saved_transform_io_v2.write_v2_saved_model(module, traced, "transform_fn", folder).graph
         if left := graph.get_collection(analyzer_nodes.TENSOR_REPLACEMENTS):
             raise RuntimeError(f"The second trace of the preprocessing function has other analyzers: {left}.")
-        # TF Transform traces the function once more for the schema. The domains that transforms set are constants of
-        # this graph as well.
+        # TF Transform traces the function once more for the schema. That is not needed here, because the domains that
+        # transforms set are constants of this graph as well.
         schema = schema_inference.infer_feature_schema(outputs, graph, _TableSession(graph))
         metadata = dataset_metadata.DatasetMetadata(schema)
         metadata_io.write_metadata(metadata, f"{folder}/{impl_helper.METADATA_DIR_NAME}")
@@ -218,7 +218,7 @@ class Traced:
         return tuple(phases)
 
     def _next_phase(self, left: Sequence[Any]) -> tuple[list[Any], dict[str, Accumulator]]:
-        """Returns the sinks that depend on the phases so far alone, and their accumulators; none if one needs Beam."""
+        """Returns the sinks that depend only on earlier phases, and their accumulators; nothing if one needs Beam."""
         known = {id(sink) for phase in self._sinks_of_phases for sink in phase if not sink.is_asset_filepath}
         ready = [(hashable_tensor_or_op(sink.tensor), id(sink) in known) for sink in self._sinks]
         paths = graph_tools.InitializableGraphAnalyzer(
@@ -240,7 +240,7 @@ class Traced:
 
 
 class _TableSession:
-    """Stands in for a session: computes tensors that depend on a graph's tables, and on none of its inputs."""
+    """Replaces a session: computes tensors that depend on a graph's tables but on none of its inputs."""
 
     def __init__(self, graph: Any):
         self._whole = wrap_function.WrappedFunction(graph, wrap_function.VariableHolder())
@@ -257,16 +257,16 @@ class _TableSession:
 
 
 class _NotReady(Exception):
-    """An analyzer depends on constants of another that are not computed yet."""
+    """An analyzer depends on constants of another analyzer that are not computed yet."""
 
 
 class _FindAccumulators(nodes.Visitor):
-    """Finds the accumulator of every analyzer. The value of a node is its source tensors; None behind an accumulator.
+    """Finds the accumulator of every analyzer. The value of a node is its source tensors; None after an accumulator.
 
     Args:
-        paths: of the graph.
+        paths: analyzer of the paths of the graph.
         folder: for files of states.
-        later: there are constants of earlier phases.
+        later: whether there are constants of earlier phases.
     """
 
     def __init__(self, paths: graph_tools.InitializableGraphAnalyzer, folder: str, *, later: bool):
@@ -292,10 +292,11 @@ class _FindAccumulators(nodes.Visitor):
         return (None,) * operation_def.num_outputs
 
     def _key(self, operation: Any, tensors: Sequence[tf.Tensor]) -> bytes:
-        """Returns a digest of all that decides the state: the operation, and the graph up to its input tensors.
+        """Returns a digest of everything the state depends on: the operation, and the graph up to its input tensors.
 
-        Names of tensors are left out. The name of the analyzer is not: it tells the accuracy of a sketch. An analyzer
-        that depends on constants of others has a key within this trace alone, for the graph does not tell which.
+        The digest omits names of tensors. It includes the name of the analyzer, which encodes the accuracy of a sketch.
+        The key of an analyzer that depends on constants of others is valid only within this trace, because the graph
+        does not show which constants these are.
         """
         if self._later:
             return f"later: {operation.label}".encode()

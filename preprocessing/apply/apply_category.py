@@ -29,7 +29,7 @@ _WHOLE_NUMBER = r"^(-?\d+)\.0+$"
 
 
 def category(name: str, feature: CategoryFeature, columns: Columns) -> dict[str, tf.Tensor | tf.SparseTensor]:
-    """Transforms a category: int64 ids [batch], or of several values a sparse row of ids for each example."""
+    """Transforms a category: int64 ids [batch], or a sparse row of ids per example for several values."""
     if list_options(feature) is not None:
         return _categories(name, feature, columns)
     column = columns.string(feature.column or name)
@@ -39,7 +39,7 @@ def category(name: str, feature: CategoryFeature, columns: Columns) -> dict[str,
 
 
 def _categories(name: str, feature: CategoryFeature, columns: Columns) -> dict[str, tf.Tensor | tf.SparseTensor]:
-    """Transforms the values of a list or a cell: a sparse row of ids, and with `weights` one of float32."""
+    """Transforms the values of a list or a cell: a sparse row of ids, and with `weights` a sparse row of float32."""
     elements = elements_of(name, _tokens(name, feature, columns), list_options(feature) or ListOf(), columns)
     tokens = _without_point(elements.values, feature)
     present = present_elements(tokens)
@@ -58,7 +58,7 @@ def _tokens(name: str, feature: CategoryFeature, columns: Columns) -> tf.RaggedT
 
 
 def present_tokens(tokens: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Returns the rows of tokens without the empty ones."""
+    """Returns the rows without empty tokens."""
     return tf.ragged.boolean_mask(tokens, tf.not_equal(tokens, ""))
 
 
@@ -67,7 +67,7 @@ def _cased(values: tf.Tensor, feature: CategoryFeature) -> tf.Tensor:
 
 
 def _without_point(tokens: tf.Tensor, feature: CategoryFeature) -> tf.Tensor:
-    """Returns 3067.0, as tools write whole numbers beside gaps, as 3067; tokens that are given stay as they are."""
+    """Rewrites 3067.0, as some tools write whole numbers of a column with gaps, to 3067, unless tokens are given."""
     given = feature.vocabulary is not None and not feature.vocabulary.is_learned
     return tokens if given else tf.strings.regex_replace(tokens, _WHOLE_NUMBER, r"\1", replace_global=False)
 
@@ -75,7 +75,7 @@ def _without_point(tokens: tf.Tensor, feature: CategoryFeature) -> tf.Tensor:
 def _ids(
     name: str, feature: CategoryFeature, tokens: tf.Tensor, present: tf.Tensor, columns: Columns
 ) -> tuple[tf.Tensor, tf.Tensor | int]:
-    """Returns ids and how many different ones there are, by the mapping of the feature."""
+    """Returns the ids of the feature's mapping, and the number of different ids."""
     if feature.vocabulary is not None:
         table, oov_buckets = _table(name, tf.boolean_mask(tokens, present), feature.vocabulary, columns)
         return encode(tokens, present, table, oov_buckets=oov_buckets)
@@ -87,7 +87,7 @@ def _ids(
 
 
 def _table(name: str, tokens: tf.Tensor, vocabulary: Vocabulary, columns: Columns) -> tuple[Table, int]:
-    """Returns the table of a feature's vocabulary, and its OOV buckets; that of a shared one is made once."""
+    """Returns the table of a feature's vocabulary and its number of OOV buckets; a shared table is created once."""
     owner = columns.config.vocabulary_owner(name)
     users = columns.vocabulary_users[owner]
     if len(users) == 1:
@@ -102,7 +102,7 @@ def _table(name: str, tokens: tf.Tensor, vocabulary: Vocabulary, columns: Column
 
 
 def _present_tokens(name: str, columns: Columns) -> tf.Tensor:
-    """Returns the tokens of a category's column that are not missing: string [n]."""
+    """Returns the present tokens of a category's column: string [n]."""
     feature = columns.config.features[name]
     if not isinstance(feature, CategoryFeature):
         raise UserError(f"vocabulary.shared_with: is for categories, and {name!r} is none.")
@@ -127,7 +127,7 @@ def boolean(name: str, feature: BooleanFeature, columns: Columns) -> dict[str, t
 
 
 def boolean_ids(column: StringColumn, true: tuple[str, ...], false: tuple[str, ...]) -> tf.Tensor:
-    """Returns 0 for neither, 1 for a text in `false`, 2 for one in `true`, in any case: int64 [batch]."""
+    """Returns 0 for neither, 1 for a text in `false`, 2 for a text in `true`, ignoring case: int64 [batch]."""
     text = tf.strings.lower(tf.strings.strip(column.values), encoding="utf-8")
     ids = tf.where(_is_one_of(text, true), 2, tf.where(_is_one_of(text, false), 1, 0))
     return tf.cast(tf.where(column.present, ids, 0), tf.int64)
@@ -140,7 +140,7 @@ def _is_one_of(text: tf.Tensor, accepted: tuple[str, ...]) -> tf.Tensor:
 
 
 def count(name: str, feature: CountFeature, columns: Columns) -> dict[str, tf.Tensor]:
-    """Transforms a category into its number of rows in train: float32 [batch], after the declared transforms."""
+    """Transforms a category into its row count in the train split: float32 [batch], after the declared transforms."""
     column = columns.string(feature.column or name)
     table = count_table(tf.boolean_mask(column.values, column.present), count_name(name))
     counts = tf.cast(tf.where(column.present, table(column.values), 0), tf.float32)
@@ -154,13 +154,13 @@ def cross(
     columns: Columns,
     transformed: Mapping[str, tf.Tensor | tf.SparseTensor],
 ) -> dict[str, tf.Tensor]:
-    """Transforms a combination of features: int64 ids [batch]; missing where one of them is.
+    """Transforms a combination of features: int64 ids [batch]; missing where any of the features is missing.
 
     Args:
         declared: the cross.
-        config: has the crossed features.
-        columns: has their tokens.
-        transformed: has the ids of those that are crossed by id.
+        config: contains the crossed features.
+        columns: contains their tokens.
+        transformed: contains the ids of the features that are crossed by id.
     """
     parts = [_crossed(name, config, columns, transformed) for name in declared.inputs]
     tokens = tf.strings.join([part.values for part in parts], declared.separator)
@@ -178,7 +178,7 @@ def cross(
 def _crossed(
     name: str, config: PreprocessingConfig, columns: Columns, transformed: Mapping[str, tf.Tensor | tf.SparseTensor]
 ) -> StringColumn:
-    """Returns the part of a combination that a feature gives: its token if it is a category, else its id."""
+    """Returns a feature's part of the combination: its token if it is a category, else its id."""
     feature = config.features.get(name)
     if isinstance(feature, CategoryFeature) and list_options(feature) is None:
         column = columns.string(feature.column or name)

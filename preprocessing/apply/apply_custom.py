@@ -1,4 +1,4 @@
-"""Calls functions of the user in the graph: imports them by path and checks their results."""
+"""Calls user-defined functions in the graph: imports them by path and checks their results."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,7 +17,7 @@ _OUTPUT_DTYPES = (tf.float32, tf.int64, tf.string)
 
 
 def custom(name: str, feature: CustomFeature, columns: Columns) -> dict[str, tf.Tensor]:
-    """Transforms columns by a user's function: float32 [batch] or [batch, k], or int64 ids [batch]."""
+    """Transforms columns with a user-defined function: float32 [batch] or [batch, k], or int64 ids [batch]."""
     read = {
         column: columns.number(column) if wanted == "number" else columns.string(column).values
         for column, wanted in feature.columns.items()
@@ -43,7 +43,7 @@ def _checked_ids(result: tf.Tensor, feature: CustomFeature) -> tf.Tensor:
 
 
 def apply_function(function: str, columns: Columns) -> dict[str, tf.Tensor | tf.SparseTensor]:
-    """Returns the outputs of a user's function that replaces the transforms of all features."""
+    """Returns the outputs of a user-defined function that replaces the transforms of all features."""
     read = {
         name: value.values if isinstance(value, StringColumn) else value for name, value in columns.of_serving().items()
     }

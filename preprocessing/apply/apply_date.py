@@ -17,7 +17,7 @@ from fullpass.preprocessing.features.transforms import ZScore
 def date(name: str, feature: DateFeature, columns: Columns) -> dict[str, tf.Tensor | tf.SparseTensor | Quantity]:
     """Transforms every part of a date: int64 ids [batch], float32 [batch, 2] (sin, cos), or a number.
 
-    Of a list, ids are a sparse row of them; pairs and numbers are pooled.
+    For a list of dates, ids become a sparse row; pairs and numbers are pooled.
     """
     if feature.list is not None:
         return _of_lists(name, feature, feature.list, columns)
@@ -42,7 +42,7 @@ def _quantity(dates: DateColumn, name: str, path: str) -> Quantity:
 
 
 def _ids(dates: DateColumn, name: str) -> tuple[tf.Tensor, int]:
-    """Returns the ids of a part, int64, and how many different ones there are."""
+    """Returns the ids of a part, int64, and the number of different ids."""
     known = PARTS[name]
     ids = tf.where(dates.valid, tf.cast(or_zero(part(dates, name)), tf.int64) - known.low + 1, 0)
     return ids, (known.size or 0) + 1

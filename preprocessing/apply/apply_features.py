@@ -1,4 +1,4 @@
-"""Transforms every feature by the function for its type."""
+"""Transforms every feature with the function for its type."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
@@ -35,7 +35,7 @@ Transformed: TypeAlias = tf.Tensor | tf.SparseTensor
 
 
 def apply_features(config: PreprocessingConfig, columns: Columns) -> dict[str, Transformed]:
-    """Returns every transformed feature that `outputs.outputs(config)` promises.
+    """Returns every transformed feature that `outputs.outputs(config)` lists.
 
     Raises:
         UserError: A feature cannot be traced; the message begins with its YAML path.
@@ -55,14 +55,14 @@ def apply_features(config: PreprocessingConfig, columns: Columns) -> dict[str, T
 
 
 def number(name: str, feature: NumberFeature, columns: Columns) -> dict[str, Transformed | Quantity]:
-    """Transforms a number: float32 [batch], or int64 ids [batch] after bucketize; and its indicator. Or a list."""
+    """Transforms a number or a list: float32 [batch], or int64 ids [batch] after bucketize; and its indicator."""
     if feature.list is not None:
         return {**numbers(name, feature, feature.list, columns)}
     return _quantity(name, feature, columns.number(feature.column or name), columns)
 
 
 def duration(name: str, feature: DurationFeature, columns: Columns) -> dict[str, Transformed | Quantity]:
-    """Transforms the time between two dates, as any number."""
+    """Transforms the time between two dates like any other number."""
     return _quantity(name, feature, elapsed(name, feature, columns), columns)
 
 
@@ -91,4 +91,4 @@ FEATURES: Mapping[type[Feature], Callable[..., Mapping[str, Transformed | Quanti
     ImageFeature: image,
     CustomFeature: custom,
 }
-"""Feature type -> function from (name, feature, columns) to its transformed features; numbers are still pending."""
+"""Feature type -> function from (name, feature, columns) to transformed features; numbers are still a `Quantity`."""

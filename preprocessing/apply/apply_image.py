@@ -1,4 +1,4 @@
-"""Decodes images and brings them to one size."""
+"""Decodes images and resizes them to one size."""
 
 import math
 
@@ -9,17 +9,17 @@ from fullpass.preprocessing.features.feature import ImageFeature, transformed_na
 from fullpass.preprocessing.features.raw_columns import RawColumn
 
 _AT_THE_SAME_TIME = 16
-"""Images that are decoded at the same time, if there are as many cores."""
+"""Number of images that are decoded in parallel if there are enough cores."""
 _JPEG_RATIOS = (2, 4, 8)
-"""By which the decoder of JPEG can make an image smaller."""
+"""Factors by which the JPEG decoder can shrink an image."""
 _LUMINANCE = (0.299, 0.587, 0.114)
 
 
 def image(name: str, feature: ImageFeature, columns: Columns) -> dict[str, tf.Tensor]:
-    """Transforms an image: pixels [batch, height, width, channels]; a missing one is all 0.
+    """Transforms an image: pixels [batch, height, width, channels]; a missing image is all 0.
 
-    They are uint8, cast to int64 in the end, since TF Transform has no smaller integer. A `GraphPart` leaves that cast
-    out.
+    Pixels are uint8, cast to int64 at the end because TF Transform has no smaller integer. A `GraphPart` omits that
+    cast.
     """
     column = feature.column or name
     if feature.pixels is None:
@@ -39,7 +39,7 @@ def image(name: str, feature: ImageFeature, columns: Columns) -> dict[str, tf.Te
 
 
 def _made(value: tf.Tensor, feature: ImageFeature) -> tf.Tensor:
-    """Returns the pixels of one image, uint8 of `feature.shape`, of its bytes or its numbers."""
+    """Returns the pixels of one image, uint8 of shape `feature.shape`, from its bytes or its numbers."""
     if feature.pixels is None:
         pixels = tf.cond(tf.io.is_jpeg(value), lambda: _of_jpeg(value, feature.size), lambda: _of_file(value))
         decoded = tf.cast(tf.ensure_shape(pixels, [None, None, None]), tf.float32)
@@ -51,18 +51,18 @@ def _made(value: tf.Tensor, feature: ImageFeature) -> tf.Tensor:
 
 
 def _of_file(value: tf.Tensor) -> tf.Tensor:
-    """Returns the pixels of a file, uint8 [height, width, channels].
+    """Returns the pixels of a file, uint8 [height, width, channels], with all channels of the file.
 
-    All of its channels, whatever their number: what TensorFlow's decoders make of others depends on the format.
+    The channels are not converted while decoding, because the result of TensorFlow's decoders depends on the format.
     """
     return tf.io.decode_image(value, channels=0, dtype=tf.uint8, expand_animations=False)
 
 
 def _of_jpeg(value: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
-    """Returns the pixels of a JPEG, as `_of_file`; one that is far too large at a half, a quarter or an eighth.
+    """Returns the pixels of a JPEG, as `_of_file`; a far too large image at a half, a quarter or an eighth of its size.
 
-    Its decoder averages as it goes, which takes half the time of all pixels. At least twice of what is wanted is left,
-    so that the rest of the way down averages too.
+    The decoder averages while decoding, which takes half the time of decoding all pixels. The decoded image is at least
+    twice as large as wanted, so the final resize averages too.
     """
     shape = tf.image.extract_jpeg_shape(value)[:2]
     times_too_large = tf.reduce_min(tf.cast(shape, tf.float32) / tf.constant(size, tf.float32))
@@ -72,7 +72,7 @@ def _of_jpeg(value: tf.Tensor, size: tuple[int, int]) -> tf.Tensor:
 
 
 def _with_channels(pixels: tf.Tensor, channels: int) -> tf.Tensor:
-    """Returns float32 [height, width, channels] of an image of 1 (grey), 2 (and alpha), 3 (RGB) or 4 (and alpha)."""
+    """Returns float32 [height, width, channels] from 1 (grey), 2 (grey, alpha), 3 (RGB) or 4 (RGBA) channels."""
     is_colour = tf.shape(pixels)[2] >= 3
     if channels == 1:
         grey = lambda: tf.reduce_sum(pixels[:, :, :3] * tf.constant(_LUMINANCE), axis=2, keepdims=True)  # noqa: E731
@@ -91,9 +91,9 @@ def _resized(pixels: tf.Tensor, feature: ImageFeature) -> tf.Tensor:
 
 
 def _brought_to(pixels: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Returns pixels of `size`, int32 [2]: each the mean of the area that it stands for, and interpolated where larger.
+    """Returns the pixels resized to `size`, int32 [2]: by the mean of areas, or interpolated if a side grows.
 
-    The mean of areas takes a quarter of the time of `antialias`, which is left for what grows on one side.
+    The mean of areas takes a quarter of the time of `antialias`, which is used only if a side grows.
     """
     given = tf.shape(pixels)[:2]
     larger = lambda: tf.image.resize(pixels, size, antialias=True)  # noqa: E731
@@ -103,21 +103,21 @@ def _brought_to(pixels: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
 
 
 def _largest_inside(pixels: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Returns rows and columns of the largest image of the same proportions within `size`."""
+    """Returns rows and columns of the largest image within `size` that keeps the aspect ratio."""
     given = tf.cast(tf.shape(pixels)[:2], tf.float32)
     fitting = tf.round(given * tf.reduce_min(tf.cast(size, tf.float32) / given))
     return tf.clip_by_value(tf.cast(fitting, tf.int32), 1, size)
 
 
 def _padded(pixels: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Returns an image in the middle of black."""
+    """Returns the image centered on black."""
     free = size - tf.shape(pixels)[:2]
     first = free // 2
     return tf.pad(pixels, [[first[0], free[0] - first[0]], [first[1], free[1] - first[1]], [0, 0]])
 
 
 def _cut_to_shape(pixels: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Returns the largest part around the middle that has the proportions of `size`."""
+    """Returns the largest central crop with the aspect ratio of `size`."""
     given = tf.cast(tf.shape(pixels)[:2], tf.float32)
     wanted = tf.cast(size, tf.float32)
     kept = tf.cast(tf.round(wanted * tf.reduce_min(given / wanted)), tf.int32)

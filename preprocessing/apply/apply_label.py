@@ -14,7 +14,7 @@ from fullpass.preprocessing.features.label import Label, Task
 from fullpass.preprocessing.features.outputs import EXAMPLE_WEIGHT, LABEL, LABEL_VOCABULARY
 
 Labelled = tuple[tf.Tensor | tf.SparseTensor, tf.Tensor]
-"""The label, and bool [batch]: whether the example has one."""
+"""The label, and bool [batch]: whether the example has a usable label."""
 
 
 def label(declared: Label, columns: Columns) -> dict[str, tf.Tensor | tf.SparseTensor]:
@@ -62,7 +62,7 @@ def _multilabel(declared: Label, columns: Columns) -> Labelled:
     cells = present_tokens(tokens).to_sparse()
     index, classes = _class_table(declared, cells.values)(cells.values)
     known = tf.sparse.retain(tf.SparseTensor(cells.indices, index, cells.dense_shape), index >= 0)
-    # A cell of nothing but separators says that no class applies; one of unknown classes says nothing.
+    # A cell of separators alone means that no class applies. A cell of unknown classes is not usable.
     usable = column.present & (_row_lengths(known) > 0) | column.present & (_row_lengths(cells) == 0)
     if declared.classes is None:
         return tf.SparseTensor(known.indices, with_domain(known.values, classes), known.dense_shape), usable

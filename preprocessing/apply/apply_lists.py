@@ -1,4 +1,4 @@
-"""Transforms lists: each element as a single value is, then those of a row to one number or to a row of ids."""
+"""Transforms lists: each element like a single value, then the elements of a row into one number or a row of ids."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,11 +19,11 @@ Rows = dict[str, tf.Tensor | tf.SparseTensor]
 
 @dataclass(frozen=True)
 class Elements:
-    """The elements of a column of lists that are kept.
+    """The kept elements of a column of lists.
 
-    values: float32 or string [elements], NaN or "" for missing. kept: their rows. options: what becomes of them.
-    weights: float32 [elements], None without any. whole: whether rows of ids hold 0 for missing elements, which are
-    left out else.
+    values: float32 or string [elements], NaN or "" for missing. kept: their rows. options: how they are pooled.
+    weights: float32 [elements], or None. whole: whether rows of ids hold 0 for missing elements; otherwise missing
+    elements are omitted.
     """
 
     values: tf.Tensor
@@ -37,13 +37,13 @@ class Elements:
         return pool(numbers, present, self.kept, self.options, self.weights, empty)
 
     def rows_of_ids(self, names: tuple[str, str], ids: tf.Tensor, present: tf.Tensor, size: tf.Tensor | int) -> Rows:
-        """Returns the ids of the elements that are present as sparse rows, and their weights if there are any.
+        """Returns the ids of the present elements as sparse rows, and their weights if there are any.
 
         Args:
-            names: of the two.
+            names: names of the ids and of the weights.
             ids: int64 [elements].
             present: bool [elements].
-            size: how many different ids there are.
+            size: number of different ids.
         """
         key, weight_key = names
         rows: Rows = {key: self._sparse(ids, present, lambda values: with_domain(values, size))}
@@ -58,7 +58,7 @@ class Elements:
 
 
 def elements_of(name: str, lists: tf.RaggedTensor, options: ListOf, columns: Columns) -> Elements:
-    """Returns what is kept of the lists of a feature, from `Columns.elements`; a missing weight is 1."""
+    """Returns the kept elements of a feature's lists, which are from `Columns.elements`; a missing weight is 1."""
     sequence = columns.config.sequence_of(name)
     if sequence is not None:
         kept = kept_of_sequence(sequence, options, columns)
@@ -72,7 +72,7 @@ def elements_of(name: str, lists: tf.RaggedTensor, options: ListOf, columns: Col
 
 
 def kept_of_sequence(sequence: str, options: ListOf, columns: Columns) -> Kept:
-    """Returns what is kept of the columns of a sequence: up to the last element that one of them has."""
+    """Returns the kept elements of the columns of a sequence: up to the last element that any column has."""
     members = columns.config.sequences[sequence].features(sequence).values()
     lists = [columns.elements(feature.column, numbers=feature.type == "number") for feature in members]
     lengths = tf.reduce_max(tf.stack([used_lengths(one) for one in lists]), axis=0)
@@ -80,7 +80,7 @@ def kept_of_sequence(sequence: str, options: ListOf, columns: Columns) -> Kept:
 
 
 def numbers(name: str, feature: NumberFeature, options: ListOf, columns: Columns) -> Rows:
-    """Transforms lists of numbers: float32 [batch], or after bucketize a sparse row of ids; and their indicator."""
+    """Transforms lists of numbers: float32 [batch], or a sparse row of ids after bucketize; and their indicator."""
     elements = elements_of(name, columns.elements(feature.column or name, numbers=True), options, columns)
     present = present_elements(elements.values)
     keys = {key: columns.string(key).values for spec in feature.transforms if (key := getattr(spec, "key", None))}
@@ -101,20 +101,20 @@ def numbers(name: str, feature: NumberFeature, options: ListOf, columns: Columns
 
 
 def rows_of_numbers(names: tuple[str, str], numbers: tf.Tensor, present: tf.Tensor, elements: Elements) -> Rows:
-    """Returns the numbers of a sequence as weights of ids: 2 for a number, 1 for what stands for a missing one.
+    """Returns the numbers of a sequence as weights of ids: 2 for a present number, 1 for the fill of a missing one.
 
     Args:
-        names: of the ids and of the numbers.
+        names: names of the ids and of the numbers.
         numbers: float32 [elements].
         present: bool [elements].
-        elements: of a sequence.
+        elements: the elements of a sequence.
     """
     ids = tf.where(present, tf.constant(2, tf.int64), tf.constant(1, tf.int64))
     return replace(elements, weights=numbers).rows_of_ids(names, ids, present, 3)
 
 
 def transform_elements(quantity: Quantity, kept: Kept) -> tf.Tensor:
-    """Returns elements transformed, and behind them what a missing element becomes: [elements + 1].
+    """Returns the transformed elements, followed by the transformed value of a missing element: [elements + 1].
 
     Args:
         quantity: values float32 [elements], NaN for missing; keys string [batch].

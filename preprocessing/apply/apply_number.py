@@ -1,6 +1,6 @@
-"""Number transforms: each analyses a group of columns and returns a function of such columns.
+"""Number transforms: each analyzes a group of columns and returns a function of such columns.
 
-`number_chains` applies the function to the columns and to the values that fill their gaps.
+`number_chains` applies the function to the columns and to the fills of their missing values.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,16 +25,16 @@ from fullpass.preprocessing.features.transforms import (
 )
 
 Apply = Callable[[tf.Tensor], tf.Tensor]
-"""float32 [batch or 1, columns] to float32 of the same shape; NaN is missing and stays so."""
+"""float32 [batch or 1, columns] to float32 of the same shape; NaN means missing and stays NaN."""
 
 MISSING = float("nan")
 
 
 class Group(NamedTuple):
-    """One transform of columns that are analysed together: their specs differ only in numbers.
+    """One transform of columns that are analyzed together: their specs differ only in numbers.
 
-    specs: the transform of each column. statistics: of the columns as they reach the transform; None for those
-    that need no analysis. keys: string [batch] for every column that a transform names as its key.
+    specs: the transform of each column. statistics: statistics of the inputs of the transform; None if it needs no
+    analysis. keys: string [batch] for every column that a transform names as its key.
     """
 
     specs: Sequence[Transform]
@@ -43,7 +43,7 @@ class Group(NamedTuple):
 
     @property
     def spec(self) -> Any:
-        """The first spec; the others are equal to it in all but their numbers."""
+        """The first spec; the other specs differ from it only in their numbers."""
         return self.specs[0]
 
     @property
@@ -54,7 +54,7 @@ class Group(NamedTuple):
         return self.statistics
 
     def constants(self, field: str) -> tf.Tensor:
-        """Returns a field of all specs: float32 [columns]."""
+        """Returns the values of a field in all specs: float32 [columns]."""
         return tf.constant([getattr(spec, field) for spec in self.specs], tf.float32)
 
 
@@ -63,7 +63,7 @@ def missing_outside_domain(values: tf.Tensor) -> tf.Tensor:
 
 
 def _where_varied(varied: tf.Tensor, scaled: tf.Tensor, constant: tf.Tensor | float, values: tf.Tensor) -> tf.Tensor:
-    """Returns `scaled` where a column varies in train, else `constant`; missing stays missing."""
+    """Returns `scaled` where a column varies in the train split, else `constant`; missing values stay missing."""
     result = tf.cast(tf.where(varied, scaled, tf.cast(constant, scaled.dtype)), tf.float32)
     return tf.where(tf.math.is_nan(values), values, result)
 
@@ -147,7 +147,7 @@ def _quantiles_at(statistics: Statistics, shares: Sequence[float]) -> tf.Tensor:
     inner = statistics.quantiles(steps, epsilon=0.5 / steps)
     ends = [tf.cast(end, tf.float32)[:, tf.newaxis] for end in (low, high)]
     ranks = tf.constant([round(share * steps) for share in shares])
-    # Of a column that is empty in train it is NaN, which no value is below or above.
+    # For a column that is empty in the train split the result is NaN, and no value compares below or above NaN.
     return missing_outside_domain(tf.gather(tf.concat([ends[0], inner, ends[1]], 1), ranks, batch_dims=1))
 
 
@@ -161,7 +161,7 @@ def _quantile_scale(group: Group) -> Apply:
 
 
 def _rank(values: tf.Tensor, points: tf.Tensor) -> tf.Tensor:
-    """Returns where values lie among `points` [columns, n + 1], in 0 .. n; among equal points in the middle."""
+    """Returns positions of values among `points` [columns, n + 1], in 0 .. n; the middle position for equal points."""
     across = tf.transpose(values)
     above = tf.searchsorted(points, across, side="right")
     below = tf.searchsorted(points, across, side="left")
@@ -177,7 +177,7 @@ def _rank(values: tf.Tensor, points: tf.Tensor) -> tf.Tensor:
 def bucketize(group: Group, values: tf.Tensor) -> list[tf.Tensor]:
     """Returns ids for each column of `values`, with their domain: int64 [batch] each."""
     boundaries = _boundaries(group)
-    # Of equal boundaries only the first counts, and of a column with no values in train none.
+    # Only the first of equal boundaries counts. A column with no values in the train split has no boundaries.
     first = tf.concat([tf.ones_like(boundaries[:, :1], tf.bool), boundaries[:, 1:] > boundaries[:, :-1]], 1)
     distinct = tf.cast(first & tf.math.is_finite(boundaries), tf.int64)
     buckets_below = tf.pad(tf.cumsum(distinct, axis=1), [[0, 0], [1, 0]])
@@ -212,4 +212,4 @@ ANALYZE: Mapping[type[Transform], Callable[[Group], Apply]] = {
     Clip: _clip,
     QuantileScale: _quantile_scale,
 }
-"""Transform -> function that analyses it; `bucketize` is not among them, for it ends a chain with ids."""
+"""Transform -> function that analyzes it; `bucketize` is absent because it ends a chain with ids."""

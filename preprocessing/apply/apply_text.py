@@ -1,4 +1,4 @@
-"""Transforms text: cleans it, splits it into tokens, joins these to n-grams, and looks them up in a vocabulary."""
+"""Transforms text: cleans it, splits it into tokens, joins tokens to n-grams, and looks them up in a vocabulary."""
 
 from functools import partial
 
@@ -55,7 +55,7 @@ def _longest_piece(vocabulary: Vocabulary) -> int:
 
 
 def _tokens(name: str, feature: TextFeature, columns: Columns) -> tf.SparseTensor:
-    """Returns the tokens of each row; of a list those of its texts, one after the other."""
+    """Returns the tokens of each row; for a list of texts, the tokens of one text after the other."""
     column = feature.column or name
     if feature.list is None:
         return tokenize(columns.string(column).values, feature)
@@ -66,10 +66,10 @@ def _tokens(name: str, feature: TextFeature, columns: Columns) -> tf.SparseTenso
 
 
 def tokenize(texts: tf.Tensor, feature: TextFeature) -> tf.SparseTensor:
-    """Splits text into tokens and joins those to n-grams: string [batch] to string [batch, (tokens)].
+    """Splits text into tokens and joins tokens to n-grams: string [batch] to string [batch, (tokens)].
 
-    An n-gram stands where its first token does, the shorter before the longer. An empty text has none. Words are not
-    split into subwords yet.
+    N-grams are ordered by the position of their first token, then from short to long. An empty text has no tokens.
+    Words are not yet split into subwords here.
     """
     if feature.lowercase:
         texts = tf.strings.lower(texts, encoding="utf-8")

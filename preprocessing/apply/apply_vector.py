@@ -1,4 +1,4 @@
-"""Transforms vectors: every component on its own, then, with pca, all together."""
+"""Transforms vectors: each component separately, then, with pca, all components together."""
 
 from collections.abc import Mapping
 
@@ -30,12 +30,11 @@ def vector(name: str, feature: VectorFeature, columns: Columns) -> dict[str, tf.
 
 def _project(values: tf.Tensor, spec: Pca) -> tf.Tensor:
     components = tft.pca(values, spec.dimensions, tf.float32)
-    # An eigenvector has no sign of its own, and which one comes out depends on the machine: make its largest
-    # entry positive.
+    # The sign of an eigenvector is arbitrary and depends on the machine: make its largest entry positive.
     across = tf.transpose(components)
     largest = tf.gather(across, tf.argmax(tf.abs(across), axis=1), batch_dims=1)
     return tf.matmul(values, components * tf.sign(largest))
 
 
 COMPONENTWISE: Mapping[type[Transform], Transform] = {VectorZScore: ZScore()}
-"""The number transform that a vector transform applies to every component; `pca` mixes components and has none."""
+"""Vector transform -> the number transform of each component; `pca` is absent because it mixes components."""

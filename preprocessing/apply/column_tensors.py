@@ -1,7 +1,7 @@
-"""Raw examples -> columns: dense tensors with missing values, the derived columns computed.
+"""Converts raw examples to columns: dense tensors with missing values, and the computed derived columns.
 
-Columns that serving does not have are read apart from the others. A transformed feature must not depend on them,
-else TF Transform could not compute it from a request that lacks them.
+Columns that are absent in serving are read separately from the others. A transformed feature must not depend on them:
+TF Transform could not compute it from a request that lacks them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ _DTYPES = {"number": tf.float32, "string": tf.string, "vector": tf.float32}
 
 
 def raw_feature_spec(config: PreprocessingConfig, *, serving: bool) -> dict[str, tf.io.VarLenFeature]:
-    """Returns how to parse raw examples; with `serving`, only the columns that features need."""
+    """Returns the parsing spec of raw examples; with `serving`, only the columns that features need."""
     columns = serving_columns(config) if serving else raw_columns(config)
     spec = {name: tf.io.VarLenFeature(_DTYPES[column.type]) for name, column in columns.items()}
     return spec if serving else {**spec, RAW_ROW_ID: tf.io.VarLenFeature(tf.int64)}
@@ -31,14 +31,14 @@ def raw_feature_spec(config: PreprocessingConfig, *, serving: bool) -> dict[str,
 class Columns:
     """The raw and derived columns of a batch.
 
-    Numbers are float32 [batch], missing is NaN; so is infinity. Strings are a `StringColumn` of string [batch] and
-    bool [batch]; an empty string is missing, and what is missing is an empty string. Vectors are float32
-    [batch, width] with NaN for missing.
+    Numbers are float32 [batch]; NaN means missing, and infinity becomes NaN. Strings are a `StringColumn` of string
+    [batch] and bool [batch]; a string is missing if and only if it is empty. Vectors are float32 [batch, width] with
+    NaN for missing.
 
     Args:
-        inputs: raw columns as parsed by `raw_feature_spec`; one that is absent is missing in every example.
+        inputs: raw columns as parsed by `raw_feature_spec`; an absent column is missing in every example.
         config: the configuration.
-        continued: the model that stable ids follow.
+        continued: the base model of the stable ids.
     """
 
     def __init__(
@@ -50,10 +50,10 @@ class Columns:
         serving = serving_columns(config)
         self._inputs = inputs
         self.tables: dict[str, Any] = {}
-        """Tables of vocabularies that several features share, by the feature that owns each."""
+        """Tables of shared vocabularies, by the feature that owns the vocabulary."""
         self._lists = {name for name, column in raw.items() if column.many}
         self._values: dict[str, tf.Tensor | StringColumn] = {}
-        # The batch is as long as any column; it must be one that serving has.
+        # Any column gives the batch size; the chosen one must exist in serving.
         known = [name for name in (*serving, *raw, RAW_ROW_ID) if name in inputs]
         self.batch_size = tf.cast(inputs[known[0]].dense_shape[0], tf.int64)
         self._read([column for name, column in raw.items() if name in serving])
@@ -73,12 +73,12 @@ class Columns:
         return value
 
     def string(self, name: str) -> StringColumn:
-        """Returns a column as text. A number is written out: whole ones without a point, others as short as exact."""
+        """Returns a column as text. Whole numbers have no point, others the fewest digits that keep them exact."""
         value = self._value(name)
         return value if isinstance(value, StringColumn) else _written_out(value)
 
     def vector(self, column: RawColumn) -> tf.Tensor:
-        """Returns a vector column; a row that does not hold exactly `width` numbers is missing."""
+        """Returns a vector column; a row without exactly `width` numbers is missing."""
         if column.name not in self._inputs:
             return tf.fill([self.batch_size, column.width], _MISSING)
         sparse = self._inputs[column.name]
@@ -88,7 +88,7 @@ class Columns:
         return tf.where(tf.math.is_finite(dense), dense, _MISSING)
 
     def _vectors_that_fit(self, sparse: tf.SparseTensor, width: int) -> tf.Tensor:
-        """Returns float32 [batch, width], NaN in rows of any other number of values."""
+        """Returns float32 [batch, width]; rows with another number of values are NaN."""
         rows, positions = sparse.indices[:, 0], sparse.indices[:, 1]
         lengths = tf.math.unsorted_segment_sum(tf.ones_like(rows), rows, self.batch_size)
         fits = (positions < width) & tf.equal(tf.gather(lengths, rows), width)
@@ -97,11 +97,11 @@ class Columns:
         return tf.where(tf.equal(lengths, width)[:, tf.newaxis], dense, _MISSING)
 
     def elements(self, name: str, *, numbers: bool) -> tf.RaggedTensor:
-        """Returns the lists of a column: a ragged row of float32 or string each, NaN or "" for missing elements.
+        """Returns the lists of a column: one ragged row of float32 or string each, NaN or "" for missing elements.
 
         Args:
             name: a raw column of lists.
-            numbers: as numbers, which text cannot be; else numbers are written out, as `string` does.
+            numbers: whether to return numbers; text stays text. Otherwise numbers become text, as in `string`.
         """
         column = self._raw.get(name)
         if column is None or not column.many:
@@ -123,11 +123,11 @@ class Columns:
 
     @cached_property
     def row_id(self) -> tf.Tensor:
-        """The number that ingest gave the row: int64 [batch], -1 where there is none."""
+        """The row number that ingest assigned: int64 [batch], -1 if there is none."""
         return self._dense([RAW_ROW_ID], tf.constant(-1, tf.int64))[:, 0]
 
     def of_serving(self) -> dict[str, tf.Tensor | StringColumn]:
-        """Returns, by name, the columns that depend on no column that only training has; no vectors or lists."""
+        """Returns, by name, the columns that need no training-only column; without vectors and lists."""
         return {name: value for name, value in self._values.items() if name in self._in_serving}
 
     def _value(self, name: str) -> tf.Tensor | StringColumn:
@@ -154,9 +154,9 @@ class Columns:
             self._values.update({name: _present_strings(text) for name, text in zip(strings, texts, strict=True)})
 
     def _dense(self, names: list[str], default: tf.Tensor) -> tf.Tensor:
-        """Returns columns side by side: [batch, columns]. A few ops in all, not a few per column.
+        """Returns columns as one matrix: [batch, columns]. Uses a few ops in total, not a few per column.
 
-        Of several values in one cell, which `raw_schema` does not allow, the last is taken.
+        If a cell has several values, which `raw_schema` does not allow, the last one is used.
         """
         shape = tf.stack([self.batch_size, len(names)])
         found = [(position, self._inputs[name]) for position, name in enumerate(names) if name in self._inputs]
@@ -172,11 +172,11 @@ class Columns:
 
 
 def derived_value(expression: Expression, columns: Mapping[str, Value]) -> Value:
-    """Returns a derived column as features see it: a number that is not finite is missing, and so is an empty text.
+    """Returns a derived column as features receive it: a number that is not finite is missing, and so is an empty text.
 
     Args:
-        expression: of the column.
-        columns: what it reads, or any other column if it reads none.
+        expression: the expression of the column.
+        columns: the columns that it reads, or any other column if it reads none.
     """
     value = evaluate(expression, columns)
     if isinstance(value, StringColumn):
@@ -185,9 +185,9 @@ def derived_value(expression: Expression, columns: Mapping[str, Value]) -> Value
 
 
 def _is_dense(sparse: tf.SparseTensor, rows: tf.Tensor, width: int) -> tf.Tensor:
-    """Returns whether each row of a sparse tensor, whose indices are in order, holds `width` values: bool [].
+    """Returns whether each row of a sparse tensor, whose indices are in order, has `width` values: bool [].
 
-    As many values as there would be, and each row's first and last in its place, leave no other way.
+    It is enough to check the total number of values and the positions of the first and last value of each row.
     """
 
     def each_in_its_place() -> tf.Tensor:
@@ -207,7 +207,7 @@ def _present_strings(values: tf.Tensor) -> StringColumn:
 
 
 def _repeated(values: tf.Tensor, counts: tf.Tensor) -> tf.Tensor:
-    """Works as tf.repeat, in a third of its ops: they are traced many times and run for every request."""
+    """Works like tf.repeat with a third of its ops: the ops are traced many times and run for every request."""
     ends = tf.cumsum(counts)
     each = tf.range(tf.reduce_sum(counts))
     of_each = tf.raw_ops.UpperBound(sorted_inputs=[ends], values=[each], out_type=tf.int64)
@@ -223,7 +223,7 @@ def _written_out(number: tf.Tensor) -> StringColumn:
 
 
 def _shortest_exact(number: tf.Tensor) -> tf.Tensor:
-    """Writes a number with the fewest digits, 6 to 9, that read back as the same float32."""
+    """Formats a number with the fewest digits, 6 to 9, that parse to the same float32."""
     text = tf.strings.as_string(number, precision=9, shortest=True)
     for precision in (8, 7, 6):
         shorter = tf.strings.as_string(number, precision=precision, shortest=True)

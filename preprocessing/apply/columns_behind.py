@@ -1,4 +1,4 @@
-"""Which raw columns some tensors of a graph are computed from."""
+"""Finds the raw columns that tensors of a graph are computed from."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ import tensorflow as tf
 
 
 def columns_behind(outputs: Any, columns: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the names of those columns whose tensors some output is computed from."""
+    """Returns the names of the columns that at least one output is computed from."""
     pending = [tensor.op for tensor in tf.nest.flatten(outputs, expand_composites=True)]
     behind = set()
     while pending:

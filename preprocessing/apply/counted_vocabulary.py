@@ -1,4 +1,4 @@
-"""The analyzer behind `vocabulary: {coverage: ..., stable_ids: ...}` and subwords, none of which TF Transform has."""
+"""The analyzer for `vocabulary: {coverage: ..., stable_ids: ...}` and subwords, which TF Transform does not support."""
 
 import heapq
 import json
@@ -17,21 +17,21 @@ from fullpass.preprocessing.apply.stable_ids import NO_TOKEN
 Arrange = Callable[[list[bytes]], Iterable[bytes]]
 """Tokens, the most frequent first -> tokens in id order."""
 LearnFrom = Callable[[list[tuple[int, bytes]]], list[bytes]]
-"""(count, token), the most frequent first -> what the vocabulary holds, in their stead."""
+"""(count, token), the most frequent first -> the tokens of the vocabulary that replace them."""
 
 
 class Learn(NamedTuple):
-    """How a vocabulary is learned from counts of tokens. most: so many tokens, the most frequent, are learned from."""
+    """Learns a vocabulary from token counts. most: number of most frequent tokens to learn from."""
 
     learn: LearnFrom
     most: int
 
 
 class Limits(NamedTuple):
-    """Which tokens are chosen.
+    """Limits of the chosen tokens.
 
-    coverage: the fewest that make up this share of all, in [0, 1]; None is all. top_k: largest number of them; None is
-    any. min_count: rarer ones are left out, though they count as tokens not covered.
+    coverage: choose the fewest tokens that make up this share of all occurrences, in [0, 1]; None chooses all. top_k:
+    largest number of tokens; None for no limit. min_count: rarer tokens are omitted but count as not covered.
     """
 
     coverage: float | None = None
@@ -48,15 +48,15 @@ def counted_vocabulary(
 ) -> tf.Tensor:
     """Returns the path of a vocabulary file.
 
-    `tft.apply_vocabulary` and `vocabulary_by_name` read it as a file of tft.vocabulary. The counts of a span can be
-    cached; what becomes of them is no part of the cache's key.
+    `tft.apply_vocabulary` and `vocabulary_by_name` read it like a file of tft.vocabulary. The counts of a span can be
+    cached; the later use of the counts is not part of the cache key.
 
     Args:
         tokens: string [n].
-        limits: which tokens are chosen.
+        limits: limits of the chosen tokens.
         name: File name.
-        learn: Makes other tokens of the chosen ones; by default they stay.
-        arrange: Orders these as lines of the file; by default they are sorted by falling frequency.
+        learn: Replaces the chosen tokens by other tokens; by default they stay.
+        arrange: Orders the tokens as lines of the file; by default by descending frequency.
     """
     analyzer = tft.experimental.CacheablePTransformAnalyzer(
         make_accumulators_ptransform=CountTokens(),
@@ -77,7 +77,7 @@ def counted_vocabulary(
 
 
 class _Named:
-    """A transform whose repr is the same in every run, for the repr is part of the cache's key."""
+    """A transform whose repr is the same in every run, because the repr is part of the cache key."""
 
     def __repr__(self) -> str:
         return type(self).__name__
@@ -122,8 +122,8 @@ class WriteVocabulary(PTransformAnalyzer):
 
         Args:
             ranked: the tokens within `limits` with their counts, the most frequent first.
-            total: how often all tokens were counted.
-            folder: of the file.
+            total: sum of the counts of all tokens.
+            folder: folder of the file.
         """
         chosen = _covering(ranked, self.limits.coverage, total)
         return np.array(_write(list(self._arrange(self._learn(chosen))), f"{folder}/{self._name}"))
@@ -152,7 +152,7 @@ class _MostFrequent(beam.CombineFn):
 
     def _trim(self, kept: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
         top_k = self._limits.top_k
-        # Trimmed only at twice the size, so that the cost per token stays constant.
+        # Trimming only at twice the size keeps the cost per token constant.
         return heapq.nlargest(top_k, kept) if top_k is not None and len(kept) > 2 * top_k else kept
 
     def extract_output(self, accumulator) -> list[tuple[int, bytes]]:
@@ -161,7 +161,7 @@ class _MostFrequent(beam.CombineFn):
 
 
 def _covering(ranked: Iterable[tuple[int, bytes]], coverage: float | None, total: int) -> list[tuple[int, bytes]]:
-    """Returns the first counts and tokens that make up the share `coverage` of `total`; None is all."""
+    """Returns the first counts and tokens that make up the share `coverage` of `total`; None returns all."""
     chosen: list[tuple[int, bytes]] = []
     covered = 0
     for count, token in ranked:

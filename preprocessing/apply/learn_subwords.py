@@ -1,9 +1,9 @@
 """Learns the pieces of words from the counts of words: byte-pair encoding on characters, in one process.
 
-Every word begins as its characters. Again and again the two neighbouring pieces that stand together most often become
-one piece. A piece that continues a word begins with `##`.
-Source: Sennrich, Haddow and Birch, Neural Machine Translation of Rare Words with Subword Units (2016); the marks of
-continuation are WordPiece's; the share of characters kept is that of SentencePiece (Kudo and Richardson, 2018).
+Each word starts as its characters. The most frequent pair of adjacent pieces is merged into one piece, repeatedly. A
+piece that continues a word begins with `##`.
+Source: Sennrich, Haddow and Birch, Neural Machine Translation of Rare Words with Subword Units (2016). The continuation
+marks are from WordPiece; the share of characters kept is from SentencePiece (Kudo and Richardson, 2018).
 """
 
 import heapq
@@ -11,26 +11,26 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 CONTINUES = "##"
-"""Begins a piece that does not begin a word."""
+"""Prefix of a piece that does not begin a word."""
 LONGEST_PIECE = 16
-"""Characters of the longest piece that is learned, marks left out."""
+"""Length in characters of the longest learned piece, without continuation marks."""
 MOST_WORDS = 100_000
-"""Words that pieces are learned from: the most frequent."""
+"""Number of words, the most frequent ones, that pieces are learned from."""
 _COVERED = 0.9995
-_UNKNOWN = LONGEST_PIECE  # the length of what is no piece: too long for any pair
+_UNKNOWN = LONGEST_PIECE  # The length of text that is not a piece: too long for any pair.
 
 Pair = tuple[str, str]
 
 
 def learn_pieces(words: Sequence[tuple[int, bytes]], *, size: int, min_count: int) -> list[bytes]:
-    """Returns the pieces: characters by falling count, then merged pieces in the order in which they were learned.
+    """Returns the pieces: characters by descending count, then merged pieces in the order in which they were learned.
 
-    Of equal counts the earlier in the alphabet goes first.
+    Ties are broken alphabetically.
 
     Args:
         words: (count, word in UTF-8), each word once.
-        size: most pieces.
-        min_count: Characters that are rarer, and pairs that stand together less often, become no piece.
+        size: largest number of pieces.
+        min_count: Rarer characters and rarer pairs do not become pieces.
     """
     spelled = [(count, _characters(word.decode("utf-8", "replace"))) for count, word in words]
     characters = _common_characters(spelled, size, min_count)
@@ -41,7 +41,7 @@ def learn_pieces(words: Sequence[tuple[int, bytes]], *, size: int, min_count: in
 
 
 def merged_piece(pair: Pair) -> str:
-    """Returns two neighbouring pieces as one.
+    """Returns two adjacent pieces as one piece.
 
     Example:
         >>> merged_piece(("th", "##e"))
@@ -55,7 +55,7 @@ def _characters(word: str) -> list[str]:
 
 
 def _common_characters(spelled: Iterable[tuple[int, list[str]]], size: int, min_count: int) -> list[str]:
-    """Returns the fewest characters that make up nearly all text; the others are of scripts that it hardly has."""
+    """Returns the fewest characters that make up nearly all text; the rest are from scripts that are rare in it."""
     counts = Counter[str]()
     for count, characters in spelled:
         for character in characters:
@@ -70,11 +70,11 @@ def _common_characters(spelled: Iterable[tuple[int, list[str]]], size: int, min_
 
 
 class _Merges:
-    """Words as their pieces, and counts of neighbouring pieces that are kept up to date while they are merged.
+    """Words as their pieces, and counts of adjacent pairs, which are updated with every merge.
 
     Args:
         words: (count, pieces).
-        characters: the pieces to begin with; what is none of them is never merged.
+        characters: the initial pieces; other characters are never merged.
 
     Attributes:
         pieces: piece -> its length in characters, in the order in which they were learned.
@@ -82,7 +82,7 @@ class _Merges:
 
     def __init__(self, words: Iterable[tuple[int, list[str]]], characters: Iterable[str]):
         self.pieces = dict.fromkeys(characters, 1)
-        # Each place holds a piece until that becomes part of the one before it. -1 is beyond the end of a word.
+        # Each place holds a piece until the piece is merged into the one before it. -1 is beyond the end of a word.
         self._at: list[str] = []
         self._before: list[int] = []
         self._behind: list[int] = []
@@ -104,18 +104,18 @@ class _Merges:
             self._count(place, self._counts)
 
     def most_frequent(self, min_count: int) -> Pair | None:
-        """Returns the pair that stands together most often; None if none does often enough."""
+        """Returns the most frequent pair; None if no pair reaches `min_count`."""
         while self._queue:
             count, _, pair = heapq.heappop(self._queue)
             now = self._counts[pair]
             if now == -count:
                 return pair if now >= min_count else None
-            if 0 < now < -count:  # other merges took some of it; what became commoner has a new entry
+            if 0 < now < -count:  # Merges reduced its count. Pairs that gained have a new entry.
                 heapq.heappush(self._queue, _entry(now, pair))
         return None
 
     def merge(self, pair: Pair) -> None:
-        """Makes a pair one piece wherever it stands; where it overlaps itself, from the beginning of the word on."""
+        """Merges a pair into one piece at all its places; overlapping pairs are merged from left to right."""
         merged = merged_piece(pair)
         self.pieces.setdefault(merged, self.pieces[pair[0]] + self.pieces[pair[1]])
         more = Counter[Pair]()
@@ -139,14 +139,14 @@ class _Merges:
             heapq.heappush(self._queue, _entry(self._counts[other], other))
 
     def _count(self, place: int, counts: Counter[Pair]) -> None:
-        """Counts the pair at a place, if it may be merged."""
+        """Adds the pair at a place to the counts if it may be merged."""
         pair = self._at[place], self._at[self._behind[place]]
         if self.pieces.get(pair[0], _UNKNOWN) + self.pieces.get(pair[1], _UNKNOWN) <= LONGEST_PIECE:
             counts[pair] += self._weight[place]
             self._places[pair].append(place)
 
     def _discount(self, place: int, behind: int) -> None:
-        """Counts the pair of two places, of which one may be beyond the end of the word, no more."""
+        """Removes the pair of two places from the counts; one of the places may be beyond the end of the word."""
         if place >= 0 and behind >= 0 and (pair := (self._at[place], self._at[behind])) in self._places:
             self._counts[pair] -= self._weight[place]
 

@@ -1,4 +1,4 @@
-"""Columns of lists in the graph: which elements are kept, and how those of a row become one number."""
+"""Columns of lists in the graph: selects the kept elements, and pools the elements of a row to one number."""
 
 from typing import NamedTuple
 
@@ -8,28 +8,28 @@ from fullpass.preprocessing.features.lists import ListOf
 
 
 class Kept(NamedTuple):
-    """Which elements of each row are kept. first: position of the first, int64 [batch]. count: int64 [batch]."""
+    """The kept elements of each row. first: position of the first one, int64 [batch]. count: int64 [batch]."""
 
     first: tf.Tensor
     count: tf.Tensor
 
     @property
     def rows(self) -> tf.Tensor:
-        """The row of each element kept: int64 [elements]."""
+        """The row of each kept element: int64 [elements]."""
         return tf.repeat(tf.range(tf.size(self.count, tf.int64)), self.count)
 
     def ragged(self, values: tf.Tensor) -> tf.RaggedTensor:
-        """Returns elements, [elements] or [elements, width], as rows."""
+        """Returns values of elements, [elements] or [elements, width], as ragged rows."""
         return tf.RaggedTensor.from_row_lengths(values, self.count, validate=False)
 
 
 def present_elements(values: tf.Tensor) -> tf.Tensor:
-    """Returns which elements are not missing: bool of the shape of `values`."""
+    """Returns whether each element is present: bool of the shape of `values`."""
     return tf.not_equal(values, "") if values.dtype == tf.string else ~tf.math.is_nan(values)
 
 
 def used_lengths(lists: tf.RaggedTensor) -> tf.Tensor:
-    """Returns the length of each row up to its last element that is not missing: int64 [batch]."""
+    """Returns the length of each row up to its last present element: int64 [batch]."""
     rows = lists.value_rowids()
     places = tf.range(tf.size(rows, tf.int64)) - tf.gather(lists.row_starts(), rows) + 1
     used = tf.where(present_elements(lists.flat_values), places, 0)
@@ -37,7 +37,7 @@ def used_lengths(lists: tf.RaggedTensor) -> tf.Tensor:
 
 
 def keep(lengths: tf.Tensor, options: ListOf) -> Kept:
-    """Returns which elements of rows with these lengths, int64 [batch], are kept."""
+    """Returns the kept elements of rows with these lengths, int64 [batch]."""
     if options.max_length is None:
         return Kept(tf.zeros_like(lengths), lengths)
     count = tf.minimum(lengths, options.max_length)
@@ -45,14 +45,14 @@ def keep(lengths: tf.Tensor, options: ListOf) -> Kept:
 
 
 def take(lists: tf.RaggedTensor, kept: Kept) -> tf.Tensor:
-    """Returns the elements kept, [elements]: NaN or "" for missing, and for what stands behind the end of a row."""
+    """Returns the kept elements, [elements]; NaN or "" for missing ones and for positions beyond the end of a row."""
     counts = kept.count
     rows = kept.rows
     places = tf.range(tf.size(rows, tf.int64)) - tf.gather(tf.cumsum(counts, exclusive=True), rows)
     places += tf.gather(kept.first, rows)
     there = places < tf.gather(lists.row_lengths(), rows)
     missing = tf.constant("" if lists.dtype == tf.string else float("nan"), lists.dtype)
-    # The element behind all others stands for those that are not there.
+    # One more element at the end serves all positions beyond the end of a row.
     values = tf.concat([lists.flat_values, missing[tf.newaxis]], 0)
     last = tf.size(values, tf.int64) - 1
     return tf.gather(values, tf.where(there, tf.gather(lists.row_starts(), rows) + places, last))
@@ -65,11 +65,11 @@ def pool(
 
     Args:
         values: float32 [elements] or [elements, width].
-        used: bool [elements], the elements that are not missing; the others are left out.
+        used: bool [elements], whether an element is present; missing elements are ignored.
         kept: the rows of the elements.
-        options: name the pooling.
+        options: contains the kind of pooling.
         weights: float32 [elements], or None.
-        empty: what rows without any element get; of the shape of an element.
+        empty: result for rows without any present element; has the shape of an element.
     """
     rows, batch = kept.rows, tf.size(kept.count, tf.int64)
     share = tf.cast(used, tf.float32) * (1.0 if weights is None else weights)
@@ -94,5 +94,5 @@ def _divided(total: tf.Tensor, share: tf.Tensor, rows: tf.Tensor, batch: tf.Tens
 
 
 def _beside(flags: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-    """Returns a tensor of one value per row or element in the rank of `values`."""
+    """Returns `flags`, one value per row or element, expanded to the rank of `values`."""
     return flags if values.shape.rank == 1 else flags[:, tf.newaxis]

@@ -1,8 +1,8 @@
 """Number features: columns whose transforms have the same shape are transformed together, as one matrix.
 
-The transforms of a column are a chain. Each analyses the present values of the column and returns a function; the chain
-of these functions is applied to the column and to the value that fills its gaps. So a median filled in before a z-score
-costs no second pass: both are statistics of the raw column.
+The transforms of a column are a chain. Each transform analyzes the present values of the column and returns a function.
+The chain of these functions is applied to the column and to the fill of its missing values. A median fill before a
+z-score therefore needs no second pass: both are statistics of the raw column.
 """
 
 import itertools
@@ -23,8 +23,8 @@ from fullpass.preprocessing.features.transforms import Bucketize, NumberTransfor
 class Quantity:
     """A number on its way to a transformed feature.
 
-    path: where it stands in the YAML. values: float32 [batch], NaN for missing. keys: string [batch] for every
-    column that a transform names as its key.
+    path: its path in the YAML. values: float32 [batch], NaN for missing. keys: string [batch] for every column that a
+    transform names as its key.
     """
 
     path: str
@@ -35,10 +35,10 @@ class Quantity:
 
 
 class _Chain(NamedTuple):
-    """The transforms of columns that are alike, cut where the first analyzer is.
+    """The transforms of columns with equally shaped chains, split before the first analyzer.
 
-    lead: the stateless transforms at the beginning; None if there are none. rest: for every later index, the
-    transform of each column.
+    lead: the stateless transforms at the beginning; None if there are none. rest: the transform of each column, for
+    every later index.
     """
 
     members: Sequence[Quantity]
@@ -60,7 +60,7 @@ def apply_quantities(quantities: Mapping[str, Quantity]) -> dict[str, tf.Tensor]
 
 def _shape(quantity: Quantity) -> Hashable:
     """Returns a key that is equal for quantities that are transformed as one matrix."""
-    # Numbers may differ from column to column; all else must be equal.
+    # Numbers may differ between columns; everything else must be equal.
     transforms = tuple(
         (type(spec), tuple("number" if isinstance(value, float) else value for _, value in spec))
         for spec in quantity.transforms
@@ -92,9 +92,9 @@ def _apply_chains(chains: Sequence[_Chain]) -> list[tf.Tensor]:
 def _statistics(
     raw: tf.Tensor, widths: Sequence[int], leads: Sequence[Apply | None]
 ) -> tuple[Statistics, list[Statistics]]:
-    """Returns statistics of the raw columns, and of the columns that reach the first analyzer of each chain.
+    """Returns statistics of the raw columns, and of the inputs of the first analyzer of each chain.
 
-    All are parts of one matrix, so there is one analyzer for each kind of moment, however many chains differ.
+    All are parts of one matrix, so each kind of moment needs one analyzer for any number of different chains.
     """
     of_chains = tf.split(raw, widths, axis=1)
     led = [lead(values) if lead else None for values, lead in zip(of_chains, leads, strict=True)]
@@ -124,11 +124,11 @@ def _apply_chain(chain: _Chain, led: Statistics, fill: tf.Tensor) -> list[tf.Ten
 def analyze_chain(
     columns: Sequence[Sequence[Transform]], raw: Statistics, *, keys: Mapping[str, tf.Tensor]
 ) -> tuple[Apply, Statistics]:
-    """Analyses transforms one after the other.
+    """Analyzes transforms one after the other.
 
     Args:
-        columns: for every index in the chain, the transform of each column.
-        raw: statistics of the columns as they are before the chain.
+        columns: the transform of each column, for every index in the chain.
+        raw: statistics of the columns before the chain.
         keys: string [batch] for every column that a transform names as its key.
 
     Returns:
@@ -143,7 +143,7 @@ def analyze_chain(
 
 
 def stateless_chain(columns: Sequence[Sequence[Transform]]) -> Apply:
-    """Returns a chain of transforms that need no analysis as a function."""
+    """Returns the function of a chain of transforms that need no analysis."""
     return _compose([ANALYZE[type(specs[0])](Group(specs)) for specs in columns])
 
 
@@ -157,7 +157,7 @@ def _compose(functions: Sequence[Apply]) -> Apply:
 
 
 def or_zero(values: tf.Tensor) -> tf.Tensor:
-    """Replaces values that are still missing by 0: train has no value to fill them, or the fill is outside a domain."""
+    """Replaces values that are still missing by 0: the train split has no fill, or the fill is outside a domain."""
     return tf.where(tf.math.is_nan(values), 0.0, values)
 
 
@@ -176,5 +176,5 @@ def _fill(members: Sequence[Quantity], raw: Statistics) -> tf.Tensor:
 
 
 def _medians(values: tf.Tensor) -> tf.Tensor:
-    """Returns the median of every column over train, float64; the larger of two. Ranks are off by at most 1 %."""
+    """Returns the upper median of each column over the train split, float64. Ranks are off by at most 1 %."""
     return tf.cast(Statistics(values).quantiles(2, epsilon=0.01)[:, 0], tf.float64)

@@ -1,9 +1,9 @@
 """Splits words into the pieces of a vocabulary by greedy longest match, with TensorFlow's own operations.
 
-From the beginning of a word the longest piece of the vocabulary is taken, then the longest from there, and so on.
-Pieces that continue a word begin with `##`. A character that no piece begins with is a piece of its own, which is
-outside the vocabulary. No loop is needed: the longest piece from every character on is looked up, and the characters
-that are reached from the first one are found by doubling steps.
+The longest piece of the vocabulary is taken from the beginning of a word, then the longest one from there on, and so
+on. Pieces that continue a word begin with `##`. A character that no piece begins with is a piece of its own, outside
+the vocabulary. No loop over characters is needed: the longest piece starting at each character is looked up, and
+pointer doubling finds the characters that are reached from the first one.
 Source: WordPiece (Wu et al., Google's Neural Machine Translation System, 2016).
 """
 
@@ -13,13 +13,13 @@ from fullpass.preprocessing.apply.learn_subwords import CONTINUES
 from fullpass.preprocessing.apply.vocabulary import Table
 
 LONGEST_WORD = 64
-"""Characters; longer words are cut into several."""
-_STEPS = 6  # 2 ** 6 pieces are the most that a word can have.
+"""In characters; longer words are cut into several."""
+_STEPS = 6  # A word has at most 2 ** 6 pieces.
 _CUT = r"([^\s]{64})"
 
 
 def split_long_words(texts: tf.Tensor) -> tf.Tensor:
-    """Returns texts, string [n], as UTF-8 in which no run without blanks is longer than `LONGEST_WORD`."""
+    """Returns texts, string [n], as UTF-8 without runs of non-blank characters longer than `LONGEST_WORD`."""
     valid = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")
     return tf.strings.regex_replace(valid, _CUT, r"\1 ")
 
@@ -28,9 +28,9 @@ def split_words(words: tf.RaggedTensor, table: Table, longest: int) -> tf.Ragged
     """Returns the pieces of the words of each row, one word after the other: string [batch, (pieces)].
 
     Args:
-        words: string [batch, (words)] without empty ones, no longer than `LONGEST_WORD`.
-        table: of the pieces.
-        longest: characters of the longest piece, marks of continuation left out.
+        words: string [batch, (words)]; not empty and not longer than `LONGEST_WORD`.
+        table: the table of the pieces.
+        longest: length in characters of the longest piece, without continuation marks.
     """
     distinct, of_word = tf.unique(words.flat_values)
     pieces = tf.gather(_pieces(distinct, table, longest), of_word)
@@ -48,7 +48,7 @@ def _pieces(words: tf.Tensor, table: Table, longest: int) -> tf.RaggedTensor:
     bytes_of_word = tf.gather(tf.strings.length(words), word)
     ends = tf.where(place + 1 < last, tf.roll(starts, -1, 0), tf.cast(bytes_of_word, tf.int64))
 
-    # The longest candidate from every character on, with its mark; the others are beginnings of it.
+    # The longest candidate starting at each character, with its mark; the other candidates are prefixes of it.
     counts = tf.minimum(last - place, longest)
     mark = tf.where(place > first, CONTINUES, "")
     rest = tf.strings.substr(tf.gather(words, word), starts, tf.gather(ends, place + counts - 1) - starts)
@@ -68,9 +68,9 @@ def _pieces(words: tf.Tensor, table: Table, longest: int) -> tf.RaggedTensor:
 
 
 def _reached(place: tf.Tensor, first: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
-    """Returns where pieces begin, bool [characters]: at the first ones, and where steps from there lead.
+    """Returns where pieces begin, bool [characters]: at first characters, and at the characters reached from them.
 
-    A step from the last piece of a word leads to the first character of the next one, where a piece begins anyway.
+    A step from the last piece of a word leads to the first character of the next word, where a piece begins anyway.
     """
     size = tf.size(place, tf.int64)
     following = tf.minimum(place + step, size)

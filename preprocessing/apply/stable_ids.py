@@ -1,10 +1,10 @@
-"""Slots of the tokens of a vocabulary, so that ids of known tokens stay while vocabularies grow.
+"""Assigns slots to the tokens of a vocabulary: ids of known tokens stay while vocabularies grow.
 
 A vocabulary file is a list of slots: the token on line n, counted from 0, has id n + 1 + OOV buckets. The known slots
-are those of the model that the new one follows. A known token keeps its slot, whether it is selected now or not. One
-that is not selected is *retired*; when it has been retired for longer than `stable_ids` says, its slot is free. New
-tokens, the most frequent first, take the lowest free slots, and then new slots at the end. So a table of embeddings
-grows with the vocabulary and not with its history, and a token that returns before its slot is taken has its old id.
+are the slots of the base model. A known token keeps its slot whether or not it is selected now. A known token that is
+not selected is *retired*. Its slot is free once it has been retired for longer than `stable_ids` specifies. New tokens,
+the most frequent first, take the lowest free slots and then new slots at the end. An embedding table therefore grows
+with the vocabulary, not with its history, and a token that returns before its slot is reused has its old id.
 """
 
 import json
@@ -19,13 +19,16 @@ from fullpass.preprocessing.features.ids import StableIds
 FOLDER = "stable_ids"
 """Folder of the ledgers in a transform graph and in `assets.extra` of an export: one JSON file per vocabulary."""
 NO_TOKEN = b"49d0cd50-04bb-48c0-bc6f-5b575dce351a"
-"""The only line of an empty vocabulary, for no table can be made from an empty file; as in tft.vocabulary."""
+"""The only line of an empty vocabulary, as in tft.vocabulary: no table can be created from an empty file."""
 
 
 @dataclass(frozen=True)
 class Retired:
-    """How long a token has not been selected. models: how many in a row, with this one. span: newest span of the last
-    window that selected it."""
+    """How long a token has not been selected.
+
+    models: number of consecutive models without it, including this one. span: newest span of the last window that
+    selected it.
+    """
 
     models: int
     span: int
@@ -35,7 +38,8 @@ class Retired:
 class Slots:
     """The slots of one vocabulary.
 
-    tokens: by slot. oov_buckets: before them; None if unknown. span: newest of the window. retired: by slot.
+    tokens: the tokens by slot. oov_buckets: number of OOV buckets before them; None if unknown. span: newest span of
+    the window. retired: retired tokens by slot.
     """
 
     tokens: tuple[bytes, ...] = ()
@@ -44,17 +48,17 @@ class Slots:
     retired: Mapping[int, Retired] = field(default_factory=dict)
 
     def ledger(self) -> str:
-        """Returns all but the tokens, which the vocabulary file holds, as JSON."""
+        """Returns everything except the tokens as JSON; the vocabulary file holds the tokens."""
         retired = {str(slot): [since.models, since.span] for slot, since in sorted(self.retired.items())}
         return json.dumps({"oov_buckets": self.oov_buckets, "span": self.span, "retired": retired})
 
 
 @dataclass(frozen=True)
 class Continued:
-    """The model that learned vocabularies follow, as plain data: it travels in `custom_config`.
+    """The base model of learned vocabularies, as plain data that `custom_config` can carry.
 
-    base: folder of the export whose ids stay; None on a first run. ledger: folder that the new ledgers are written to;
-    None writes none. span: newest of the window.
+    base: folder of the export whose ids stay; None on a first run. ledger: output folder of the new ledgers; None
+    writes no ledgers. span: newest span of the window.
     """
 
     base: str | None = None
@@ -70,11 +74,11 @@ def follow(known: Slots, selected: Sequence[bytes], *, keep: StableIds, oov_buck
     """Returns the slots of a vocabulary that follows another.
 
     Args:
-        known: slots of the model before; empty on a first run.
+        known: slots of the base model; empty on a first run.
         selected: tokens that are selected now, the most frequent first.
         keep: how long the slot of a retired token is kept.
-        oov_buckets: of the vocabulary now.
-        span: newest of the window now.
+        oov_buckets: current number of OOV buckets.
+        span: newest span of the current window.
     """
     wanted = set(selected)
     retired = {slot: _longer(known, slot, span) for slot, token in enumerate(known.tokens) if token not in wanted}
@@ -96,7 +100,7 @@ def follow(known: Slots, selected: Sequence[bytes], *, keep: StableIds, oov_buck
 
 
 def _longer(known: Slots, slot: int, span: int) -> Retired:
-    """Returns how long a token that is not selected now has not been selected."""
+    """Returns for how long a token, which is not selected now, has not been selected."""
     before = known.retired.get(slot)
     return Retired(1, known.span) if before is None else Retired(before.models + 1, before.span)
 
@@ -108,11 +112,11 @@ def _is_over(since: Retired, keep: StableIds, span: int) -> bool:
 
 
 def read_slots(export: str, name: str) -> Slots:
-    """Returns the slots of a vocabulary of an export; none if it has no such vocabulary.
+    """Returns the slots of a vocabulary of an export; empty if it has no such vocabulary.
 
     Args:
         export: folder of the SavedModel.
-        name: of the vocabulary, from `outputs.vocabulary_name`.
+        name: name of the vocabulary, from `outputs.vocabulary_name`.
     """
     tokens = read_vocabulary(export, name)
     ledger = f"{export}/assets.extra/{FOLDER}/{name}.json"
@@ -125,7 +129,7 @@ def read_slots(export: str, name: str) -> Slots:
 
 
 def read_vocabulary(export: str, name: str) -> tuple[bytes, ...]:
-    """Returns the tokens of a learned vocabulary of an export, in id order; none if it has no such vocabulary."""
+    """Returns the tokens of a learned vocabulary of an export in id order; empty if it has no such vocabulary."""
     path = f"{export}/assets/{name}"
     if not tf.io.gfile.exists(path):
         return ()
@@ -137,10 +141,10 @@ def read_vocabulary(export: str, name: str) -> tuple[bytes, ...]:
 def continue_vocabulary(
     selected: Sequence[bytes], name: str, *, keep: StableIds, oov_buckets: int, continued: Continued
 ) -> tuple[bytes, ...]:
-    """Returns the tokens of a vocabulary by slot, following that of the base, and writes its ledger.
+    """Returns the tokens of a vocabulary by slot, based on the slots of the base model, and writes its ledger.
 
     Raises:
-        UserError: The base has another number of OOV buckets, which would move every id.
+        UserError: The base model has another number of OOV buckets, which would shift every id.
     """
     known = read_slots(continued.base, name) if continued.base else Slots()
     if known.oov_buckets not in (None, oov_buckets):

@@ -1,6 +1,6 @@
-"""Analyzers over the present values of number columns: one per statistic, whatever the number of columns.
+"""Analyzers over the present values of number columns: one per statistic for any number of columns.
 
-Statistics are taken in float64: the sum of a billion float32 values needs it, and the spread of a column of large
+Statistics are computed in float64: the sum of a billion float32 values needs it, and the spread of a column of large
 values (a timestamp) is lost in float32.
 """
 
@@ -12,8 +12,8 @@ import tensorflow_transform as tft
 from tensorflow_transform import analyzers
 
 _NO_WEIGHT = 1e-30
-# Deviations below this share of the mean are rounding errors of a constant column; dividing by them would blow up any
-# later value. The analyzer per key subtracts squares, whose rounding errors are larger.
+# Deviations below this share of the mean are rounding errors of a constant column. Dividing by them would blow up any
+# other value. The analyzer per key subtracts squares, so its rounding errors are larger.
 _ROUNDING = 1e-9
 _ROUNDING_PER_KEY = 1e-7
 
@@ -28,9 +28,9 @@ class Tukey(NamedTuple):
 
 
 class Moments:
-    """Mean, deviation and range of number columns over train; each is one analyzer, made on first use.
+    """Mean, deviation and range of number columns over the train split; each is one analyzer, created on first use.
 
-    Every result is float64 [columns]; NaN for a column that is missing in all of train.
+    Every result is float64 [columns]; NaN for a column that is missing in the whole train split.
 
     Args:
         values: float32 [batch, columns], NaN for missing; the number of columns must be static.
@@ -51,7 +51,7 @@ class Moments:
     @cached_property
     def deviation(self) -> tf.Tensor:
         """Population standard deviation; 0 for a constant or empty column."""
-        # Of a single column TFT's result is a scalar, which a later NumPy will refuse to make of a vector.
+        # For a single column TFT's result is a scalar; newer NumPy releases refuse to convert a vector to a scalar.
         variance = tft.var(self._values, reduce_instance_dims=self._columns == 1)
         return _without_rounding(tf.reshape(variance, [self._columns]), self.mean, _ROUNDING)
 
@@ -66,12 +66,12 @@ class Moments:
 
 
 class Statistics:
-    """Statistics of number columns over train.
+    """Statistics of number columns over the train split.
 
     Args:
         values: float32 [batch, columns], NaN for missing; the number of columns must be static.
-        moments: of a matrix that has these columns, if not of their own.
-        first: where in that matrix they begin.
+        moments: moments of a matrix that contains these columns; by default, of `values`.
+        first: index of the first of these columns in that matrix.
     """
 
     def __init__(self, values: tf.Tensor, moments: Moments | None = None, *, first: int = 0):
@@ -82,7 +82,7 @@ class Statistics:
 
     @cached_property
     def mean(self) -> tf.Tensor:
-        """float64 [columns], NaN for a column that is missing in all of train."""
+        """float64 [columns], NaN for a column that is missing in the whole train split."""
         return self._moments.mean[self._columns]
 
     @cached_property
@@ -99,7 +99,7 @@ class Statistics:
     def quantiles(self, buckets: int, *, epsilon: float) -> tf.Tensor:
         """Returns the inner boundaries of `buckets` quantile buckets.
 
-        With n present values in order, boundary i is the one at position floor(i * n / buckets), from 0.
+        Boundary i of n sorted present values is the value at position floor(i * n / buckets), counted from 0.
 
         Args:
             buckets: Number of buckets.
@@ -107,7 +107,7 @@ class Statistics:
                 values the error is a fiftieth of it. A sketch takes 0.2 MB per column at 0.01, 1.5 MB at 0.001.
 
         Returns:
-            float32 [columns, buckets - 1]; infinite for a column that is missing in all of train.
+            float32 [columns, buckets - 1]; infinite for a column that is missing in the whole train split.
         """
         key = (buckets, epsilon)
         if key not in self._quantiles:
@@ -115,11 +115,11 @@ class Statistics:
         return self._quantiles[key]
 
     def _analyze_quantiles(self, buckets: int, epsilon: float) -> tf.Tensor:
-        # The sketch leaves out a column with no values at all, and the analyzer then fails. One more row of
-        # infinities with next to no weight prevents that, and marks such a column.
+        # The sketch omits a column without values, and the analyzer then fails. One more row of infinities with almost
+        # no weight prevents that and marks such a column.
         values = tf.pad(self.values, [[0, 1], [0, 0]], constant_values=float("inf"))
         weights = tf.pad(tf.ones(tf.shape(self.values)[:1]), [[0, 1]], constant_values=_NO_WEIGHT)
-        # TF Transform knows a cached sketch by all that made it but its accuracy; the name tells that.
+        # TF Transform's cache key of a sketch lacks only its accuracy; the name adds that.
         name = f"quantiles_one_in_{round(1 / epsilon)}"
         return tft.quantiles(values, buckets, epsilon, weights=weights, reduce_instance_dims=False, name=name)
 
@@ -135,16 +135,16 @@ class Statistics:
 
 
 def mean_and_deviation_per_key(values: tf.Tensor, keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns mean and standard deviation of every row's group over train, each float64 [batch, 1].
+    """Returns mean and standard deviation of every row's group over the train split, each float64 [batch, 1].
 
-    NaN where the key has no present value in train.
+    NaN where the key has no present value in the train split.
 
     Args:
         values: float32 [batch, 1], NaN for missing.
         keys: string [batch].
     """
     numbers, names = _present_pairs(values, keys)
-    # TFT has analyzers per key only inside its mappers, which cannot be applied to a second tensor.
+    # TFT's public analyzers per key are only inside mappers, which cannot be applied to a second tensor.
     with tf.name_scope("statistics_per_key"):
         vocabulary, mean, variance = analyzers._mean_and_var_per_key(numbers, names)
     deviation = _without_rounding(variance, mean, _ROUNDING_PER_KEY)
@@ -152,7 +152,7 @@ def mean_and_deviation_per_key(values: tf.Tensor, keys: tf.Tensor) -> tuple[tf.T
 
 
 def range_per_key(values: tf.Tensor, keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns smallest and largest value of every row's group over train; otherwise as above."""
+    """Returns smallest and largest value of every row's group, like `mean_and_deviation_per_key`."""
     numbers, names = _present_pairs(values, keys)
     with tf.name_scope("statistics_per_key"):
         vocabulary, low, high = analyzers._min_and_max_per_key(numbers, names)
@@ -171,7 +171,7 @@ def _present_pairs(values: tf.Tensor, keys: tf.Tensor) -> tuple[tf.Tensor, tf.Te
 
 
 def _of_each_row(statistic: tf.Tensor, vocabulary: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
-    """Looks up a statistic by key: the first keys that `unique` sees are the vocabulary, in its order."""
+    """Looks up a statistic by key: `unique` numbers the vocabulary first, in its order, as it comes before the keys."""
     size = tf.size(vocabulary)
     position = tf.unique(tf.concat([vocabulary, keys], 0)).idx[size:]
     with_unseen = tf.concat([statistic, tf.constant([float("nan")], tf.float64)], 0)

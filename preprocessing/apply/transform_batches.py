@@ -1,4 +1,4 @@
-"""Raw RecordBatches -> transformed RecordBatches, through a saved transform graph."""
+"""Transforms raw RecordBatches with a saved transform graph."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -21,17 +21,17 @@ def load_part(directory: str, names: Sequence[str]) -> GraphPart:
 class BatchTransformer:
     """Applies a transform graph to RecordBatches.
 
-    It computes the outputs asked for, and no more: TF Transform's own `TransformDataset` computes all and drops some.
+    It computes only the requested outputs: TF Transform's own `TransformDataset` computes all outputs and drops some.
 
     Args:
         output: the transform graph.
-        adapter: how RecordBatches become tensors, from `traced_preprocessing.adapter_of`.
+        adapter: configuration that converts RecordBatches to tensors, from `traced_preprocessing.adapter_of`.
         without: names of outputs that are not computed.
         load: loads the part of the graph; a Beam worker shares it between its threads.
 
     Attributes:
-        schema: of the transformed batches.
-        columns: names of the raw columns that the outputs follow from.
+        schema: schema of the transformed batches.
+        columns: names of the raw columns that the outputs are computed from.
     """
 
     def __init__(
@@ -51,22 +51,22 @@ class BatchTransformer:
         part = load(output.transform_savedmodel_dir, [feature.name for feature in self.schema.feature])
         self.columns = part.columns
         specs = self._adapter.OriginalTypeSpecs()
-        # A pruned function that is called eagerly writes all of its arguments out as text before it takes them.
+        # An eager call of a pruned function formats all of its arguments as text before it runs.
         self._compute = tf.function(
             part.__call__, autograph=False, input_signature=[{name: specs[name] for name in part.columns}]
         )
         self._converter: Any = impl_helper.make_tensor_to_arrow_converter(self.schema)
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Returns a batch transformed: one list of values per cell."""
+        """Returns the transformed batch: one list of values per cell."""
         return self.transform(self._adapter.ToBatchTensors(batch))
 
     def transform(self, raw: Raw) -> pa.RecordBatch:
-        """Returns a batch of raw columns, `columns` among them, transformed: one list of values per cell."""
+        """Returns the transformed batch: one list of values per cell. raw: the raw columns, which include `columns`."""
         made = self._compute({name: raw[name] for name in self.columns})
         return self._converter.convert({name: _as_written(value) for name, value in made.items()})
 
 
 def _as_written(value: tf.Tensor | tf.SparseTensor) -> tf.Tensor | tf.SparseTensor:
-    """Returns an output as TF Transform's schema has it: pixels as int64."""
+    """Returns an output in the dtype of TF Transform's schema: pixels as int64."""
     return tf.cast(value, tf.int64) if value.dtype == tf.uint8 else value

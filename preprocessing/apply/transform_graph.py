@@ -1,4 +1,4 @@
-"""A saved transform graph, and parts of it that compute some of its outputs alone."""
+"""Loads a saved transform graph, and cuts out parts that compute only some of its outputs."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from tensorflow.python.eager import wrap_function
 from fullpass.preprocessing.apply.columns_behind import columns_behind
 
 Raw = Mapping[str, tf.SparseTensor]
-"""Raw columns as parsed by `column_tensors.raw_feature_spec`: a sparse [batch, values] of each."""
+"""Raw columns as parsed by `column_tensors.raw_feature_spec`: one sparse [batch, values] each."""
 
 
 class TransformGraph:
@@ -19,13 +19,13 @@ class TransformGraph:
         directory: `TFTransformOutput.transform_savedmodel_dir`.
 
     Attributes:
-        saved: what is loaded, with its `transform_fn`.
+        saved: the loaded SavedModel, with its `transform_fn`.
     """
 
     def __init__(self, directory: str):
         self.saved = tf.saved_model.load(directory)
         whole = self.saved.transform_fn
-        # A saved tf.function has the one concrete function that was saved; TF Transform saves that itself.
+        # A saved tf.function has one concrete function; TF Transform saves the concrete function itself.
         self._function = whole.concrete_functions[0] if hasattr(whole, "concrete_functions") else whole
 
     @property
@@ -41,16 +41,16 @@ class TransformGraph:
 class GraphPart:
     """Computes some outputs of a transform graph from raw columns: float, int or string tensors, dense or sparse.
 
-    Calling the whole graph and taking a few of its outputs would compute all of them: a saved function runs every
-    lookup in it before it returns anything. The part is cut out of the graph instead.
+    Calling the whole graph and using a few of its outputs would compute all of them: a saved function runs all of its
+    lookups before it returns. The part is cut out of the graph instead.
 
     Attributes:
-        names: of the outputs.
-        columns: names of the raw columns that the outputs follow from.
+        names: names of the outputs.
+        columns: names of the raw columns that the outputs are computed from.
     """
 
     def __init__(self, saved: Any, function: Any, names: list[str]):
-        self._saved = saved  # keeps the tables alive
+        self._saved = saved  # Keeps the tables alive.
         self.names = tuple(names)
         graph = function.graph
         signature = function.structured_input_signature[0][0]
@@ -71,7 +71,7 @@ class GraphPart:
         results = self._pruned(*[t for column in columns for t in (column.indices, column.values, column.dense_shape)])
         for name, fetched in self._fetches.items():
             if isinstance(fetched, tf.Tensor):
-                results[name].set_shape(fetched.shape)  # pruning forgets it
+                results[name].set_shape(fetched.shape)  # Pruning loses the shape.
         return results
 
 
@@ -81,7 +81,7 @@ def _missing(rows: tf.Tensor, dtype: tf.DType) -> tf.SparseTensor:
 
 
 def _source(tensor: tf.Tensor) -> tf.Tensor:
-    """Returns the tensor behind an output, which does not wait for all lookups of the function; of pixels, as uint8."""
+    """Returns the tensor an output is copied from, which does not wait for all lookups; pixels stay uint8."""
     source = tensor.op.inputs[0] if tensor.op.type == "Identity" else tensor
     before = source.op.inputs[0] if source.op.type in ("Cast", "Identity") else source
     is_pixels = source.op.type == "Cast" and before.dtype == tf.uint8

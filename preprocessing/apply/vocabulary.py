@@ -1,8 +1,7 @@
-"""Vocabularies in the graph: tokens -> ids by the contract of `ids.py`, and the domain that gives the size.
+"""Vocabularies in the graph: map tokens to ids by the contract of `ids.py`, and set the domain of the ids.
 
-Vocabularies are text files, one token per line: they can be read by a person, and a SavedModel carries them as
-assets that TensorFlow's own table ops load. A token with a line break has no line in such a file; it is out of the
-vocabulary.
+Vocabularies are text files with one token per line. People can read them, and a SavedModel carries them as assets that
+TensorFlow's own table ops load. A token with a line break cannot be in such a file; it is out of the vocabulary.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,8 +18,8 @@ from fullpass.preprocessing.apply.vocabulary_file import read_vocabulary_file
 from fullpass.preprocessing.features.ids import StableIds, Vocabulary
 
 Table = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
-"""string [n] -> slot in the vocabulary, from 0, or -1 for a token outside it, int64 [n]; and the number of slots, int64
-scalar, which is a tensor because a learned vocabulary has no size before analysis."""
+"""string [n] -> slot in the vocabulary, int64 [n], from 0, or -1 for a token outside it; and the number of slots, an
+int64 scalar tensor, because the size of a learned vocabulary is unknown before analysis."""
 
 
 def make_table(
@@ -31,9 +30,9 @@ def make_table(
     Args:
         tokens: string [n], the present tokens of the batch.
         vocabulary: the declaration.
-        name: of the file of a learned vocabulary; unique, from `outputs.vocabulary_name`.
-        columns: know whether its ids are stable, and the model that they follow.
-        learn: learns what the vocabulary holds from the counts of `tokens`, if not these themselves.
+        name: unique file name of a learned vocabulary, from `outputs.vocabulary_name`.
+        columns: hold whether its ids are stable, and the base model.
+        learn: learns the vocabulary from the counts of `tokens`; None for a vocabulary of the tokens themselves.
     """
     given = given_tokens(vocabulary)
     if given is not None:
@@ -43,7 +42,7 @@ def make_table(
 
 
 def given_tokens(vocabulary: Vocabulary) -> tuple[str, ...] | None:
-    """Returns the tokens that the configuration gives, in id order; None if they are learned."""
+    """Returns the tokens given in the configuration in id order; None if they are learned."""
     return vocabulary.tokens if vocabulary.file is None else read_vocabulary_file(vocabulary.file)
 
 
@@ -55,15 +54,17 @@ def learned_table(
     continued: Continued = NOTHING,
     learn: Learn | None = None,
 ) -> Table:
-    """Returns the table of the tokens of train; an analyzer. Without any tokens it has one slot, which no token finds.
+    """Returns the table of the tokens of the train split, with an analyzer.
+
+    Without tokens the table has one slot, which no token matches.
 
     Args:
         tokens: string [n], the present tokens of the batch.
         vocabulary: the declaration.
-        name: of the file.
+        name: file name of the vocabulary.
         stable: how long slots are kept; None numbers tokens by frequency.
-        continued: the model that stable ids follow.
-        learn: as above.
+        continued: the base model of the stable ids.
+        learn: as in `make_table`.
     """
     arrange = None
     if stable is not None:
@@ -93,7 +94,7 @@ def _path(
 
 
 def given_table(tokens: Sequence[str]) -> Table:
-    """Returns the table of tokens written in the configuration."""
+    """Returns the table of tokens that the configuration lists."""
 
     def make() -> tf.lookup.StaticHashTable:
         slots = tf.range(len(tokens), dtype=tf.int64)
@@ -104,9 +105,9 @@ def given_table(tokens: Sequence[str]) -> Table:
 
 
 def encode(tokens: tf.Tensor, present: tf.Tensor, table: Table, *, oov_buckets: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns ids by the contract, int64 [n], and how many different ids there are, int64 scalar.
+    """Returns ids by the contract of `ids.py`, int64 [n], and the number of different ids, int64 scalar.
 
-    0 is missing, 1 .. oov_buckets a token outside the vocabulary, by its hash, then the vocabulary in its order.
+    0 means missing. 1 .. oov_buckets are hashed tokens outside the vocabulary. The vocabulary follows in its order.
     """
     slot, slots = table(tokens)
     ids = tf.where(slot >= 0, slot + 1 + oov_buckets, hash_ids(tokens, oov_buckets))
@@ -119,9 +120,9 @@ def hash_ids(tokens: tf.Tensor, buckets: int, *, key: tuple[int, int] | None = N
 
 
 def count_table(tokens: tf.Tensor, name: str) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Returns string [n] -> int64 [n], the count of a token in train; 0 for one that train lacks. An analyzer."""
-    # A text file, since a table that reads records cannot be saved a second time, inside the export. Each line is a
-    # count, a blank and a token; so blanks in tokens become another character, before the file and before a query.
+    """Returns a function string [n] -> int64 [n]: token counts in the train split, 0 if absent. An analyzer."""
+    # The file is text, because a table that reads records cannot be saved a second time, inside the export. A line is a
+    # count, a blank and a token; so blanks in tokens are replaced before the file is written and before a query.
     path = tft.vocabulary(_as_word(tokens), vocab_filename=name, store_frequency=True)
 
     def make(path: tf.Tensor) -> tf.lookup.StaticHashTable:
@@ -132,14 +133,14 @@ def count_table(tokens: tf.Tensor, name: str) -> Callable[[tf.Tensor], tf.Tensor
 
 
 def _as_word(tokens: tf.Tensor) -> tf.Tensor:
-    """Returns tokens without blanks and line breaks: unit and record separators stand for them."""
+    """Returns tokens with blanks and line breaks replaced by unit and record separators."""
     return tf.strings.regex_replace(tf.strings.regex_replace(tokens, " ", "\x1f"), "[\r\n]", "\x1e")
 
 
 def with_domain(ids: tf.Tensor, size: tf.Tensor | int) -> tf.Tensor:
-    """Returns int64 ids, marked so that the transformed schema gives their domain as 0 .. size - 1.
+    """Returns int64 ids with the domain 0 .. size - 1 in the transformed schema.
 
-    The result must be an output of `preprocessing_fn` as it is (or be the values of one).
+    The result itself must be an output of `preprocessing_fn` or the values of one.
     """
     marked = tf.identity(ids)
     schema_inference.set_tensor_schema_override(

@@ -1,4 +1,4 @@
-"""Reads the file of a vocabulary that the configuration names."""
+"""Reads a vocabulary file that the configuration names."""
 
 import tensorflow as tf
 
@@ -10,11 +10,11 @@ _ACCEPTED = "Accepted: one token per line, in UTF-8."
 def read_vocabulary_file(path: str) -> tuple[str, ...]:
     """Returns the tokens of a vocabulary file, in its order.
 
-    Lines end as TensorFlow's own tables have it, by a line feed or by a carriage return and a line feed: other signs
-    that Unicode takes for the end of a line are part of a token.
+    As in TensorFlow's own tables, a line ends with a line feed, or with a carriage return and a line feed. Other
+    Unicode line separators are part of a token.
 
     Raises:
-        UserError: It cannot be read, is empty or not UTF-8, or a line is empty or stands there twice.
+        UserError: The file cannot be read, is empty or not UTF-8, or has an empty or a repeated line.
     """
     try:
         with tf.io.gfile.GFile(path, "rb") as file:

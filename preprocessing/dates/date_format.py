@@ -1,12 +1,12 @@
-"""Date formats and the parts of a date, as data. How they run in the graph stands in `date_ops.py`.
+"""Date formats and the parts of a date, as data. `date_ops.py` implements them in the graph.
 
-A format is written as Python's `strptime` takes it, or is one of four words:
+A format has the syntax of Python's `strptime`, or is one of four words:
 
 * `iso`: `2024-02-29`, or with a time after a `T` or a blank: `2024-02-29 13:05`, `2024-02-29T13:05:59.25Z`.
 * `epoch_seconds`, `epoch_millis`, `epoch_days`: a decimal number counted from 1970-01-01T00:00:00Z.
 
-Blanks around a date are ignored, a run of blanks in a format matches any run of blanks, and letters match in
-either case. Years run from 1 to 9999, in the proleptic Gregorian calendar, as in Python.
+Blanks around a date are ignored, a run of blanks in a format matches any run of blanks, and letters match
+case-insensitively. Years run from 1 to 9999, in the proleptic Gregorian calendar, as in Python.
 """
 
 import re
@@ -21,10 +21,10 @@ MICROSECONDS_PER_DAY = 86_400_000_000
 
 @dataclass(frozen=True)
 class Part:
-    """A number that a date gives.
+    """A numeric part of a date.
 
-    low, size: the part is a whole number in low .. low + size - 1; size is None where the range is not small.
-    period: after how many units the part repeats; None where it does not.
+    low, size: the part is a whole number in low .. low + size - 1; size is None if the range is not small.
+    period: number of units after which the part repeats; None if it does not repeat.
     """
 
     low: int
@@ -53,16 +53,16 @@ PARTS: Mapping[str, Part] = MappingProxyType(
 UNITS: Mapping[str, int] = MappingProxyType(
     {"seconds": 1_000_000, "minutes": 60_000_000, "hours": 3_600_000_000, "days": MICROSECONDS_PER_DAY}
 )
-"""Unit of a difference -> microseconds."""
+"""Unit of a time difference -> microseconds."""
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
 
 @dataclass(frozen=True)
 class Directive:
-    """A `%` directive: the field it fills (None: read over), the regular expression of its text, and its doc.
+    """A `%` directive: the field it fills (None: ignored), the regular expression of its text, and its doc.
 
-    says: what the field is about; a format may say each only once.
+    says: the meaning of the field; a format may contain each meaning only once.
     """
 
     field: str | None
@@ -108,9 +108,9 @@ _ACCEPTED = (*DIRECTIVES, *_SHORTHANDS, "%%")
 class DateFormat:
     """A compiled format.
 
-    text: as the user wrote it.
-    pattern: RE2 expression of the whole text; group i + 1 is the text of fields[i], empty if left out.
-    fields: at most nine, the most groups that an RE2 rewrite can name.
+    text: the format as written by the user.
+    pattern: RE2 expression of the whole text; group i + 1 is the text of fields[i], empty if absent.
+    fields: at most nine, because an RE2 rewrite can refer to nine groups.
     unit: microseconds per unit of an epoch format, else None.
     """
 
@@ -131,7 +131,7 @@ def compile_format(text: str) -> DateFormat:
         text: `iso`, `epoch_seconds`, `epoch_millis`, `epoch_days`, or text with `DIRECTIVES`.
 
     Raises:
-        UserError: An unknown directive or word, or directives that contradict or need one another.
+        UserError: A directive or word is unknown, or directives conflict or lack a required partner.
     """
     if text in SPECIAL_FORMATS:
         return SPECIAL_FORMATS[text]

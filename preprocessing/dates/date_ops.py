@@ -1,7 +1,7 @@
 """Dates in the graph: text -> `DateColumn` -> parts, (sin, cos) pairs and differences.
 
-Only TensorFlow ops, so it runs with any batch size, in a saved model, without Python. Text that does not fit the
-format, or names no day of the calendar, is missing: no text makes an op fail.
+It uses only TensorFlow ops, so it runs with any batch size, in a saved model, without Python. Text that does not match
+the format or is no day of the calendar is missing: no text makes an op fail.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,15 +36,15 @@ _DEFAULTS: Mapping[str, int | str] = MappingProxyType(
         "epoch": 0,
     }
 )
-"""What a field is where the text leaves it out; its type is how the field is read."""
+"""Value of a field that the text omits; its type determines how the field is parsed."""
 
 
 class DateColumn(NamedTuple):
-    """Points in time, as the clock on the wall that wrote them shows them. All of shape [batch].
+    """Points in time in local time, as written in the text. All fields have the shape [batch].
 
     days: int64, since 1970-01-01, in -719,162 .. 2,932,896 (years 1 to 9999).
     microseconds: int64, since midnight, 0 .. 86,399,999,999.
-    offset: int64, microseconds by which that clock is ahead of UTC; 0 where the text has no offset.
+    offset: int64, microseconds by which local time is ahead of UTC; 0 if the text has no offset.
     valid: bool; the other three are 0 where it is false.
     """
 
@@ -61,10 +61,10 @@ class _Civil(NamedTuple):
 
 
 def parse(values: tf.Tensor, format: DateFormat) -> DateColumn:
-    """Reads dates.
+    """Parses dates.
 
-    Fractions are rounded to the microsecond. What the format does not say is as in Python's `strptime`: year
-    1900, January, the 1st, midnight.
+    Fractions are rounded to the microsecond. Fields that the format lacks have the defaults of Python's `strptime`:
+    year 1900, January, the 1st, midnight.
 
     Args:
         values: string [batch]; an empty string is missing.
@@ -78,7 +78,7 @@ def parse(values: tf.Tensor, format: DateFormat) -> DateColumn:
     else:
         days, microseconds = _since_epoch(fields, format.unit)
         exists = fits
-    # A fraction may round up to the next day, and a negative one reaches back into the day before.
+    # A fraction may round up to the next day, and a negative fraction reaches back into the previous day.
     days += microseconds // MICROSECONDS_PER_DAY
     microseconds %= MICROSECONDS_PER_DAY
     valid = fits & exists & (days >= _FIRST_DAY) & (days <= _LAST_DAY)
@@ -93,12 +93,12 @@ def parse(values: tf.Tensor, format: DateFormat) -> DateColumn:
 def part(column: DateColumn, name: str) -> tf.Tensor:
     """Returns one part of every date: float32 [batch], NaN where missing.
 
-    All parts but `epoch` are whole numbers in the range of `dates.PARTS`, read off the wall clock of the text, as
-    Python's datetime gives them. `epoch` is in days since 1970-01-01T00:00Z: float32 has steps of 2**-9 days
-    (169 seconds) there from 2014 to 2059; take `difference` for exact spans of time.
+    All parts except `epoch` are whole numbers in the range of `date_format.PARTS`, in the local time of the text, like
+    those of Python's datetime. `epoch` is in days since 1970-01-01T00:00Z. Its float32 steps are 2**-9 days (169
+    seconds) from 2014 to 2059; use `difference` for exact time spans.
 
     Raises:
-        UserError: No such part.
+        UserError: The part does not exist.
     """
     if name not in PARTS:
         raise UserError(f"unknown date part {name!r}. Accepted: {', '.join(PARTS)}.{did_you_mean(name, PARTS)}")
@@ -108,11 +108,11 @@ def part(column: DateColumn, name: str) -> tf.Tensor:
 def cyclic(column: DateColumn, name: str) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns a part as a point on the unit circle: (sin, cos), each float32 [batch], NaN where missing.
 
-    The lowest value of the part is at angle 0 and a period is one turn: hour 6 is (1, 0), and December stands
-    next to January.
+    The lowest value of the part is at angle 0, and a period is one turn: hour 6 is (1, 0), and December is next to
+    January.
 
     Raises:
-        UserError: No such part, or one that does not repeat.
+        UserError: The part does not exist or does not repeat.
     """
     value = part(column, name)
     period = PARTS[name].period
@@ -126,10 +126,10 @@ def cyclic(column: DateColumn, name: str) -> tuple[tf.Tensor, tf.Tensor]:
 def difference(later: DateColumn, earlier: DateColumn, *, unit: str = "seconds") -> tf.Tensor:
     """Returns later - earlier in `unit`: float32 [batch], NaN where either is missing.
 
-    Subtracts whole microseconds of UTC in int64, so nothing cancels; only the result is rounded.
+    It subtracts whole microseconds of UTC in int64, so there is no cancellation; only the result is rounded.
 
     Raises:
-        UserError: No such unit.
+        UserError: The unit does not exist.
     """
     if unit not in UNITS:
         raise UserError(f"unknown unit of time {unit!r}. Accepted: {', '.join(UNITS)}.{did_you_mean(unit, UNITS)}")
@@ -150,10 +150,10 @@ def _or_nan(valid: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
 
 
 def _read_fields(values: tf.Tensor, fits: tf.Tensor, format: DateFormat) -> dict[str, tf.Tensor]:
-    """Returns the fields that `format` has: int64 or string [batch], with the default where left out.
+    """Returns the fields of `format`: int64 or string [batch], with defaults for absent fields.
 
-    One rewrite to comma-separated fields and one decoding; a rewrite per field takes four times as long. The last
-    field is a dot, because a record of one empty field would not be accepted.
+    It uses one rewrite to comma-separated fields and one decoding; a rewrite per field takes four times as long. The
+    last field is a dot, because a record of one empty field would be rejected.
     """
     rewrite = "".join(rf"\{group}," for group in range(1, len(format.fields) + 1)) + "."
     records = tf.strings.regex_replace(values, format.pattern, rewrite, replace_global=False)
@@ -168,12 +168,12 @@ def _default(field: str) -> tf.Tensor:
 
 
 def _get(fields: Mapping[str, tf.Tensor], field: str) -> tf.Tensor:
-    """Returns a field, or its default as a scalar where the format has it not."""
+    """Returns a field, or its scalar default if the format lacks the field."""
     return fields[field] if field in fields else _default(field)
 
 
 def _calendar_days(fields: Mapping[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns days since 1970-01-01, and whether the calendar has that day."""
+    """Returns days since 1970-01-01, and whether the day exists in the calendar."""
     civil = _Civil(_year(fields), _month(fields), _get(fields, "day"))
     first = _days_from_civil(civil)
     days = first + _get(fields, "day_of_year") - 1
@@ -216,13 +216,13 @@ def _time_of_day(fields: Mapping[str, tf.Tensor]) -> tf.Tensor:
 
 
 def _fraction(fields: Mapping[str, tf.Tensor], unit: int) -> tf.Tensor:
-    """Returns the digits after the point, as whole microseconds of a unit of `unit` microseconds."""
+    """Returns the fraction of a unit of `unit` microseconds, in whole microseconds."""
     number = tf.strings.join(["0.", _get(fields, "fraction"), "0"])
     return tf.cast(tf.round(tf.strings.to_number(number, tf.float64) * unit), tf.int64)
 
 
 def _offset(fields: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """Reads `+HH:MM`, `+HHMM`, `+HH`, `Z` or nothing as microseconds ahead of UTC."""
+    """Parses `+HH:MM`, `+HHMM`, `+HH`, `Z` or an empty text to microseconds ahead of UTC."""
     text = _get(fields, "offset")
     digits = tf.strings.join([tf.strings.regex_replace(text, "[^0-9]", ""), "0000"])
     number = tf.strings.to_number(tf.strings.substr(digits, 0, 4), tf.int64)
@@ -232,10 +232,10 @@ def _offset(fields: Mapping[str, tf.Tensor]) -> tf.Tensor:
 
 
 def _days_from_civil(civil: _Civil) -> tf.Tensor:
-    """Days since 1970-01-01, int64; days past the end of a month run on into the next.
+    """Returns days since 1970-01-01, int64; days past the end of a month continue into the next month.
 
-    Source: Howard Hinnant, chrono-Compatible Low-Level Date Algorithms, `days_from_civil`: years start in March,
-    so that the leap day is the last; an era is 400 years.
+    Source: Howard Hinnant, chrono-Compatible Low-Level Date Algorithms, `days_from_civil`: years start in March, which
+    makes the leap day the last day; an era is 400 years.
     """
     in_old_year = civil.month <= 2
     year = civil.year - tf.cast(in_old_year, tf.int64)
@@ -248,7 +248,7 @@ def _days_from_civil(civil: _Civil) -> tf.Tensor:
 
 
 def _civil_from_days(days: tf.Tensor) -> _Civil:
-    """The inverse of `_days_from_civil`, for any int64 days. Source: as there, `civil_from_days`."""
+    """Returns the date of int64 days: the inverse of `_days_from_civil`. Source: same article, `civil_from_days`."""
     shifted = days + 719_468
     era = shifted // 146_097
     day_of_era = shifted - era * 146_097

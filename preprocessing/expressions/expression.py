@@ -3,12 +3,12 @@
     big_tipper: tips > 0.2 * fare
     rush_hour:  hour in (7, 8, 9) and not is_missing(`trip miles`)
 
-Syntax and precedence are Python's, for: numbers, "strings", true, false, columns (in backticks where the name is not
-letters, digits and _), + - * / % **, comparisons and chains of them, in and not in, and, or, not, and the functions
-of `function_table`. There is nothing else: no attributes, no indexing, no other calls.
+Syntax and precedence are Python's, for: numbers, "strings", true, false, columns (in backticks if the name has other
+characters than letters, digits and _), + - * / % **, comparisons and chains of them, in and not in, and, or, not, and
+the functions of `function_table`. Nothing else is supported: no attributes, no indexing, no other calls.
 
-Values are numbers (float32), strings and booleans, any of which may be missing. The rules of missing values stand in
-`expression_ops`, which computes the same tree in the graph.
+Values are numbers (float32), strings and booleans, any of which may be missing. `tensor_ops` computes the same tree in
+the graph and documents the rules for missing values.
 """
 
 from collections.abc import Mapping
@@ -43,10 +43,10 @@ def check_types(expression: Expression, column_types: Mapping[str, Type]) -> Typ
 
     Args:
         expression: from `parse`.
-        column_types: every column there is; "boolean" is for derived columns that are conditions.
+        column_types: types of all existing columns; "boolean" is for derived columns that are conditions.
 
     Raises:
-        ExpressionError: An unknown column, or a value of a type that its operator or function does not take.
+        ExpressionError: A column is unknown, or an operator or function does not accept the type of a value.
     """
     return _Check(expression.text, column_types).type_of(expression.root)
 
@@ -124,7 +124,7 @@ class _Check:
         return "boolean"
 
     def _shared(self, function: Function, arguments: list[tuple[Node, Type]]) -> Type:
-        """Returns the one type of arguments that must agree; booleans among numbers are numbers."""
+        """Returns the common type of arguments that must agree; booleans among numbers count as numbers."""
         types = {received for _, received in arguments}
         if "string" in types and len(types) > 1:
             first, type_of_first = arguments[0]

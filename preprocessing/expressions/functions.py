@@ -1,7 +1,7 @@
 """Every function and operator of the expression language, in one table.
 
-The parser takes names and numbers of arguments from it, the type check the types, `expression_ops` joins the graph
-operations by name, and the manual prints it.
+The parser uses its names and argument counts, and the type check uses its types. `tensor_ops` maps its names to graph
+operations, and the manual prints it.
 """
 
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ Type = Literal["number", "string", "boolean"]
 
 @dataclass(frozen=True)
 class Parameter:
-    """What an argument must be.
+    """The requirements of an argument.
 
-    type: a boolean may stand for a number (true is 1, false 0). All `any` arguments of a call have one type, which
-        is also the result's where that is `any`.
-    written: the argument must be written out, because it shapes the graph; it reaches the operation as a Python value.
-    bounds: for written numbers: a whole number in this range, both ends included.
-    repeats: the last parameter only; takes any further arguments.
+    type: a boolean is accepted as a number (true is 1, false 0). All `any` arguments of a call have one type, which is
+        also the type of the result if that is `any`.
+    written: the argument must be a literal, because it shapes the graph; the operation receives a Python value.
+    bounds: for literal numbers: a whole number in this range, both ends included.
+    repeats: for the last parameter only; it accepts any further arguments.
     """
 
     name: str
@@ -35,9 +35,9 @@ class Parameter:
 class Function:
     """A function or operator.
 
-    strict: the result is missing wherever an argument is; the others say in `doc` what they do.
-    form: how an operator is written; empty for functions.
-    verb: what an operator does, for error messages: "cannot <verb> a string".
+    strict: the result is missing if any argument is missing; `doc` describes the behavior of other functions.
+    form: the syntax of an operator; empty for functions.
+    verb: the verb of an operator for error messages: "cannot <verb> a string".
     """
 
     name: str
@@ -50,7 +50,7 @@ class Function:
 
     @property
     def signature(self) -> str:
-        """How it is written: `a + b`, `round(x[, digits])`, `min(a, b, ...)`."""
+        """The syntax of a call: `a + b`, `round(x[, digits])`, `min(a, b, ...)`."""
         if self.form:
             return self.form
         text = ""
@@ -61,16 +61,16 @@ class Function:
 
     @property
     def fewest(self) -> int:
-        """The least number of arguments."""
+        """The smallest number of arguments."""
         return sum(not parameter.optional for parameter in self.parameters)
 
     @property
     def most(self) -> int | None:
-        """The largest number of arguments; None if there is no bound."""
+        """The largest number of arguments; None if there is no limit."""
         return None if self.parameters[-1].repeats else len(self.parameters)
 
     def parameter(self, index: int) -> Parameter:
-        """Returns what the argument at `index` must be."""
+        """Returns the parameter of the argument at `index`."""
         return self.parameters[min(index, len(self.parameters) - 1)]
 
 
@@ -232,5 +232,5 @@ TABLE: Mapping[str, Function] = MappingProxyType({**OPERATORS, **FUNCTIONS})
 
 
 def function_table() -> tuple[tuple[str, str, str], ...]:
-    """Returns the table for the manual: (how it is written, type of the result, what it does), operators first."""
+    """Returns the table for the manual: (syntax, type of the result, description), operators first."""
     return tuple((function.signature, function.result, function.doc) for function in TABLE.values())

@@ -1,7 +1,7 @@
-"""Text -> tree: the expression language is a subset of Python's syntax plus `column` in backticks.
+"""Parses text to a tree: the expression language is a subset of Python's syntax plus `column` in backticks.
 
-`tokens` checks the words and their order, so that errors speak of this language. What binds to what is read by Python's
-own parser, from the same tokens with every name, number and string replaced by a plain one.
+`tokens` checks the tokens and their order, so error messages refer to this language. Python's own parser resolves the
+precedence, on the same tokens with every name, number and string replaced by a placeholder.
 """
 
 import ast
@@ -39,8 +39,8 @@ def parse(text: str) -> Expression:
         ['fare', 'tips']
 
     Raises:
-        ExpressionError: Not an expression, an unknown function, the wrong number of arguments, or one that is too
-            long or nested too deeply.
+        ExpressionError: The text is not an expression, has an unknown function or a wrong number of arguments, or is
+            too long or too deeply nested.
     """
     if len(text) > MAX_LENGTH:
         raise error_at(text, MAX_LENGTH, f"Expression of {len(text)} characters; at most {MAX_LENGTH} are accepted.")
@@ -59,7 +59,7 @@ def parse(text: str) -> Expression:
 
 
 class _Translation:
-    """Python's tree of one expression as ours; a position in Python's text leads back to the token."""
+    """Translates Python's syntax tree of an expression to `Node`s; positions in Python's text map back to tokens."""
 
     def __init__(self, text: str, found: Sequence[Token]) -> None:
         self._text = text
@@ -75,7 +75,7 @@ class _Translation:
         return self._tokens[bisect_left(self._offsets, node.col_offset)]
 
     def _operator(self, left: ast.expr) -> Token:
-        """Returns the operator behind an operand, whose parentheses are no part of the node."""
+        """Returns the operator that follows an operand; the parentheses of an operand are not part of its node."""
         index = bisect_left(self._offsets, left.end_col_offset or 0)
         return next(token for token in self._tokens[index:] if token.operator != ")")
 

@@ -1,4 +1,4 @@
-"""What a parsed expression is: a tree of frozen nodes, and the error that points into its text."""
+"""The tree of a parsed expression, as frozen nodes, and the error that points to a position in its text."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from fullpass.preprocessing.errors import UserError
 
 MAX_LENGTH = 10_000
-"""Characters in an expression."""
+"""Largest number of characters in an expression."""
 MAX_DEPTH = 100
-"""Levels of nesting; keeps every recursion over a tree far from Python's limit."""
+"""Largest number of nesting levels; keeps recursion over a tree far below Python's limit."""
 
 _SHOWN_BEFORE, _SHOWN_AFTER = 60, 40
 
@@ -27,7 +27,7 @@ class ExpressionError(UserError):
 
 @dataclass(frozen=True)
 class Constant:
-    """A number, string or boolean written out."""
+    """A literal number, string or boolean."""
 
     value: float | str | bool
     position: int
@@ -43,7 +43,7 @@ class ColumnReference:
 
 @dataclass(frozen=True)
 class Call:
-    """A function or operator of `functions.TABLE` on its arguments; a chain of and, or of or, is one."""
+    """A call of a function or operator of `functions.TABLE`; a chain of `and`, or of `or`, is one call."""
 
     function: str
     arguments: tuple["Node", ...]
@@ -52,7 +52,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`0 < a <= 5`: every operand is evaluated once, operator i stands between operands i and i + 1."""
+    """`0 < a <= 5`: every operand is evaluated once; operator i is between operands i and i + 1."""
 
     operators: tuple[str, ...]
     operands: tuple["Node", ...]
@@ -81,7 +81,7 @@ class Expression:
 
 
 def walk(root: Node) -> Iterator[tuple[Node, int]]:
-    """Yields every node with its depth, the root at 1, without recursion: the tree may still be too deep for that."""
+    """Yields every node with its depth, 1 for the root; without recursion, as the tree may be too deep for it."""
     pending = [(root, 1)]
     while pending:
         node, depth = pending.pop()
@@ -125,5 +125,5 @@ def too_deep(text: str, position: int) -> ExpressionError:
 
 
 def one_line(text: str) -> str:
-    """Returns text with every character that cannot be shown as a blank."""
+    """Returns text with every non-printable character replaced by a blank."""
     return "".join(character if character.isprintable() else " " for character in text)

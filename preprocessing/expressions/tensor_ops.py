@@ -1,21 +1,21 @@
-"""Derived columns in the graph: the tree of an expression -> TensorFlow ops.
+"""Derived columns in the graph: converts the tree of an expression to TensorFlow ops.
 
-Values. A number is float32, all arithmetic is float32, and so are the numbers written out: `x == 0.1` is true where x
-is the float32 nearest to 0.1. A boolean is float32 1 or 0. Missing is NaN in both; of strings a `StringColumn` says
-which are present. Any number of columns may be mixed with constants; the result has the size of the batch.
+Values. Numbers, literals and all arithmetic are float32: `x == 0.1` is true if x is the float32 nearest to 0.1. A
+boolean is float32 1 or 0. Missing numbers and booleans are NaN; a `StringColumn` marks the present strings. Any number
+of columns may be mixed with constants; the result has the size of the batch.
 
 Missing values:
 
-* An operator or function gives missing wherever one of its arguments is missing. A comparison too: `x == y` with x
-  missing is neither true nor false, and `x != y` neither.
-* `and`, `or`, `not` follow Kleene's three-valued logic: `false and missing` is false, `true or missing` is true, all
-  else with a missing operand is missing. `a < b < c` is `a < b and b < c`.
-* `where(c, a, b)` is missing where c is; the value not chosen does not matter. `coalesce` takes the first present
-  value. `missing_if(a, c)` is missing where c is true or missing. `is_missing` is never missing.
-* A result that is no finite number is missing: division by zero, remainder by zero, log of 0 or less, square root of
-  less than 0, a negative base with a fractional exponent, overflow. So is an infinite number in a column.
+* The result of an operator or function is missing if any of its arguments is missing. This includes comparisons: if x
+  is missing, neither `x == y` nor `x != y` is true or false.
+* `and`, `or`, `not` follow Kleene's three-valued logic: `false and missing` is false, `true or missing` is true, and
+  any other result with a missing operand is missing. `a < b < c` is `a < b and b < c`.
+* `where(c, a, b)` is missing if c is missing; a missing value that is not chosen does not matter. `coalesce` takes the
+  first present value. `missing_if(a, c)` is missing if c is true or missing. `is_missing` is never missing.
+* A result that is not a finite number is missing: division by zero, remainder by zero, log of 0 or less, square root of
+  less than 0, a negative base with a fractional exponent, overflow. An infinite number in a column is missing too.
 
-TensorFlow takes numbers below 1.2e-38 for 0, so dividing by one is dividing by zero.
+TensorFlow treats numbers below 1.2e-38 as 0, so dividing by such a number is dividing by zero.
 """
 
 import functools
@@ -43,7 +43,7 @@ _LONGEST_NUMBER = 31  # tf.strings.to_number fails on longer text.
 class StringColumn(NamedTuple):
     """A string column with missing values.
 
-    values: string [batch]; anything where not present.
+    values: string [batch]; arbitrary where not present.
     present: bool [batch].
     """
 
@@ -59,15 +59,15 @@ def evaluate(expression: Expression, columns: Mapping[str, Value]) -> Value:
     """Computes a derived column.
 
     Args:
-        expression: one that `check_types` has accepted for these columns.
+        expression: accepted by `check_types` for these columns.
         columns: number and boolean columns as float32 [batch] with NaN for missing, string columns as `StringColumn`;
-            at least one, even if the expression reads none, because the size of the batch comes from it.
+            at least one, even if the expression reads none, because it determines the batch size.
 
     Returns:
         float32 [batch] with NaN for missing, 1 and 0 for true and false; or a `StringColumn`.
 
     Raises:
-        UserError: A column that the expression reads is not there.
+        UserError: A column that the expression reads is absent.
     """
     absent = sorted(expression.columns - columns.keys())
     if absent or not columns:
@@ -75,8 +75,8 @@ def evaluate(expression: Expression, columns: Mapping[str, Value]) -> Value:
             f"expression {expression.text!r} cannot be computed: column {', '.join(absent) or 'of any name'} is not "
             f"there. Received: {', '.join(sorted(columns)) or 'no column'}."
         )
-    # By name: what an expression reads is a set, whose order differs from process to process, and the shape is part of
-    # the graph that the keys of the analyzer cache are made of.
+    # The column is chosen by name, because the order of the set of columns differs between processes, and the shape is
+    # part of the graph that the keys of the analyzer cache are derived from.
     any_column = columns[min(columns)]
     shape = tf.shape(any_column.values if isinstance(any_column, StringColumn) else any_column)
     result = _evaluate(expression.root, columns)
@@ -86,7 +86,7 @@ def evaluate(expression: Expression, columns: Mapping[str, Value]) -> Value:
 
 
 def _evaluate(node: Node, columns: Mapping[str, Value]) -> Value:
-    """Returns the value of a node: [batch], or a scalar if no column is below it."""
+    """Returns the value of a node: [batch], or a scalar if its subtree has no column."""
     match node:
         case ColumnReference():
             column = columns[node.name]
@@ -132,7 +132,7 @@ def _membership(node: Membership, columns: Mapping[str, Value]) -> tf.Tensor:
 
 
 def _strict(op: Callable[..., tf.Tensor], *arguments: Value, written: Sequence[str | int | tf.Tensor] = ()) -> Value:
-    """Runs `op` on plain tensors and on what is written out; the result is missing where an argument is."""
+    """Runs `op` on plain tensors and literals; the result is missing where any argument is missing."""
     present = functools.reduce(tf.logical_and, map(_present, arguments))
     result = op(*map(_values, arguments), *written)
     if result.dtype == tf.string:
@@ -169,12 +169,12 @@ def _keep(kept: tf.Tensor, value: Value) -> Value:
 
 
 def _round(x: tf.Tensor, digits: int = 0) -> tf.Tensor:
-    # In float64 x * 10**12 is exact for every float32 x, so ties are true ties.
+    # x * 10**12 is exact in float64 for every float32 x, so ties are true ties.
     return tf.round(tf.cast(x, tf.float64) * 10.0**digits) / 10.0**digits
 
 
 def _haversine(lat1: tf.Tensor, lon1: tf.Tensor, lat2: tf.Tensor, lon2: tf.Tensor) -> tf.Tensor:
-    """Source: Sinnott, Virtues of the Haversine, Sky and Telescope 68 (1984). float64 inside."""
+    """Computes in float64. Source: Sinnott, Virtues of the Haversine, Sky and Telescope 68 (1984)."""
     on_earth = (tf.abs(lat1) <= 90) & (tf.abs(lat2) <= 90) & (tf.abs(lon1) <= 360) & (tf.abs(lon2) <= 360)
     phi1, lambda1, phi2, lambda2 = (tf.cast(x, tf.float64) * (np.pi / 180) for x in (lat1, lon1, lat2, lon2))
     across = tf.cos(phi1) * tf.cos(phi2) * tf.square(tf.sin((lambda2 - lambda1) / 2))
@@ -205,7 +205,7 @@ def _matches(text: tf.Tensor, before: str, part: str, after: str) -> tf.Tensor:
     return tf.strings.regex_full_match(text, before + re.escape(part) + after)
 
 
-_ANY_BYTES = r"\C*"  # RE2: single bytes, so that text which is not UTF-8 can be searched too.
+_ANY_BYTES = r"\C*"  # RE2 single bytes, which also match text that is not UTF-8.
 
 STRICT: Mapping[str, Callable[..., tf.Tensor]] = MappingProxyType(
     {
@@ -250,7 +250,7 @@ STRICT: Mapping[str, Callable[..., tf.Tensor]] = MappingProxyType(
         "ends_with": lambda text, part: _matches(text, _ANY_BYTES, part, ""),
     }
 )
-"""Operations that see only values, and whose result is missing where an argument is."""
+"""Operations on values only; their result is missing where any argument is missing."""
 
 LENIENT: Mapping[str, Callable[..., Value]] = MappingProxyType(
     {
@@ -262,4 +262,4 @@ LENIENT: Mapping[str, Callable[..., Value]] = MappingProxyType(
         "missing_if": lambda a, condition: _keep(tf.equal(condition, 0), a),
     }
 )
-"""Operations that look at missing arguments themselves."""
+"""Operations that handle missing arguments themselves."""

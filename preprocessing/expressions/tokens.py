@@ -1,4 +1,4 @@
-"""Text -> tokens of the expression language, in an order that is an expression."""
+"""Splits text into tokens of the expression language, and checks that their order is an expression."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ _TOKEN = re.compile(
     flags=re.VERBOSE | re.DOTALL,
 )
 _ESCAPES: Mapping[str, str] = MappingProxyType({"\\": "\\", '"': '"', "'": "'", "n": "\n", "t": "\t"})
-# What other languages write.
+# Syntax of other languages -> its replacement.
 _MEANT: Mapping[str, str] = MappingProxyType(
     {
         "&": "`and`",
@@ -37,7 +37,7 @@ _MEANT: Mapping[str, str] = MappingProxyType(
         "$": "backticks around a column's name that has other signs than letters, digits and _ in it",
     }
 )
-# What may follow a value, by the parenthesis that it stands in.
+# The tokens accepted after a value, by the enclosing parenthesis.
 _AFTER_VALUE: Mapping[str, str] = MappingProxyType(
     {
         "": "an operator or the end",
@@ -50,7 +50,7 @@ _AFTER_VALUE: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Token:
-    """A word of an expression; `text` is what a string or a column in backticks holds."""
+    """A token of an expression; for a string or a column in backticks, `text` is without the quotes."""
 
     kind: str  # number | name | boolean | column | string | operator | end
     text: str
@@ -58,7 +58,7 @@ class Token:
 
     @property
     def operator(self) -> str:
-        """The sign or keyword; empty for anything else."""
+        """The operator or keyword; empty for other kinds."""
         return self.text if self.kind == "operator" else ""
 
     def __str__(self) -> str:
@@ -69,8 +69,8 @@ def tokens(text: str) -> tuple[Token, ...]:
     """Returns the tokens of an expression, the last of kind `end`.
 
     Raises:
-        ExpressionError: A character that starts no token, a string that is not closed, an unknown escape, a token
-            that cannot stand where it does, or parentheses nested too deeply.
+        ExpressionError: A character starts no token, a string is not closed, an escape is unknown, a token is not
+            accepted at its position, or parentheses are nested too deeply.
     """
     found = tuple(_read(text))
     _check_order(text, found)
@@ -116,8 +116,8 @@ def _unescape(text: str, start: int, body: str) -> str:
 
 
 def _check_order(text: str, found: Sequence[Token]) -> None:
-    """Refuses tokens in an order that is no expression; what binds to what is left to Python's parser."""
-    opened: list[str] = []  # What each open parenthesis is: a group, the arguments of a call, or a list after `in`.
+    """Rejects tokens whose order is not an expression; Python's parser resolves the precedence."""
+    opened: list[str] = []  # Kind of each open parenthesis: a group, the arguments of a call, or a list after `in`.
     closed = ""
     complete = False  # Whether a value ends just before the token.
     for before, token in pairwise((Token("start", "", 0), *found)):

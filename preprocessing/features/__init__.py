@@ -1,1 +1,1 @@
-"""Features, transforms and labels as declared data. Nothing here imports TensorFlow."""
+"""Declarations of features, transforms and labels. Nothing here imports TensorFlow."""

@@ -1,4 +1,4 @@
-"""What all feature types have in common."""
+"""The base class of all feature types."""
 
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -8,24 +8,24 @@ from fullpass.preprocessing.dates.date_format import compile_format
 from fullpass.preprocessing.spec import Name, Spec
 
 ComputeAt = Literal["transform", "input", "model"]
-"""transform: once, when examples are written. input: on the raw columns, by the input function as training reads them.
-model: on the raw columns, in the training step itself."""
+"""transform: once, when examples are written. input: on the raw columns, by the input function of training. model: on
+the raw columns, in the training step itself."""
 WrittenDateFormat = Annotated[Name, AfterValidator(lambda text: compile_format(text).text)]
 
 
 class BaseFeature(Spec):
-    """What every feature has: its type, the column it reads, and where it is computed."""
+    """The common fields of all features: type, input column, and where the feature is computed."""
 
     example: ClassVar[str]
     """Entries of `features:` for the reference pages."""
 
     type: str
     column: Name | None = None
-    """Raw or derived column read; by default the one with the feature's own name."""
+    """Raw or derived input column; by default the column with the feature's own name."""
     compute_at: ComputeAt | None = None
-    """Where it is computed, see docs/placement.md: transform (once, when examples are written), input (by the input
-    function, as training reads), or model (in the training step); by default what `input.compute_at` says. The values
-    do not depend on it."""
+    """Where the feature is computed, see docs/placement.md: transform (once, when examples are written), input (by the
+    input function during training), or model (in the training step); by default the value of `input.compute_at`. The
+    values of the feature do not depend on it."""
 
     @model_validator(mode="before")
     @classmethod

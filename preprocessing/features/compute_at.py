@@ -1,7 +1,7 @@
 """Where each feature is computed: when examples are written, in the input function, or in the model.
 
-The analysis is the same for all, and so are the values: there is one transform graph, and each of the three applies its
-part of it. A cross is computed where the latest of its inputs is computed.
+The analysis and the values are the same in all cases: there is one transform graph, and each of the three places
+applies its part of it. A cross is computed where the latest of its inputs is computed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,12 +14,12 @@ from fullpass.preprocessing.features.outputs import outputs
 from fullpass.preprocessing.features.raw_columns import RawColumn, feature_columns, raw_columns, with_origins
 
 COMPUTE_AT_ORDER: tuple[ComputeAt, ...] = ("transform", "input", "model")
-"""In the order in which an example passes them."""
+"""The places in the order in which an example passes them."""
 _RAW = "fullpass_raw/"
 
 
 def compute_at_by_feature(config: PreprocessingConfig) -> dict[str, ComputeAt]:
-    """Returns where each feature and each cross is computed, by name; empty for a user's function that replaces all."""
+    """Returns feature or cross name -> where it is computed; empty if a user-defined function replaces all features."""
     if config.function is not None:
         return {}
     found: dict[str, ComputeAt] = {
@@ -33,9 +33,9 @@ def compute_at_by_feature(config: PreprocessingConfig) -> dict[str, ComputeAt]:
 
 
 def transformed_at(config: PreprocessingConfig, compute_at: ComputeAt) -> list[str]:
-    """Returns the transformed features computed at `compute_at`, weights of ids included, in the order of `outputs`.
+    """Returns the transformed features computed at `compute_at`, including weights of ids, in the order of `outputs`.
 
-    A user's function that replaces all transforms is not known here: all its features are computed at
+    It does not list the features of a user-defined function that replaces all transforms; all of them are computed at
     `config.compute_at`.
     """
     where = compute_at_by_feature(config)
@@ -44,14 +44,14 @@ def transformed_at(config: PreprocessingConfig, compute_at: ComputeAt) -> list[s
 
 
 def materializes(config: PreprocessingConfig) -> bool:
-    """Returns whether any feature is computed when examples are written; if none is, training reads raw examples."""
+    """Returns whether any feature is computed when examples are written; otherwise training reads raw examples."""
     if config.function is not None:
         return config.compute_at == "transform"
     return "transform" in compute_at_by_feature(config).values()
 
 
 def columns_for(config: PreprocessingConfig, compute_at: ComputeAt) -> dict[str, RawColumn]:
-    """Returns the raw columns, by name, that the features computed at `compute_at` read."""
+    """Returns the raw columns, by name, that are inputs of the features computed at `compute_at`."""
     if config.function is not None:
         read = config.features if config.compute_at == compute_at else {}
     else:
@@ -65,12 +65,12 @@ def columns_for(config: PreprocessingConfig, compute_at: ComputeAt) -> dict[str,
 
 
 def raw_name(column: str) -> str:
-    """Returns the name of a raw column among transformed features, where no feature can have it."""
+    """Returns the name of a raw column among transformed features; no feature can have this name."""
     return f"{_RAW}{column}"
 
 
 def working_on_text(config: PreprocessingConfig, names: Iterable[str]) -> frozenset[str]:
-    """Returns those features and crosses that are computed with text, which only a CPU does."""
+    """Returns the features and crosses whose computation uses strings, which only CPUs support."""
     names = frozenset(names)
     if config.function is not None or not names:
         return names
@@ -79,7 +79,7 @@ def working_on_text(config: PreprocessingConfig, names: Iterable[str]) -> frozen
 
 
 def owners(cross: Cross, config: PreprocessingConfig) -> list[str]:
-    """Returns the features that a cross combines; of the part of a date, the date. `check` sees to unknown names."""
+    """Returns the features that a cross combines; for a date part, the date. `check` handles unknown names."""
     named = [name if name in config.features else name.rpartition(".")[0] for name in cross.inputs]
     return [name for name in named if name in config.features]
 

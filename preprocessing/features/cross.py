@@ -1,4 +1,4 @@
-"""Crosses: categories made of combinations of features."""
+"""Crosses: categories that are combinations of features."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -10,11 +10,11 @@ from fullpass.preprocessing.spec import Count, Name, Spec
 
 
 class Cross(Spec):
-    """A category made of the combination of two or more features; missing where any of them is missing.
+    """A category that is the combination of two or more features; missing if any of them is missing.
 
-    Inputs are names of single-valued features: categories by token, booleans, bucketized numbers and custom ids by
-    id, date parts as `feature.part`. Ids by the contract: `hash_buckets` hashes combinations (0 missing, then the
-    buckets); `vocabulary` keeps the combinations seen in train. Transformed: int64 [batch].
+    Inputs are names of single-valued features: categories by token; booleans, bucketized numbers and custom ids by id;
+    date parts as `feature.part`. Ids follow the id contract: `hash_buckets` hashes combinations (0 missing, then the
+    buckets); `vocabulary` keeps the combinations of the train split. Transformed: int64 [batch].
     """
 
     separator: ClassVar[str] = "\x1f"
@@ -27,7 +27,7 @@ class Cross(Spec):
     """Number of hash buckets; 1000 unless `vocabulary` is given."""
     vocabulary: Vocabulary | None = None
     encoding: Encoding = "auto"
-    """How the model takes the ids: auto, one_hot or an embedding."""
+    """Encoding of the ids in the model: auto, one_hot or an embedding."""
 
     @model_validator(mode="before")
     @classmethod
@@ -46,5 +46,5 @@ class Cross(Spec):
 
     @property
     def feature_name(self) -> str:
-        """The name under which the crossed feature is known."""
+        """The name of the crossed feature."""
         return self.name or "_x_".join(self.inputs)

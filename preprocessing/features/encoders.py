@@ -1,4 +1,4 @@
-"""How a model reads ids in their order: the encoders of lists and texts, as data."""
+"""Declarations of the encoders that read the ids of lists and texts in order."""
 
 from typing import ClassVar
 
@@ -8,28 +8,28 @@ from fullpass.preprocessing.spec import Count, TaggedSpec, tagged_union
 
 
 class Gru(TaggedSpec):
-    """A gated recurrent unit: its state behind the last element. Cho et al. 2014. Cheap, good for short lists."""
+    """A gated recurrent unit: its state after the last element. Cho et al. 2014. Cheap, good for short lists."""
 
     tag: ClassVar[str] = "gru"
     units: Count = 64
-    """Numbers that a list becomes."""
+    """Width of the output vector of a list."""
 
 
 class Transformer(TaggedSpec):
     """A small transformer with trained positions: the mean of its output over the elements. Vaswani et al. 2017.
 
-    Positions are counted from the first element kept; it needs `max_length`.
+    Positions are counted from the first kept element; it needs `max_length`.
     """
 
     tag: ClassVar[str] = "transformer"
     units: Count = 64
-    """Numbers that an element, and so a list, becomes."""
+    """Width of the vector of an element, and of the output vector of a list."""
     heads: Count = 4
-    """Of each attention layer; they divide `units`."""
+    """Attention heads of each layer; must divide `units`."""
     layers: Count = 1
-    """Attention layers, each with a feed-forward layer behind it."""
+    """Number of attention layers, each followed by a feed-forward layer."""
     dropout: float = Field(default=0.1, strict=True, ge=0, lt=1)
-    """Share of numbers that training leaves out."""
+    """Share of numbers that training drops."""
 
     @model_validator(mode="after")
     def _divisible(self) -> "Transformer":

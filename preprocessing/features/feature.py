@@ -1,6 +1,6 @@
-"""What a feature is: one class per type. The fields are the YAML schema, the docstrings the manual.
+"""The feature types, one class each. The fields are the YAML schema, and the docstrings are the manual.
 
-An empty text is missing, and so is an infinite number.
+An empty text is missing, and an infinite number is missing.
 """
 
 from collections.abc import Mapping
@@ -25,10 +25,10 @@ __all__ = [
 class CustomFeature(BaseFeature):
     """A TensorFlow function of your own, by import path; it may use TFT analyzers.
 
-    Called as `fn(columns)` with a dict of the raw columns named in `columns`: float32 [batch] with NaN for missing
-    numbers, string [batch] with "" for missing text. Must return float32 [batch] or [batch, k] (k static), or, with
-    `ids`, int64 [batch] in 0 .. ids-1; an id outside becomes 0. It becomes part of the graph, so it must be made of
-    TensorFlow operations.
+    Called as `fn(columns)` with a dict of the columns named in `columns`: float32 [batch] with NaN for missing numbers,
+    string [batch] with "" for missing text. Must return float32 [batch] or [batch, k] (k static), or, with `ids`, int64
+    [batch] in 0 .. ids-1; an id outside this range becomes 0. It becomes part of the graph, so it must use TensorFlow
+    operations only.
     """
 
     example: ClassVar[str] = """\
@@ -42,11 +42,11 @@ distance:
     function: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
     """`package.module:function`."""
     columns: dict[Name, Literal["number", "string"]] = Field(min_length=1)
-    """Raw or derived columns the function reads, and the type it wants each in."""
+    """Raw or derived columns that the function reads, and the type in which it receives each."""
     ids: Count | None = None
     """Number of different ids, if the function returns ids."""
     encoding: Encoding = "auto"
-    """How the model takes the ids: auto, one_hot or an embedding."""
+    """Encoding of the ids in the model: auto, one_hot or an embedding."""
 
 
 FEATURE_TYPES: Mapping[str, type[BaseFeature]] = {
@@ -80,7 +80,7 @@ Features = Annotated[dict[Name, Feature], Field(min_length=1)]
 
 
 def transformed_name(feature: str, part: str | None = None) -> str:
-    """Returns the name of a transformed feature. No other code makes these names.
+    """Returns the name of a transformed feature. No other code builds these names.
 
     Example:
         >>> transformed_name("fare"), transformed_name("started_at", "hour")

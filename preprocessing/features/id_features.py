@@ -14,11 +14,11 @@ from fullpass.preprocessing.spec import Count, Flag, Name
 
 
 class CategoryFeature(BaseFeature):
-    """One of many values; a list of them with `list`, or several in one cell with `separator`.
+    """One of many values; a list of values with `list`, or several values in one cell with `separator`.
 
     Transformed: int64 ids by the id contract. Single-valued: int64 [batch]. Multi-valued: a ragged row of ids, in the
-    order of the list or cell, without missing elements; one without elements is a row of no ids. Numbers are taken as
-    text; a whole number is written without a decimal point, so that 3067.0 and 3067 are one token, unless the
+    order of the list or cell, without missing elements; a list or cell without elements becomes an empty row. Numbers
+    are converted to text. Whole numbers lose their decimal point, which makes 3067.0 and 3067 one token, unless the
     vocabulary's tokens are given.
     Give at most one of vocabulary, hash, identity; a vocabulary is the default.
     """
@@ -35,14 +35,14 @@ tags: {type: category, list: {max_length: 20, weights: scores}}
     separator: Name | None = None
     """Splits a cell into several values; blanks around each and empty values are dropped."""
     list: OptionalList = None
-    """The column holds a list of any length (docs/lists.md); with `separator`, what becomes of the values of a cell."""
+    """The column holds a list of any length (docs/lists.md); with `separator`, options for the values of a cell."""
     lowercase: Flag = False
     """Tokens are lowercased (UTF-8) first."""
     vocabulary: Vocabulary | None = None
     hash: Hash | None = None
     identity: Identity | None = None
     encoding: Encoding = "auto"
-    """How the model takes the ids: auto, one_hot or an embedding."""
+    """Encoding of the ids in the model: auto, one_hot or an embedding."""
 
     @model_validator(mode="before")
     @classmethod
@@ -62,7 +62,7 @@ tags: {type: category, list: {max_length: 20, weights: scores}}
 
 
 class BooleanFeature(BaseFeature):
-    """True or false. Transformed: int64 [batch]; 0 missing or neither, 1 false, 2 true; encoded one-hot."""
+    """True or false. Transformed: int64 [batch]; 0 missing or another text, 1 false, 2 true; encoded one-hot."""
 
     example: ClassVar[str] = """\
 returning: boolean
@@ -84,12 +84,12 @@ member: {type: boolean, "true": [member], "false": [guest, none]}
 
 
 class DateFeature(BaseFeature):
-    """A date or time, or a list of them. Each part becomes a transformed feature of its own.
+    """A date or time, or a list of them. Each part becomes a separate transformed feature.
 
-    Parts in a small range (month, day_of_week, hour ...) become ids (0 missing, then the range in order), or with
-    `cyclic` a float32 pair (sin, cos) in which December stands next to January and missing is (0, 0). `year` and
-    `epoch` become z-scored numbers, missing as their mean. Text that does not fit the format is missing. Of a list, ids
-    are a ragged row, and pairs and numbers are pooled.
+    Parts with a small range (month, day_of_week, hour ...) become ids (0 missing, then the range in order), or with
+    `cyclic` a float32 pair (sin, cos), in which December is next to January and missing is (0, 0). `year` and `epoch`
+    become z-scored numbers; missing ones take the mean. Text that does not match the format is missing. For a list of
+    dates, ids are a ragged row, and pairs and numbers are pooled.
     """
 
     example: ClassVar[str] = """\
@@ -101,13 +101,13 @@ booked: {type: date, format: "%d.%m.%Y", parts: [month, weekend, epoch], cyclic:
     format: WrittenDateFormat = "iso"
     """strptime directives (`%Y-%m-%d %H:%M`), or iso, epoch_seconds, epoch_millis, epoch_days."""
     parts: tuple[str, ...] = Field(default=("month", "day_of_week", "hour"), min_length=1)
-    """What is taken from the date, each once."""
+    """The extracted parts of the date, each once."""
     cyclic: Flag = False
     """Encode parts that repeat as (sin, cos) instead of ids."""
     list: OptionalList = None
     """The column holds a list of any length (docs/lists.md)."""
     encoding: Encoding = "auto"
-    """How the model takes the ids: auto, one_hot or an embedding."""
+    """Encoding of the ids in the model: auto, one_hot or an embedding."""
 
     @model_validator(mode="after")
     def _pools_ids_only(self) -> "DateFeature":
@@ -129,19 +129,20 @@ booked: {type: date, format: "%d.%m.%Y", parts: [month, weekend, epoch], cyclic:
 
 
 class TextFeature(BaseFeature):
-    """Free text. Tokenised, then turned into vocabulary ids.
+    """Free text, tokenized and converted to vocabulary ids.
 
-    Transformed, by `output`: `ids` a ragged row of int64 ids in reading order, or int64 [batch, max_length] padded
-    with 0 (missing) and cut where `max_length` is given; `bag_of_words` the distinct ids of the row; `tf_idf` the
-    distinct ids with a float32 weight each, tf(row) * idf(train), which takes a second pass over the data. Missing
-    text is a row of no tokens. Distinct ids are in rising order.
+    Transformed, by `output`: `ids` is a ragged row of int64 ids in reading order, or with `max_length` int64 [batch,
+    max_length], cut and padded with 0 (missing); `bag_of_words` is the distinct ids of the row; `tf_idf` is the
+    distinct ids with a float32 weight each, tf(row) * idf(train), which needs a second pass over the data. Missing text
+    is a row of no tokens. Distinct ids are in ascending order.
 
     `tokenize: subwords` learns `top_k` pieces of words (8,000) by byte-pair encoding from the 100,000 most frequent
-    words of train: first the characters that make up 99.95 % of all, then, one after the other, the two neighbouring
-    pieces that stand together most often become one, of up to 16 characters, while that is `min_count` times. Ids are
-    in this order. A piece inside a word is written with `##` before it. A text is split by the longest piece from the
-    beginning of each word, then the longest from there, and so on; a character that is no piece gets an OOV id. Words
-    above 64 characters are cut. `vocabulary.tokens` and `file` may give the pieces, as BERT's `vocab.txt` does.
+    words of the train split. The first pieces are the characters that make up 99.95 % of all characters. Then the most
+    frequent pair of adjacent pieces is merged into one piece of up to 16 characters, repeatedly, while the pair occurs
+    at least `min_count` times. Ids follow this order. A piece inside a word has the prefix `##`. A word is split by
+    taking the longest piece from its beginning, then the longest piece from there on, and so on; a character that is
+    no piece gets an OOV id. Words longer than 64 characters are cut. `vocabulary.tokens` or `file` may give the pieces,
+    for example BERT's `vocab.txt`.
     Source: tft.ngrams, tft.bag_of_words, tft.tfidf; for subwords, Sennrich et al. (2016) and WordPiece.
     """
 
@@ -158,25 +159,26 @@ query: {type: text, tokenize: subwords, vocabulary: {top_k: 8000, min_count: 2}}
     strip_punctuation: Flag = True
     """Every character that is no letter, mark, number or blank becomes a blank."""
     tokenize: Literal["whitespace", "words", "characters", "subwords"] = "whitespace"
-    """whitespace: runs of characters that are not blank. words: these too, but of scripts that are written without
-    blanks (Chinese, Japanese, Thai, Lao, Khmer, Burmese) every letter on its own, with its marks; add ngrams: [1, 2].
-    characters: every character on its own, blanks too. subwords: the pieces of words, as words has them, that train
-    teaches: characters, and runs of them that occur often, so that a new word is not unknown but spelled."""
+    """whitespace: runs of non-blank characters. words: the same, except that in scripts written without blanks
+    (Chinese, Japanese, Thai, Lao, Khmer, Burmese) every letter with its marks is a token; add ngrams: [1, 2].
+    characters: every character is a token, including blanks. subwords: pieces of the tokens of `words`, learned from
+    the train split: characters and frequent runs of characters. A new word is then split into known pieces instead of
+    being unknown."""
     pattern: Name | None = None
-    """An RE2 regular expression of what separates tokens, instead of `tokenize`."""
+    """An RE2 regular expression of the token separator, instead of `tokenize`."""
     ngrams: tuple[Count, Count] = (1, 1)
-    """Shortest and longest run of neighbouring tokens that is a token of its own; joined by a blank."""
+    """Shortest and longest run of adjacent tokens that becomes a token; joined by a blank."""
     vocabulary: Vocabulary = Vocabulary(top_k=20_000, min_count=2)
     output: Literal["ids", "bag_of_words", "tf_idf"] = "bag_of_words"
-    """Every token in order, the distinct tokens, or these with weights."""
+    """All tokens in order, the distinct tokens, or the distinct tokens with weights."""
     max_length: Count | None = None
-    """Pads and cuts `ids` to this many."""
+    """Number of ids to which `ids` is padded or cut."""
     encoder: Encoder | None = None
-    """What reads `ids` in their order: gru or transformer; by default the mean of their embeddings."""
+    """Encoder that reads `ids` in order: gru or transformer; by default the mean of the embeddings."""
     list: OptionalList = None
-    """The column holds a list of texts: their tokens stand one after the other (docs/lists.md)."""
+    """The column holds a list of texts, whose tokens are concatenated (docs/lists.md)."""
     encoding: Encoding = "auto"
-    """How the model takes the ids: auto, one_hot or an embedding."""
+    """Encoding of the ids in the model: auto, one_hot or an embedding."""
 
     @model_validator(mode="before")
     @classmethod

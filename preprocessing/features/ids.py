@@ -1,6 +1,6 @@
-"""How tokens become ids: vocabularies, hashes, identities; how ids stay stable; how the model takes them.
+"""Mappings from tokens to ids (vocabularies, hashes, identities), stable ids, and encodings of ids in the model.
 
-The id contract: 0 is missing, then the OOV buckets, then the vocabulary. Sizes are never written here; they come from
+The id contract: 0 is missing, then the OOV buckets, then the vocabulary. Sizes are never declared here; they come from
 the transform graph.
 """
 
@@ -15,30 +15,30 @@ class Embedding(Spec):
     """A trained vector per id."""
 
     embedding: Literal["auto"] | Annotated[int, Field(strict=True, ge=1)] = "auto"
-    """Width of the vector; `auto` takes min(64, round(1.6 * size ** 0.56)), the rule of fast.ai's tabular model."""
+    """Width of the vector; `auto` is min(64, round(1.6 * size ** 0.56)), the rule of fast.ai's tabular model."""
     shared: Name | None = None
     """Features that name the same `shared` table use one embedding; their vocabularies must be equal."""
 
 
 Encoding = Literal["auto", "one_hot"] | Embedding
-"""How the model takes ids: `one_hot` (multi-hot where a cell holds several values), `{embedding: 16}`, or `auto`:
+"""Encoding of ids in the model: `one_hot` (multi-hot if a cell holds several values), `{embedding: 16}`, or `auto`:
 one-hot up to 32 ids, an embedding above."""
 
 
 class StableIds(Spec):
     """Ids of known tokens never change from one model to the next; new tokens get the ids after them.
 
-    The known tokens are those of the last blessed model. A token that `top_k`, `min_count` or `coverage` (which count
-    selected tokens only) selects no more is retired: it keeps its slot, and so its id, for `keep_models` or
+    The known tokens are those of the last blessed model. `top_k`, `min_count` and `coverage` count selected tokens
+    only. A token that they no longer select is retired: it keeps its slot, and therefore its id, for `keep_models` or
     `keep_spans`. After that a new token may take the slot; until one does, the old token keeps it. See
     docs/retraining.md.
     """
 
     keep_models: Count | None = None
-    """Number of blessed models in a row for which a retired token keeps its slot; 30 by default."""
+    """Number of consecutive blessed models for which a retired token keeps its slot; 30 by default."""
     keep_spans: Count | None = None
-    """Number of spans, back from the newest of the window, in one of which a token must have been selected to keep its
-    slot. Instead of `keep_models`."""
+    """Number of most recent spans, counted back from the newest span of the window. A token keeps its slot if it was
+    selected in one of them. Instead of `keep_models`."""
 
     @model_validator(mode="after")
     def _one_unit(self) -> "StableIds":
@@ -48,15 +48,15 @@ class StableIds(Spec):
 
     @property
     def models(self) -> int:
-        """Models in a row for which a slot is kept, where spans do not decide."""
+        """Number of consecutive models for which a slot is kept; unused with `keep_spans`."""
         return 30 if self.keep_models is None else self.keep_models
 
 
 class Vocabulary(Spec):
-    """The tokens that get their own ids; learned tokens are ordered by falling frequency in train.
+    """The tokens that get their own ids; learned tokens are ordered by descending frequency in the train split.
 
-    Of equally frequent tokens the later in the alphabet comes first. A token with a line break is outside the
-    vocabulary: its file has one token per line. An analyzer, unless `tokens` or `file` gives the tokens.
+    Equally frequent tokens are in reverse alphabetical order. A token with a line break is outside the vocabulary,
+    because the vocabulary file has one token per line. An analyzer, unless `tokens` or `file` gives the tokens.
     Source: tft.vocabulary.
     """
 
@@ -67,16 +67,16 @@ class Vocabulary(Spec):
     coverage: Fraction | None = None
     """Keep the most frequent tokens that together make up this share of all values."""
     oov_buckets: Count = 1
-    """Ids shared, by hash, among tokens outside the vocabulary."""
+    """Number of ids that tokens outside the vocabulary share, by hash."""
     tokens: tuple[str, ...] | None = Field(default=None, min_length=1)
     """The tokens themselves, in id order."""
     file: Name | None = None
     """A text file with one token per line, in id order."""
     shared_with: Name | None = None
-    """A category whose vocabulary this is too: its tokens are those of both columns in train, its ids mean the same for
-    both, and embeddings are shared. Its other settings are those of that category."""
+    """A category that shares its vocabulary with this feature: the tokens are those of both columns in the train split,
+    ids have the same meaning in both, and embeddings are shared. All other settings come from that category."""
     stable_ids: StableIds | Flag | None = None
-    """Ids of known tokens never change when the pipeline is run again on other data; by default the top level's
+    """Ids of known tokens never change when the pipeline is run again on other data; by default the top-level
     `stable_ids`. true is short for the defaults."""
 
     @model_validator(mode="after")
@@ -98,7 +98,7 @@ class Vocabulary(Spec):
 
     @property
     def is_learned(self) -> bool:
-        """Whether the tokens are those of train."""
+        """Whether the tokens are learned from the train split."""
         return self.tokens is None and self.file is None
 
 
@@ -107,7 +107,7 @@ def stable_ids_of(vocabulary: Vocabulary, default: StableIds | bool) -> StableId
 
     Args:
         vocabulary: the declaration.
-        default: `stable_ids` of the top level.
+        default: the top-level `stable_ids`.
     """
     said = default if vocabulary.stable_ids is None else vocabulary.stable_ids
     if not said or not vocabulary.is_learned:
@@ -121,11 +121,11 @@ class Hash(Spec):
     buckets: Count
     """Number of hash buckets."""
     key: tuple[NonNegative, NonNegative] | None = None
-    """Two integers that key a strong hash (SipHash), where users could choose tokens to collide; else FarmHash."""
+    """Two integers that key a strong hash (SipHash), if users could choose colliding tokens; otherwise FarmHash."""
 
 
 class Identity(Spec):
-    """The values are whole numbers 0 .. size-1 already: id 0 missing, 1 outside that range, value + 2 inside."""
+    """The values are already whole numbers 0 .. size-1: id 0 is missing, 1 outside that range, value + 2 inside."""
 
     size: Count
     """Number of different values."""

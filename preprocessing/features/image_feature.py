@@ -1,4 +1,4 @@
-"""Features that are images: how they are decoded, what training changes in them, and which network reads them."""
+"""Image features: decoding, augmentation in training, and the network that reads them."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
@@ -14,32 +14,33 @@ ImportPath = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
 
 
 class Augment(Spec):
-    """Random changes of images while training. Every image of every epoch is changed anew, on the device that trains.
+    """Random changes of images in training. Each image is changed anew in each epoch, on the training device.
 
-    Eval, Parity and the export see images as they are.
+    Eval, Parity and the export use unchanged images.
     """
 
     flip: Literal["horizontal", "vertical", "both"] | None = None
-    """Mirrors half of the images; both mirrors them in either direction, independently."""
+    """Mirrors half of the images; `both` mirrors in each of the two directions independently."""
     crop: Annotated[Fraction, Field(lt=1)] = 0.0
-    """Shifts and magnifies: a window of at least `1 - crop` of each side, anywhere in the image, fills it."""
+    """Shifts and magnifies: a window of at least `1 - crop` of each side, anywhere in the image, fills the image."""
     shift: Annotated[Fraction, Field(lt=1)] = 0.0
-    """Moves the image by up to this share of its sides; what comes in is the nearest edge."""
+    """Moves the image by up to this share of its sides; the gap is filled with the nearest edge."""
     rotate: Annotated[float, Field(strict=True, ge=0, le=180)] = 0.0
-    """Turns by up to so many degrees, either way."""
+    """Rotates by up to this many degrees in either direction."""
     brightness: Fraction = 0.0
-    """Adds up to this share of the range of pixels, either way."""
+    """Adds or subtracts up to this share of the range of pixels."""
     contrast: Annotated[Fraction, Field(lt=1)] = 0.0
-    """Multiplies the distance of pixels from the image's mean by 1 - contrast to 1 + contrast."""
+    """Multiplies the difference between pixels and the image's mean by 1 - contrast to 1 + contrast."""
     cutout: Annotated[Fraction, Field(lt=1)] = 0.0
-    """Fills a square of this share of the sides, anywhere in the image, with the mean of train."""
+    """Fills a square of this share of the sides, anywhere in the image, with the mean of the train split."""
     mixup: Factor = 0.0
-    """Blends an example with another of its batch, images and labels alike; the share is drawn from Beta(a, a) with
-    this a, 0.2 being usual. Only where every feature of the model is an image. Source: Zhang et al. 2018, mixup."""
+    """Blends the image and label of an example with those of another example of its batch; the share is drawn from
+    Beta(a, a) with this a, usually 0.2. Only if every feature of the model is an image. Source: Zhang et al. 2018,
+    mixup."""
 
 
 class Constants(Spec):
-    """Normalisation by given numbers."""
+    """Normalization by given numbers."""
 
     mean: tuple[float, ...] = Field(min_length=1)
     """Per channel, or one for all; pixels are 0 to 255."""
@@ -48,32 +49,32 @@ class Constants(Spec):
 
 
 class Cnn(TaggedSpec):
-    """A small residual network: stages of two convolutions with a shortcut, each at half the resolution of the last.
+    """A small residual network: stages of two convolutions with a shortcut, each at half the previous resolution.
 
     Source: He et al. 2016, Identity Mappings in Deep Residual Networks.
     """
 
     tag: ClassVar[str] = "cnn"
     width: Count = 32
-    """Channels of the first stage; each later stage has twice as many, up to eight times."""
+    """Channels of the first stage; they double with each stage, up to eight times this number."""
     blocks: Count = 1
-    """Residual blocks of a stage."""
+    """Residual blocks per stage."""
     dropout: Annotated[Fraction, Field(lt=1)] = 0.2
-    """Share of the numbers at the end that is dropped in training."""
+    """Share of the final numbers that training drops."""
 
 
 class Pretrained(TaggedSpec):
-    """A network of keras.applications that begins from weights in a file. Nothing is downloaded."""
+    """A network of keras.applications that starts from weights in a file. Nothing is downloaded."""
 
     tag: ClassVar[str] = "pretrained"
     architecture: Name
-    """Its name there, such as EfficientNetV2B0, MobileNetV2 or ResNet50."""
+    """Its name in keras.applications, such as EfficientNetV2B0, MobileNetV2 or ResNet50."""
     weights: Name
-    """File of the weights without the top, `.weights.h5` or `.h5`. A relative path starts at the YAML's folder."""
+    """File of the weights without the top, `.weights.h5` or `.h5`. A relative path is relative to the YAML's folder."""
     train: Literal["frozen", "fine_tune"] = "frozen"
-    """frozen: its weights stay. fine_tune: they stay for `frozen_epochs`, then all train."""
+    """frozen: its weights are not trained. fine_tune: they are frozen for `frozen_epochs`, then all are trained."""
     frozen_epochs: NonNegative = 3
-    """With fine_tune: epochs in which only the layers behind it train."""
+    """With fine_tune: number of epochs in which only the layers after it are trained."""
     fine_tune_rate: Annotated[float, Field(strict=True, gt=0, le=1)] = 0.1
     """With fine_tune: the learning rate of its weights, as a share of `training.learning_rate`."""
 
@@ -81,15 +82,15 @@ class Pretrained(TaggedSpec):
 class UserEncoder(TaggedSpec):
     """An encoder of your own.
 
-    Called as `function(images, options)` with a float Keras tensor [batch, height, width, channels], normalised; must
-    return one of [batch, n].
+    Called as `function(images, options)` with a normalized float Keras tensor [batch, height, width, channels]; must
+    return a tensor [batch, n].
     """
 
     tag: ClassVar[str] = "module"
     function: ImportPath
     """`package.module:function`; the module must be importable where the pipeline runs."""
     options: dict[str, Any] = Field(default_factory=dict)
-    """Passed to the function as they are."""
+    """Passed to the function unchanged."""
 
 
 ImageEncoder = Annotated[
@@ -99,13 +100,13 @@ ImageEncoder = Annotated[
 
 
 class ImageFeature(BaseFeature):
-    """A picture. Raw: the bytes of a JPEG, PNG, GIF or BMP file, or with `pixels` the numbers themselves.
+    """An image. Raw: the bytes of a JPEG, PNG, GIF or BMP file, or with `pixels` the numbers themselves.
 
-    Transformed: uint8 [batch, height, width, channels], 0 to 255. TensorFlow decodes it in one way wherever that is
-    done, training and serving alike. Grey becomes colour by repetition, colour grey by its luminance (ITU-R 601);
-    transparency is dropped; of an animation the first picture counts. A missing image is black. An image that cannot
-    be decoded is a bad row. The model normalises pixels, changes them at random in training (`augment`), and turns
-    them into a vector (`encoder`) that stands beside all other features.
+    Transformed: uint8 [batch, height, width, channels], 0 to 255. Training and serving decode it in the same way, with
+    TensorFlow. Grey becomes color by repetition, and color becomes grey by its luminance (ITU-R 601). Transparency is
+    dropped. Only the first frame of an animation is used. A missing image is black. An image that cannot be decoded is
+    a bad row. The model normalizes pixels, changes them at random in training (`augment`), and converts them to a
+    vector (`encoder`), which is used beside all other features.
     """
 
     example: ClassVar[str] = """\
@@ -121,29 +122,29 @@ digit: {type: image, column: pixels, pixels: [28, 28, 1], size: [28, 28], channe
 
     type: Literal["image"]
     size: tuple[Side, Side]
-    """Rows and columns of pixels that every image is brought to."""
+    """Rows and columns of pixels to which every image is resized."""
     channels: Literal[1, 3] = 3
     """1: grey. 3: red, green, blue."""
     resize: Literal["stretch", "pad", "crop"] = "stretch"
-    """How another shape is brought to `size`, by averaging: stretch it; keep its shape and pad with black; or keep its
-    shape and cut off what is too much, evenly on both sides."""
+    """How an image of another shape is resized to `size`, by averaging: stretch it; keep the aspect ratio and pad with
+    black; or keep the aspect ratio and crop evenly on both sides."""
     pixels: tuple[Side, Side, Literal[1, 3]] | None = None
     """The column holds lists of numbers from 0 to 255, by rows, in this shape: rows, columns, channels."""
     normalize: Literal["train", "none"] | Constants = "train"
-    """train: less the mean and divided by the deviation of each channel, over all pixels of train. none: pixels from 0
-    to 255. pretrained encoders bring a normalisation of their own, and take none."""
+    """train: subtract the mean and divide by the standard deviation of each channel, over all pixels of the train
+    split. none: pixels from 0 to 255. Pretrained encoders have their own normalization and need none."""
     encoder: ImageEncoder = Cnn()
-    """The network that turns the image into a vector: cnn, pretrained, or a module of your own."""
+    """The network that converts the image to a vector: cnn, pretrained, or a module of your own."""
     augment: Augment | None = None
-    """Random changes in training; null makes none."""
+    """Random changes in training; null for no changes."""
     compute_at: ComputeAt | None = "input"
-    """Where it is decoded: input (as training reads; kept decoded from then on, see `input.cache`), transform (once;
-    the examples then hold pixels) or model (in every training step)."""
+    """Where it is decoded: input (by the input function of training; images are kept decoded afterwards, see
+    `input.cache`), transform (once; the examples then hold pixels) or model (in every training step)."""
 
     @model_validator(mode="before")
     @classmethod
     def _normalised_once(cls, value: Any) -> Any:
-        # Runs before the fields: what was not written follows the encoder.
+        # Runs before the fields are validated: the default of `normalize` depends on the encoder.
         if isinstance(value, Mapping) and tag_of(value.get("encoder")) == "pretrained" and "normalize" not in value:
             return {**value, "normalize": "none"}
         return value

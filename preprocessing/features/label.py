@@ -1,4 +1,4 @@
-"""What the model learns to predict, and how much each example counts."""
+"""The label, its task, and the weight of each example."""
 
 from typing import Annotated, Literal
 
@@ -13,37 +13,37 @@ class Label(Spec):
     """The label column and its task. Serving never needs it.
 
     Transformed, as `label`: float32 [batch] (binary 0/1, regression), int64 [batch] (multiclass, class ids from 0),
-    or float32 [batch, classes] (multilabel, 0/1). Learned classes of a multilabel task have no number before the
-    analysis, so their label is a row of class ids instead; see `outputs.LABEL`. An example whose label is missing,
-    or no known class, keeps its row with weight 0 and label 0: it takes no part in training or metrics, and is
-    counted. A multilabel cell of separators alone is a label too: no class applies.
+    or float32 [batch, classes] (multilabel, 0/1). The number of learned classes of a multilabel task is unknown before
+    the analysis, so their label is a row of class ids instead; see `outputs.LABEL`. An example whose label is missing
+    or an unknown class keeps its row with weight 0 and label 0. It is excluded from training and metrics, and it is
+    counted. A multilabel cell of separators alone is a valid label: no class applies.
     """
 
     name: Name
     """Raw or derived column."""
     task: Task
-    """What is learned: one of two, one of several, any of several, or a number."""
+    """Kind of label: one of two classes, one of several, any of several, or a number."""
     positive: str | Real | None = None
-    """Binary: the value that counts as 1, every other present value as 0. Without it and `classes`: true/false, yes/no,
-    1/0 are read."""
+    """Binary: the value that counts as 1; every other present value counts as 0. Without it and `classes`: true/false,
+    yes/no and 1/0 are accepted."""
     classes: tuple[str, ...] | None = Field(default=None, min_length=2)
-    """The class names, in id order; None takes those of train, most frequent first. Binary: the value that counts as 0,
-    then the one that counts as 1; any other value is no label."""
+    """The class names, in id order; None takes the classes of the train split, most frequent first. Binary: the value
+    that counts as 0, then the value that counts as 1; any other value is no label."""
     separator: Name | None = None
-    """Multilabel: what separates the classes in a cell."""
+    """Multilabel: the separator of the classes in a cell."""
     weight: Name | None = None
-    """Raw or derived number column with the weight of each example; missing or negative weighs 0."""
+    """Raw or derived number column with the weight of each example; a missing or negative weight is 0."""
     class_weights: Literal["balanced"] | dict[str, Annotated[Real, Field(gt=0)]] | None = None
-    """Training weight per class: by name, or balanced, n / (classes * count(class)). Metrics do not use it, and
-    probabilities do not show it unless `training.calibration` is none."""
+    """Training weight per class: by name, or balanced, n / (classes * count(class)). It does not affect metrics, and it
+    does not affect probabilities unless `training.calibration` is none."""
     max_missing: Fraction = 0.05
     """Largest share of train rows without a usable label; above it the run fails."""
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
-        """Names of the classes in id order; None where they are learned from train, empty for regression.
+        """Names of the classes in id order; None if they are learned from the train split, empty for regression.
 
-        A binary label has its `classes`, else ("not X", "X") with `positive: X`, else ("0", "1").
+        For a binary label these are its `classes`, else ("not X", "X") with `positive: X`, else ("0", "1").
         """
         if self.task == "regression":
             return ()

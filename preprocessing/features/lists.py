@@ -10,34 +10,35 @@ from fullpass.preprocessing.spec import Count, Name, Spec
 Keep = Literal["first", "last"]
 Pooling = Literal["mean", "sum", "max", "sqrt_n", "attention"]
 LONGEST_LIST = 65_536
-"""Elements; a row with a longer list goes to quarantine."""
+"""Largest number of elements; a row with a longer list goes to quarantine."""
 
 
 class ListOf(Spec):
-    """How a list of any length becomes a feature: what is cut, and how the elements become one.
+    """How a list of any length becomes a feature: truncation, and pooling or encoding of the elements.
 
-    A missing list and an empty one are a list without elements, and so is a list of missing elements alone: missing
-    elements at the end of a list are dropped. Elsewhere a missing element keeps its place, counts for `max_length`, and
-    is left out of the pooling.
+    A missing list and an empty list have no elements. Missing elements at the end of a list are dropped, so a list of
+    missing elements alone has no elements either. Elsewhere a missing element keeps its position, counts toward
+    `max_length`, and is excluded from pooling.
     """
 
     max_length: Count | None = None
     """Longer lists are cut to this many elements; by default they stay whole."""
     keep: Keep = "first"
-    """Which elements of a longer list are kept."""
+    """Elements of a longer list that are kept."""
     pooling: Pooling | None = None
-    """How the elements become one: mean, sum, max, sqrt_n (the sum divided by the root of the sum of squared weights),
-    or attention (a mean with weights that the model learns). By default numbers and embeddings take their mean, and
-    one-hot ids are 1 for each value in the list. Attention is for ids."""
+    """Pooling of the elements: mean, sum, max, sqrt_n (the sum divided by the root of the sum of squared weights), or
+    attention (a mean with weights that the model learns). By default numbers and embeddings are averaged, and one-hot
+    ids are 1 for each value in the list. Attention is for ids."""
     encoder: Encoder | None = None
-    """What reads the elements in their order: gru or transformer, instead of a pooling; for a category."""
+    """Encoder that reads the elements in order: gru or transformer, instead of pooling; for a category."""
     attend_to: Name | None = None
-    """A single-valued category whose vocabulary is `shared_with` this feature's, or the other way round. Besides the
-    pooled elements the model gets a mean of them, weighted by how well each goes with that value (target attention)."""
+    """A single-valued category whose vocabulary is `shared_with` this feature's, or vice versa. In addition to the
+    pooled elements the model receives a mean of the elements, weighted by how well each matches that value (target
+    attention)."""
     weights: Name | None = None
     """A second list column with a weight for each element, for mean, sum and sqrt_n; a missing weight is 1."""
     separator: Name | None = None
-    """Splits the text of a cell, where the source has no lists. A category has `separator` beside `list` instead."""
+    """Splits the text of a cell, if the source has no lists. A category has `separator` beside `list` instead."""
 
     @model_validator(mode="after")
     def _encodes(self) -> "ListOf":
@@ -49,7 +50,7 @@ class ListOf(Spec):
 
     @property
     def reads_order(self) -> bool:
-        """Whether the model reads the elements one by one, and not their pool."""
+        """Whether the model reads the individual elements instead of their pooled value."""
         return self.encoder is not None or self.attend_to is not None
 
 
@@ -64,7 +65,7 @@ OptionalList = Annotated[ListOf | None, BeforeValidator(_written, json_schema_in
 
 
 def refuse_attention(options: ListOf | None, what: str) -> None:
-    """Raises ValueError where the elements are numbers, which say too little to be chosen by."""
+    """Raises ValueError for attention over numbers, which carry too little information for it."""
     if options is not None and options.pooling == "attention":
         raise ValueError(
             f"list.pooling: attention chooses among ids, and {what} has none. Accepted here: mean, sum, max, sqrt_n."
@@ -72,14 +73,14 @@ def refuse_attention(options: ListOf | None, what: str) -> None:
 
 
 def refuse_order(options: ListOf | None, what: str) -> None:
-    """Raises ValueError where a list is read in its order, which only categories are."""
+    """Raises ValueError if a list is read in order, which is for categories only."""
     if options is not None and options.reads_order:
         key = "encoder" if options.encoder is not None else "attend_to"
         raise ValueError(f"list.{key}: is for a category. Received: {what}.")
 
 
 def list_options(feature: object) -> ListOf | None:
-    """Returns the options of a feature whose values are lists; None of one that takes a single value."""
+    """Returns the options of a feature whose values are lists; None for a single-valued feature."""
     options = getattr(feature, "list", None)
     if options is None and getattr(feature, "type", None) == "category" and getattr(feature, "separator", None):
         return ListOf()
@@ -87,5 +88,5 @@ def list_options(feature: object) -> ListOf | None:
 
 
 def reads_list(feature: object) -> bool:
-    """Whether the raw column itself holds lists, not text that the graph splits."""
+    """Returns whether the raw column itself holds lists, not text that the graph splits."""
     return isinstance(getattr(feature, "list", None), ListOf) and getattr(feature, "separator", None) is None

@@ -1,4 +1,4 @@
-"""Features that become numbers: quantities, durations, counts and vectors."""
+"""Numeric features: quantities, durations, counts and vectors."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
@@ -23,13 +23,14 @@ MissingRule = Literal["mean", "median", "min", "max", "own_bucket"] | Real
 
 class _Quantity(BaseFeature):
     missing: MissingRule = "mean"
-    """mean | median | min | max of train's present values, a constant, or own_bucket (id 0, after bucketize)."""
+    """mean | median | min | max of the present values of the train split, a constant, or own_bucket (id 0, after
+    bucketize)."""
     indicator: Flag = False
-    """Adds a second feature: 1 where the value was missing, else 0."""
+    """Adds a second feature: 1 if the value was missing, else 0."""
     transforms: tuple[NumberTransform, ...] = (ZScore(),)
-    """Applied in order; `[]` leaves the number as it is."""
+    """Applied in order; `[]` leaves the number unchanged."""
     encoding: Encoding = "auto"
-    """For bucketized numbers: how the model takes the ids."""
+    """For bucketized numbers: encoding of the ids in the model."""
 
     @model_validator(mode="before")
     @classmethod
@@ -63,11 +64,11 @@ class _Quantity(BaseFeature):
 class NumberFeature(_Quantity):
     """A quantity. Raw: one number per example. Transformed: float32 [batch], or int64 ids after `bucketize`.
 
-    With `list`, statistics are those of all elements in train, each element is transformed, and the elements of a row
-    are pooled; a row without present elements takes the value that `missing` names. Ids are a ragged row.
+    With `list`, statistics are computed over all elements in the train split, each element is transformed, and the
+    elements of a row are pooled; a row without present elements takes the value of `missing`. Ids are a ragged row.
 
-    A missing value takes the value `missing` names, computed on the present values of the raw column in train and
-    carried through the transforms. After `bucketize` it takes id 0 instead, unless `missing` says otherwise.
+    A missing value takes the value of `missing`, which is computed on the present values of the raw column in the train
+    split and passed through the transforms. After `bucketize` it takes id 0 instead, unless `missing` is set.
     """
 
     example: ClassVar[str] = """\
@@ -90,10 +91,10 @@ prices: {type: number, list: {max_length: 50, keep: last, pooling: max}}
 
 
 class DurationFeature(_Quantity):
-    """The time from `start` to `end`, both date columns, as a number in `unit`; then as any number feature.
+    """The time from `start` to `end`, both date columns, as a number in `unit`; then treated like a number feature.
 
-    Missing or unparsable on either side is missing. The difference is taken in whole microseconds and rounded to
-    float32 once, at the end.
+    It is missing if either date is missing or unparsable. The difference is computed in whole microseconds and rounded
+    to float32 once, at the end.
     """
 
     example: ClassVar[str] = """\
@@ -106,15 +107,15 @@ wait: {type: duration, start: ordered_at, end: picked_up_at, unit: minutes, tran
     end: Name
     """Column with the later date."""
     format: WrittenDateFormat = "iso"
-    """As in a date feature; one format for both columns."""
+    """Format as in a date feature, for both columns."""
     unit: Literal["seconds", "minutes", "hours", "days"] = "seconds"
-    """What the number counts, fractions included."""
+    """Unit of the number, which may have a fraction."""
 
 
 class CountFeature(BaseFeature):
-    """How often the example's value of a category occurs in train (count or frequency encoding), as a number.
+    """The count of the example's category value in the train split (count or frequency encoding), as a number.
 
-    Transformed: float32 [batch], after `transforms`. Missing and unseen values count 0. An analyzer.
+    Transformed: float32 [batch], after `transforms`. Missing and unseen values have the count 0. An analyzer.
     Source: tft.vocabulary with its frequencies.
     """
 
@@ -136,10 +137,10 @@ company_size: {type: count, column: company, transforms: [log1p]}
 
 
 class VectorFeature(BaseFeature):
-    """A dense vector: one column that holds `width` numbers per example, or several number columns side by side.
+    """A dense vector: one column with `width` numbers per example, or several number columns.
 
     Transformed: float32 [batch, width], or [batch, dimensions] after pca. A missing component, and every component
-    of a row of the wrong length, takes its mean over train.
+    of a row of the wrong length, takes its mean over the train split.
     """
 
     example: ClassVar[str] = """\
@@ -149,11 +150,11 @@ image: {type: vector, column: pixels, width: 784, transforms: [z_score, {pca: {d
 
     type: Literal["vector"]
     columns: tuple[Name, ...] | None = Field(default=None, min_length=2)
-    """Number columns that make up the vector, instead of one column of lists."""
+    """Number columns that form the vector, instead of one column of lists."""
     width: Count | None = None
-    """Numbers per example in the one column of lists."""
+    """Number of values per example in the one column of lists."""
     transforms: tuple[VectorTransform, ...] = (VectorZScore(),)
-    """Applied in order; `[]` leaves the vector as it is."""
+    """Applied in order; `[]` leaves the vector unchanged."""
 
     @model_validator(mode="after")
     def _one_source(self) -> "VectorFeature":
@@ -170,7 +171,7 @@ image: {type: vector, column: pixels, width: 784, transforms: [z_score, {pca: {d
 
     @property
     def size(self) -> int:
-        """Components before the transforms."""
+        """Number of components before the transforms."""
         return len(self.columns) if self.columns is not None else self.width or 0
 
 

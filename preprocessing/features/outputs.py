@@ -1,6 +1,6 @@
-"""What the transform graph gives: one entry per transformed feature, known before any data is read.
+"""The outputs of the transform graph: one entry per transformed feature, available before any data is read.
 
-The trainer builds its inputs from these; widths and sizes are not here, they come from the transform graph.
+The trainer builds its inputs from these entries. Widths and sizes are not included; they come from the transform graph.
 """
 
 import hashlib
@@ -30,35 +30,36 @@ from fullpass.preprocessing.features.lists import ListOf, Pooling, list_options
 LABEL = "label"
 """Transformed label; see `fullpass.preprocessing.features.label.Label` for its dtype and shape per task.
 
-Class ids have a domain in the transformed schema, so `num_buckets_for_transformed_feature` gives the classes of a
-multiclass label and of a multilabel one with learned classes. The latter is a row of any length of int64 ids; the
-trainer makes it [batch, classes] of 0 and 1 with `tf.reduce_max(tf.one_hot(ids.to_tensor(-1), classes), axis=1)`.
+Class ids have a domain in the transformed schema. `num_buckets_for_transformed_feature` therefore returns the number of
+classes of a multiclass label and of a multilabel label with learned classes. The latter is a row of any length of int64
+ids. The trainer converts it to [batch, classes] of 0 and 1 with
+`tf.reduce_max(tf.one_hot(ids.to_tensor(-1), classes), axis=1)`.
 """
 EXAMPLE_WEIGHT = "example_weight"
-"""float32 [batch]: the declared weight, 1 without one, 0 where the label is missing."""
+"""float32 [batch]: the declared weight, 1 if none is declared, 0 if the label is missing."""
 LABEL_VOCABULARY = "label"
-"""Name of the vocabulary of a multiclass or multilabel label whose classes are learned: `vocabulary_by_name` gives
-them in id order."""
+"""Name of the vocabulary of a multiclass or multilabel label with learned classes: `vocabulary_by_name` returns the
+classes in id order."""
 SPAN = "span"
-"""int64 [batch]: the span of the row, modulo 4,096; an output of `transform_features` alone, to measure models by."""
+"""int64 [batch]: the span of the row, modulo 4,096; an output of `transform_features` only, for model metrics."""
 ROW_ID = "row_id"
-"""int64 [batch]: the row number given at ingest, -1 where the example did not come from ingest."""
+"""int64 [batch]: the row number from ingest, -1 if the example did not come from ingest."""
 
 
 @dataclass(frozen=True)
 class Output:
     """One transformed feature.
 
-    kind: `dense` is float32 [batch] or [batch, width]; `ids` is int64, [batch] or, if `multi`, a row of ids where 0
-    only pads: of any length (a VarLenFeature, without zeros but in sequences), or [batch, max_length]. The
-    transformed schema has the domain of every `ids`. `image` is pixels [batch, height, width, channels], declared
-    by `image`: uint8 as training has them, int64 as TF Transform does. weights: name of the transformed feature
-    with a float32 weight per id, if any, which is of any length too. unseen: how many ids, from 0, stand for
-    missing and unknown values; 0 where that is not known. pooling: how the ids of a row become one, if the
-    configuration says so. encoder: what reads them in their order instead, at most `longest`. attend_to: the
-    transformed feature with the id that they are compared with. table: name of the embedding, if its vocabulary is
-    shared. sequence: the sequence that it is a column of. Its rows then hold 0 for missing values too, so that all
-    columns of a sequence are equally long; a number is the id 2, a missing one 1, with the number as its weight.
+    kind: `dense` is float32 [batch] or [batch, width]; `ids` is int64, [batch] or, if `multi`, a row of ids with 0 as
+    padding only: of any length (a VarLenFeature, without zeros except in sequences), or [batch, max_length]. The
+    transformed schema has the domain of every `ids`. `image` is pixels [batch, height, width, channels], declared by
+    `image`: uint8 in training, int64 in TF Transform. weights: name of the transformed feature with a float32 weight
+    per id, if any, which is of any length too. unseen: number of ids, from 0, for missing and unknown values; 0 if that
+    number is unknown. pooling: pooling of the ids of a row, if configured. encoder: encoder that reads at most
+    `longest` ids in order instead. attend_to: the transformed feature with the id that they are compared with. table:
+    name of the embedding, if its vocabulary is shared. sequence: the sequence that contains it as a column. Its rows
+    then hold 0 for missing values too, which makes all columns of a sequence equally long; a number is the id 2, a
+    missing number the id 1, and the number is the weight of the id.
     """
 
     name: str
@@ -80,7 +81,7 @@ class Output:
 def outputs(config: PreprocessingConfig) -> tuple[Output, ...]:
     """Returns the transformed features of `config`, in the order of the YAML, crosses last.
 
-    Empty if a user's function replaces the transforms: then only the transform graph has the names.
+    Empty if a user-defined function replaces the transforms: then only the transform graph has the names.
     """
     if config.function is not None:
         return ()
@@ -104,32 +105,32 @@ def outputs(config: PreprocessingConfig) -> tuple[Output, ...]:
 
 
 def most_pixels(features: Iterable[Output]) -> int:
-    """Returns the pixels of the largest image among transformed features, 0 without any."""
+    """Returns the number of pixels of the largest image among transformed features, 0 without images."""
     return max((output.image.size[0] * output.image.size[1] for output in features if output.image), default=0)
 
 
 def vocabulary_name(feature: str) -> str:
     """Returns the name of the vocabulary that a feature or cross learns, for `TFTransformOutput.vocabulary_by_name`.
 
-    Given vocabularies and those of booleans, hashes and identities have no file. Of a tf_idf or bag_of_words
-    feature it is the vocabulary of its n-grams.
+    Given vocabularies, booleans, hashes and identities have no vocabulary file. The vocabulary of a tf_idf or
+    bag_of_words feature is that of its n-grams.
     """
     return f"vocabulary_{_file_name(feature)}"
 
 
 def count_name(feature: str) -> str:
-    """Returns the name of the file in which a count feature keeps how often each value stands in train."""
+    """Returns the name of the file in which a count feature keeps the count of each value in the train split."""
     return f"count_{_file_name(feature)}"
 
 
 def _file_name(text: str) -> str:
-    """Returns letters, digits and underscores that are different for every text: TF Transform replaces the rest."""
+    """Returns a unique name of letters, digits and underscores; TF Transform replaces other characters."""
     safe = re.sub(r"[^A-Za-z0-9_]", "_", text)[:100]
     return safe if safe == text else f"{safe}_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def date_part_kind(part: str, *, cyclic: bool) -> Literal["dense", "ids", "cyclic"]:
-    """Returns how a part of a date is given: a z-scored number, an id, or a (sin, cos) pair."""
+    """Returns the representation of a date part: a z-scored number, an id, or a (sin, cos) pair."""
     if PARTS[part].size is None:
         return "dense"
     return "cyclic" if cyclic and PARTS[part].period is not None else "ids"
@@ -172,7 +173,7 @@ def _outputs_of(name: str, feature: Feature, config: PreprocessingConfig) -> Ite
 
 
 def _outputs_of_sequence(name: str, feature: Any, sequence: str, config: PreprocessingConfig) -> Iterator[Output]:
-    """Yields the rows of ids that a column of a sequence becomes, numbers with their values as weights."""
+    """Yields the outputs of a column of a sequence: rows of ids, and for numbers their values as weights."""
     declared = config.sequences[sequence]
     candidate = declared.attend_to
     attends = candidate is not None and config.vocabulary_owner(candidate) == config.vocabulary_owner(name)
@@ -196,7 +197,7 @@ def _outputs_of_sequence(name: str, feature: Any, sequence: str, config: Preproc
 
 
 def is_number_of_sequence(feature: Feature, part: str | None) -> bool:
-    """Returns whether a column of a sequence, or a part of its dates, is a number and no id."""
+    """Returns whether a column of a sequence, or a part of its dates, is a number instead of an id."""
     if isinstance(feature, DateFeature):
         return date_part_kind(part or "", cyclic=False) == "dense"
     return isinstance(feature, NumberFeature) and not feature.bucketized
@@ -220,7 +221,7 @@ def _with_table(output: Output, config: PreprocessingConfig, users: Mapping[str,
 
 
 def weight_name(name: str, part: str | None = None) -> str:
-    """Returns the name of the transformed feature that holds a weight for each id of a feature, or of a date's part."""
+    """Returns the name of the transformed feature with the weights of the ids of a feature, or of a date part."""
     return transformed_name(name, "weight" if part is None else f"{part}.weight")
 
 

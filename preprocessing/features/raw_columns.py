@@ -1,4 +1,4 @@
-"""Which raw columns a configuration reads, and as what."""
+"""Determines the raw columns that a configuration reads, and their types."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,13 +20,13 @@ from fullpass.preprocessing.features.label import Label
 from fullpass.preprocessing.features.lists import list_options, reads_list
 
 RAW_ROW_ID = "fullpass_row"
-"""Raw int64 column that ingest adds: the number of the row, so that any later finding can name it."""
+"""Raw int64 column that ingest adds: the row number, which later findings refer to."""
 ROW_BITS = 36
-"""Of a row id, the lowest: the row in its file."""
+"""Lowest bits of a row id: the row in its file."""
 SPAN_FILE_BITS = 15
-"""Of a row id, above those: the file in its span. What is above them is the span, modulo MOST_SPANS."""
+"""Next bits of a row id: the file in its span. The bits above are the span, modulo MOST_SPANS."""
 MOST_SPANS = 4096
-"""Widest window, in spans: row ids are unique within as many."""
+"""Widest window, in spans: row ids are unique within this number of spans."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class RawColumn:
     """A column of the raw examples; always optional, a missing value is an absent feature.
 
     `number` is one float32, `string` one byte string, `vector` `width` float32s. image: the byte string is an encoded
-    image, which must be one that TensorFlow decodes. With `many`, any number of numbers or strings: NaN and "" are
-    missing elements. separator: splits text into these. group: columns of one group hold equally many elements in a
-    row; it is the YAML path that says so.
+    image, which TensorFlow must be able to decode. With `many`, any number of numbers or strings: NaN and "" are
+    missing elements. separator: splits text into elements. group: the columns of a group have equally many elements in
+    a row; its value is the YAML path that declares this.
     """
 
     name: str
@@ -49,14 +49,14 @@ class RawColumn:
 
     @property
     def is_single(self) -> bool:
-        """Whether a row holds one value: expressions, slices and splits read such columns only."""
+        """Whether a row holds one value; expressions, slices and splits read only such columns."""
         return self.type != "vector" and not self.many
 
 
 @dataclass(frozen=True)
 class _Use:
     column: str
-    wants: str  # number | string | token (text, but a number may be written out) | vector | image (encoded)
+    wants: str  # number | string | token (text, or a number converted to text) | vector | image (encoded)
     by: str
     width: int = 1
     many: bool = False
@@ -67,10 +67,10 @@ class _Use:
 def raw_columns(config: PreprocessingConfig) -> dict[str, RawColumn]:
     """Returns every raw column that features, label, weight, slices or derived columns read, by name, sorted.
 
-    A column read as a number by one and as a category by another is a number; its tokens are the numbers as text.
+    A column that is read both as a number and as a category is a number; its tokens are the numbers as text.
 
     Raises:
-        UserError: A column is read in ways that do not go together (a number and a date, say).
+        UserError: A column is read as incompatible types, such as a number and a date.
     """
     uses: dict[str, list[_Use]] = {}
     for use in _uses(config):
@@ -80,18 +80,18 @@ def raw_columns(config: PreprocessingConfig) -> dict[str, RawColumn]:
 
 
 def serving_columns(config: PreprocessingConfig) -> dict[str, RawColumn]:
-    """Returns the raw columns that features need: what a request to the served model may hold."""
+    """Returns the raw columns that features need, which a request to the served model may contain."""
     needed = with_origins({use.column for use in _feature_uses(config)}, config.derive)
     return {name: column for name, column in raw_columns(config).items() if name in needed}
 
 
 def span_in_row_ids(span: int) -> int:
-    """Returns the number of a span as row ids have it."""
+    """Returns the span number as encoded in row ids."""
     return span % MOST_SPANS
 
 
 def with_origins(columns: Iterable[str], derive: Mapping[str, str]) -> set[str]:
-    """Returns columns and, for those that are derived, all that they are derived from."""
+    """Returns columns and, for derived columns, all columns that they are derived from."""
     needed, pending = set(columns), list(columns)
     while pending:
         text = derive.get(pending.pop())
@@ -102,7 +102,7 @@ def with_origins(columns: Iterable[str], derive: Mapping[str, str]) -> set[str]:
 
 
 def derived_behind(column: str, derive: Mapping[str, str]) -> dict[str, str]:
-    """Returns the derived columns that a column is computed from, itself included, in the order of the YAML.
+    """Returns the derived columns that a column is computed from, including itself, in the order of the YAML.
 
     Example:
         >>> derived_behind("b", {"a": "x + 1", "b": "a * 2", "c": "y"})
@@ -113,8 +113,10 @@ def derived_behind(column: str, derive: Mapping[str, str]) -> dict[str, str]:
 
 
 def feature_columns(name: str, feature: Feature) -> dict[str, str]:
-    """Returns the columns, raw or derived, that one feature reads, and as what: number, string, vector, image, or token
-    (text, but a number may be written out)."""
+    """Returns raw or derived column -> type, for the columns that a feature reads.
+
+    The type is number, string, vector, image, or token (text, or a number converted to text).
+    """
     return {use.column: use.wants for use in _uses_of(name, feature)}
 
 

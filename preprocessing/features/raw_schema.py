@@ -1,4 +1,4 @@
-"""The schema of the raw examples: declared by the features, compared with what TFDV infers from data."""
+"""The schema of the raw examples: declared by the features, and compared with the schema that TFDV infers from data."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from fullpass.preprocessing.features.raw_columns import RAW_ROW_ID, RawColumn, r
 
 TRAINING = "TRAINING"
 SERVING = "SERVING"
-"""Schema environments: serving has no label, no weight, and no other column that only they read."""
+"""Schema environments: serving has no label, no weight, and no column that only these two read."""
 
 _TYPES = {"number": schema_pb2.FLOAT, "string": schema_pb2.BYTES, "vector": schema_pb2.FLOAT}
 _WORDS = {schema_pb2.FLOAT: "numbers", schema_pb2.INT: "whole numbers", schema_pb2.BYTES: "text"}
@@ -20,11 +20,11 @@ _WORDS = {schema_pb2.FLOAT: "numbers", schema_pb2.INT: "whole numbers", schema_p
 
 @dataclass(frozen=True)
 class Difference:
-    """One way in which data is not as declared.
+    """A difference between data and its declaration.
 
     problem: `absent`, no such column; `empty`, a column without any value; `type`, values of another type;
     `values`, more values in a cell than declared; `unused`, a column that the configuration does not read.
-    message: the same for a person, with what was declared and what was found.
+    message: a readable description with the declared and the found state.
     """
 
     column: str
@@ -35,8 +35,8 @@ class Difference:
 def raw_schema(config: PreprocessingConfig) -> schema_pb2.Schema:
     """Returns the schema of the raw examples that `config` reads.
 
-    Every column is optional. A number is one float, a string one byte string, a vector as many floats as declared, a
-    list has any number of either; the row number of ingest is an integer.
+    Every column is optional. A number is one float, a string one byte string, a vector the declared number of floats. A
+    list has any number of floats or byte strings. The row number of ingest is an integer.
     """
     schema = schema_pb2.Schema(default_environment=[TRAINING, SERVING])
     serving = serving_columns(config)
@@ -64,9 +64,9 @@ def _optional(feature: schema_pb2.Feature, *, least: int, most: int) -> None:
 
 
 def compare(declared: schema_pb2.Schema, inferred: schema_pb2.Schema) -> tuple[Difference, ...]:
-    """Returns how data differs from its declaration, in the order of the declaration, unused columns last.
+    """Returns the differences between data and its declaration, in the order of the declaration, unused columns last.
 
-    A schema has no counts: how many values are missing is for the statistics to say.
+    A schema has no counts; the statistics report the number of missing values.
 
     Args:
         declared: from `raw_schema`.
@@ -99,7 +99,7 @@ def _differences(
 
 
 def _holds_several(inferred: schema_pb2.Feature) -> bool:
-    """Returns whether some row has several values. TFDV gives no upper bound where their number varies."""
+    """Returns whether any row has several values. TFDV infers no upper bound if their number varies."""
     if inferred.HasField("shape"):
         return any(dimension.size > 1 for dimension in inferred.shape.dim)
     return inferred.HasField("value_count") and inferred.value_count.max != 1
@@ -112,7 +112,7 @@ def _described(feature: schema_pb2.Feature) -> str:
 
 
 def describe(differences: Sequence[Difference]) -> str:
-    """Returns one line per difference, most serious first, or one that says there are none."""
+    """Returns one line per difference, most serious first, or one line if there are no differences."""
     if not differences:
         return "The data is as declared."
     order = ("absent", "type", "values", "empty", "unused")

@@ -1,4 +1,4 @@
-"""Sequences: several list columns of one length that belong together, and are read element by element."""
+"""Sequences: several list columns of equal length that belong together and are read element by element."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
@@ -21,11 +21,11 @@ _REFUSED = {"list": None, "separator": None, "indicator": False, "cyclic": False
 
 
 class SequenceSpec(Spec):
-    """What happened, one element after the other: columns of lists that are equally long in every row.
+    """A sequence of events: columns of lists that have equal lengths in each row.
 
-    Each column is a feature as any other, called SEQUENCE.COLUMN, whose statistics are those of every element of train
-    that is kept. The model gets the columns of an element side by side, and reads the elements in their order. Lists of
-    unlike lengths in a row make it a bad row. An element of which all columns are missing is left out.
+    Each column is a feature named SEQUENCE.COLUMN, whose statistics are computed over all kept elements of the train
+    split. The model concatenates the columns of each element and reads the elements in order. A row with lists of
+    different lengths is a bad row. An element whose columns are all missing is omitted.
     """
 
     example: ClassVar[str] = """\
@@ -39,26 +39,26 @@ seen:
 """
 
     columns: dict[Name, SequenceColumn] = Field(min_length=1)
-    """Column of lists -> category, number or date, with the options of that type, as features have them."""
+    """Column of lists -> category, number or date, with the same options as a feature of that type."""
     within: Name | None = None
-    """A column that holds a list of structs or objects, of which `columns` are fields; by default `columns` are lists
-    of their own, as in a SequenceExample."""
+    """A column that holds a list of structs or objects with `columns` as their fields; by default `columns` are
+    separate lists, as in a SequenceExample."""
     separator: Name | None = None
-    """Splits the text of a cell in each column, where the source has no lists, as in CSV."""
+    """Splits the text of a cell in each column, if the source has no lists, as in CSV."""
     max_length: Count | None = None
     """Longer sequences are cut to this many elements; by default they stay whole."""
     keep: Keep = "first"
-    """Which elements of a longer sequence are kept."""
+    """Elements of a longer sequence that are kept."""
     encoder: Encoder | None = None
-    """What reads the elements in their order: gru, the default, or transformer."""
+    """Encoder that reads the elements in order: gru, the default, or transformer."""
     pooling: Pooling | None = None
-    """Instead of an encoder: what makes the elements, each behind a layer of 64 numbers, one whatever their order:
+    """Instead of an encoder: order-independent pooling of the elements, after a layer of 64 units for each element:
     mean, sum, max, sqrt_n or attention."""
     attend_to: Name | None = None
-    """A single-valued category whose vocabulary one of `columns` has, by `shared_with`. The model then gets a mean of
-    the elements too, weighted by how well each goes with that value (target attention)."""
+    """A single-valued category that shares its vocabulary with one of `columns`, by `shared_with`. The model then also
+    receives a mean of the elements, weighted by how well each matches that value (target attention)."""
     compute_at: Literal["transform", "input"] | None = None
-    """Where it is computed (docs/placement.md); by default what `input.compute_at` says."""
+    """Where it is computed (docs/placement.md); by default the value of `input.compute_at`."""
 
     @model_validator(mode="after")
     def _fits(self) -> "SequenceSpec":
@@ -76,11 +76,11 @@ seen:
 
     @property
     def reader(self) -> Any:
-        """The encoder, by default a gru; None where the elements are pooled."""
+        """The encoder, by default a gru; None if the elements are pooled."""
         return self.encoder if self.pooling is not None else self.encoder or Gru()
 
     def features(self, name: str) -> dict[str, Any]:
-        """Returns the columns as features of lists, by SEQUENCE.COLUMN."""
+        """Returns SEQUENCE.COLUMN -> feature of lists, for each column."""
         options = ListOf.model_construct(max_length=self.max_length, keep=self.keep, separator=self.separator)
         return {
             f"{name}.{key}": column.model_copy(
@@ -90,19 +90,19 @@ seen:
         }
 
     def raw_column(self, key: str) -> str:
-        """Returns the raw column of lists that one of `columns` is read from."""
+        """Returns the raw column of lists of one of `columns`."""
         column = self.columns[key].column or key
         return f"{self.within}.{column}" if self.within is not None else column
 
 
 def sequence_of(sequences: Mapping[str, SequenceSpec], feature: str) -> str | None:
-    """Returns the sequence that a feature is a column of; None for any other feature."""
+    """Returns the sequence that contains a feature as a column; None for any other feature."""
     owners = (name for name, spec in sequences.items() if feature in (f"{name}.{column}" for column in spec.columns))
     return next(owners, None)
 
 
 def keys_of(sequences: Mapping[str, SequenceSpec], feature: str) -> tuple[str, ...]:
-    """Returns the keys in the YAML that lead to a feature, or to the column of a sequence."""
+    """Returns the YAML keys that lead to a feature or to the column of a sequence."""
     sequence = sequence_of(sequences, feature)
     if sequence is None:
         return ("features", feature)
@@ -110,6 +110,6 @@ def keys_of(sequences: Mapping[str, SequenceSpec], feature: str) -> tuple[str, .
 
 
 def with_columns_of(sequences: Mapping[str, SequenceSpec], features: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns features, and behind them the columns of sequences."""
+    """Returns features, followed by the columns of sequences."""
     columns = {key: column for name, sequence in sequences.items() for key, column in sequence.features(name).items()}
     return {**features, **columns}

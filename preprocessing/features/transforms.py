@@ -2,8 +2,8 @@
 
 `apply_number.py` has a function for each class. Common to all:
 
-* Input is a float32 column of shape [batch]; a missing value is NaN and stays NaN, so that statistics come
-  from present values of the train split only.
+* Input is a float32 column of shape [batch]. A missing value is NaN and stays NaN, so statistics use only the present
+  values of the train split.
 * A value outside the domain of a transform (the square root of -1) becomes missing.
 * After the last transform every missing value becomes the transformed `missing` value of the feature.
 """
@@ -16,16 +16,16 @@ from fullpass.preprocessing.spec import Count, Fraction, Name, Real, TaggedSpec,
 
 
 class Transform(TaggedSpec):
-    """A transform; an analyzer, unless it says that it is stateless."""
+    """A transform. It is an analyzer unless it is stateless."""
 
     @property
     def is_stateless(self) -> bool:
-        """Whether the transform needs no statistics of train."""
+        """Whether the transform needs no statistics of the train split."""
         return False
 
 
 class StatelessTransform(Transform):
-    """A transform that never needs statistics of train."""
+    """A transform that never needs statistics of the train split."""
 
     @property
     def is_stateless(self) -> bool:
@@ -36,9 +36,10 @@ class StatelessTransform(Transform):
 class ZScore(Transform):
     """Subtracts the mean and divides by the standard deviation of the train split.
 
-    Output: float32, mean 0 and standard deviation 1 over train. A constant column becomes 0. With `key`, mean
-    and deviation are taken per value of that column, rows without one making up a group of their own; a key
-    unseen in train gets 0. An analyzer. As tft.scale_to_z_score, tft.scale_to_z_score_per_key.
+    Output: float32, mean 0 and standard deviation 1 over the train split. A constant column becomes 0. With `key`,
+    mean and standard deviation are computed per value of that column; rows without a key form a separate group, and
+    the output for a key unseen in the train split is 0. An analyzer. Like tft.scale_to_z_score,
+    tft.scale_to_z_score_per_key.
     """
 
     tag: ClassVar[str] = "z_score"
@@ -48,20 +49,20 @@ class ZScore(Transform):
 
 
 class MinMax(Transform):
-    """Scales linearly so that train's smallest value becomes `min` and its largest `max`.
+    """Scales linearly: the smallest value of the train split becomes `min`, and the largest becomes `max`.
 
-    Output: float32; a later value outside train's range lands outside [min, max] (put `clip` before it to
-    prevent that). A constant column becomes the middle of the range. With `key`, the range is per value of
-    that column, rows without one making up a group of their own; a key unseen in train gets the middle. An
-    analyzer. As tft.scale_by_min_max, tft.scale_by_min_max_per_key.
+    Output: float32. The output for another value outside the range of the train split is outside [min, max]; put `clip`
+    before it to prevent that. A constant column becomes the middle of the range. With `key`, the range is computed per
+    value of that column; rows without a key form a separate group, and the output for a key unseen in the train split
+    is the middle. An analyzer. Like tft.scale_by_min_max, tft.scale_by_min_max_per_key.
     """
 
     tag: ClassVar[str] = "min_max"
     example: ClassVar[str] = "transforms: [{clip: {min: 0}}, {min_max: {min: -1, max: 1}}]"
     min: Real = 0.0
-    """Output for train's smallest value."""
+    """Output for the smallest value of the train split."""
     max: Real = 1.0
-    """Output for train's largest value."""
+    """Output for the largest value of the train split."""
     key: Name | None = None
     """Raw column whose value selects the group; None takes the whole column as one group."""
 
@@ -75,8 +76,8 @@ class MinMax(Transform):
 class ScaleToGaussian(Transform):
     """Makes a heavy-tailed column close to normal: the inverse of a Tukey HH distribution fitted by L-moments.
 
-    Output: float32, about standard normal over train; a column without long tails is standardised only. A constant
-    column becomes 0. An analyzer.
+    Output: float32, about standard normal over the train split; a column without long tails is only standardized. A
+    constant column becomes 0. An analyzer.
     Source: tft.tukey_location, tukey_scale, tukey_h_params; Headrick and Pant, Characterizing Tukey h and
     hh-Distributions through L-Moments and the L-Correlation (2012).
     """
@@ -112,7 +113,7 @@ class Power(StatelessTransform):
 
 
 class Clip(Transform):
-    """Moves values outside [low, high] to the nearer end; give values, quantiles of train, or one of each.
+    """Moves values outside [low, high] to the nearer end; give values, quantiles of the train split, or one of each.
 
     Output: float32. Stateless with `min`/`max`, an analyzer with quantiles (approximate: the rank of a bound is
     off by at most 0.1 % of the rows). Source: tf.clip_by_value; tft.quantiles.
@@ -153,11 +154,11 @@ class Clip(Transform):
 
 
 class QuantileScale(Transform):
-    """Maps a value to its rank in train, between 0 and 1, interpolated linearly between quantiles.
+    """Maps a value to its rank in the train split, between 0 and 1, interpolated linearly between quantiles.
 
-    Output: float32 in [0, 1], close to uniform over train; values outside train's range become 0 or 1. Robust to
-    outliers and any skew. A value that makes up several intervals takes the middle of their ranks, so the value of
-    a constant column becomes 0.5. An analyzer. Source: tft.quantiles.
+    Output: float32 in [0, 1], close to uniform over the train split; values outside its range become 0 or 1. Robust to
+    outliers and any skew. A value that spans several intervals takes the middle of their ranks, so the value of a
+    constant column becomes 0.5. An analyzer. Source: tft.quantiles.
     """
 
     tag: ClassVar[str] = "quantile_scale"
@@ -167,13 +168,13 @@ class QuantileScale(Transform):
 
 
 class Bucketize(Transform):
-    """Turns a number into the id of its bucket: by quantiles of train (`buckets`) or given `boundaries`.
+    """Converts a number to the id of its bucket: by quantiles of the train split (`buckets`) or given `boundaries`.
 
-    Output: int64 ids; 0 is missing, 1 the bucket below the first boundary, and so on up. A value equal to a
-    boundary belongs to the bucket above it. With `buckets: n` each bucket holds about the same number of train
-    rows; repeated quantiles (many equal values) are merged, so there may be fewer. Must be the last transform;
-    the feature is then encoded like a category and may take part in crosses. An analyzer with `buckets`,
-    stateless with `boundaries`. As tft.bucketize, tft.apply_buckets.
+    Output: int64 ids; 0 is missing, 1 is the bucket below the first boundary, and so on. A value equal to a boundary
+    belongs to the bucket above it. With `buckets: n` each bucket holds about the same number of rows of the train
+    split; repeated quantiles (many equal values) are merged, so there may be fewer buckets. Must be the last transform;
+    the feature is then encoded like a category and can be used in crosses. An analyzer with `buckets`, stateless with
+    `boundaries`. Like tft.bucketize, tft.apply_buckets.
 
     Example: `{bucketize: {boundaries: [0, 10]}}` turns [-5, 0, 9.9, 10, missing] into [1, 2, 2, 3, 0].
     """
@@ -199,18 +200,18 @@ class Bucketize(Transform):
 class Pca(Transform):
     """Projects a vector onto its first `dimensions` principal components of the train split.
 
-    For vector features only. Output: float32 [batch, dimensions], not centred (as tft.pca). An analyzer that
+    For vector features only. Output: float32 [batch, dimensions], not centered (like tft.pca). An analyzer that
     keeps a covariance matrix of size width x width in memory. Source: tft.pca.
     """
 
     tag: ClassVar[str] = "pca"
     example: ClassVar[str] = "transforms: [z_score, {pca: {dimensions: 2}}]"
     dimensions: Count
-    """Number of components kept; at most the width of the vector."""
+    """Number of components to keep; at most the width of the vector."""
 
 
 class VectorZScore(Transform):
-    """Standardises every component of a vector on its own, as `z_score` does for a number.
+    """Standardizes each component of a vector separately, like `z_score` for a number.
 
     For vector features only. Output: float32 [batch, width]. A constant component becomes 0. An analyzer.
     Source: tft.scale_to_z_score(elementwise=True).

@@ -1,1 +1,1 @@
-"""Secrets: what they look like, and how text is written without them. Nothing here imports anything of the project."""
+"""Patterns of secrets, and redaction of text. Nothing here imports other code of the project."""

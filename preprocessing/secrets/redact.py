@@ -1,7 +1,7 @@
-"""Writes text without the secrets in it: the second line of defence, behind the check of the YAML.
+"""Redacts secrets in text: the second line of defense, after the check of the YAML.
 
-Everything that a run, a compilation or a push writes passes here: metadata, logs, files beside artifacts, exports,
-packages, notifications, and the messages of errors.
+All output of a run, a compilation or a push is redacted here: metadata, logs, files beside artifacts, exports,
+packages, notifications, and error messages.
 """
 
 import io
@@ -23,13 +23,13 @@ _SETTING = re.compile(
     r"(?i)(?P<key>(?<![A-Za-z0-9])(?:\w+_)?(?:password|passwd|pass|pwd|secret|api_key|secret_key|access_key|private_key|"
     r"token)\s*:\s*[\"']?)(?=[^\s\"',}]*[^a-z_\s\"',}])(?![\d.]+(?:[\s,}]|$))[^\s\"',{}\[\]*$<]+"
 )
-"""A setting in the text of a YAML file whose value is no plain word, as the type of a feature is, and no number."""
+"""A setting in YAML text whose value is neither a number nor a plain word (such as the type of a feature)."""
 
 
 def redact(text: str) -> str:
-    """Returns a text with `***` for each secret in it; the same text if it holds none.
+    """Returns a text with `***` for each secret in it; the same text if it contains none.
 
-    Addresses lose their login, user names that are no plain names, and the secrets of their query.
+    In URLs this removes logins, user names that are not plain names, and secrets in the query.
 
     Example:
         >>> redact("cannot reach postgresql://me:hunter2@db/trips?sslmode=require")
@@ -44,7 +44,7 @@ def redact(text: str) -> str:
 
 
 def redact_yaml(text: str) -> str:
-    """Returns the text of a YAML file as others may read it, comments included.
+    """Returns the redacted text of a YAML file, including its comments.
 
     Example:
         >>> redact_yaml("label: tip  # DB_PASS: hunter2")
@@ -54,7 +54,7 @@ def redact_yaml(text: str) -> str:
 
 
 def redact_tree(value: Any) -> Any:
-    """Returns data as JSON has it, mappings, lists, tuples and texts, with every text redacted."""
+    """Returns JSON-like data (mappings, lists, tuples and texts) with every text redacted."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):
@@ -65,16 +65,16 @@ def redact_tree(value: Any) -> Any:
 
 
 def redact_setting(name: str, value: str) -> str:
-    """Returns the value of an environment variable as others may read it."""
+    """Returns the redacted value of an environment variable."""
     return BLANK if is_secret_setting(name, value) else redact(value)
 
 
 class RedactedText(io.TextIOWrapper):
-    """A text stream that redacts what Python writes to it; what C++ writes to its file passes beside it."""
+    """A text stream that redacts the output of Python; output of C++ to the same descriptor bypasses it."""
 
     @classmethod
     def of_descriptor(cls, descriptor: int) -> "RedactedText":
-        """Returns a stream that writes line by line to an open file, which it does not close."""
+        """Returns a line-buffered stream to an open file descriptor, which it does not close."""
         raw = open(descriptor, "wb", closefd=False)  # noqa: SIM115
         return cls(raw, encoding="utf-8", errors="backslashreplace", line_buffering=True)
 
@@ -85,7 +85,7 @@ class RedactedText(io.TextIOWrapper):
 
 
 def redact_streams() -> None:
-    """Redacts all that this process prints from here on; for programs whose output others keep."""
+    """Redacts all later output of this process; for programs whose output is stored by others."""
     sys.stdout, sys.stderr = RedactedText.of_descriptor(1), RedactedText.of_descriptor(2)
 
 

@@ -1,22 +1,22 @@
-"""The shapes of secrets: one table, each with an example and the public page that defines it.
+"""The patterns of secrets in one table, each with an example and the public page that defines it.
 
-The check of the YAML files refuses what fits a shape. `redact.py` blanks the same shapes, and more, in all that is
-written. A shape names the secret itself by the group `secret` of its pattern.
+The check of the YAML files rejects text that matches a pattern. `redact.py` blanks the same patterns, and more, in all
+output. The group `secret` of a pattern is the secret itself.
 """
 
 import re
 from dataclasses import dataclass, field
 
 BLANK = "***"
-"""Stands where a secret stood."""
+"""Replacement of a secret."""
 
 _VALUE = r"(?!\*\*\*|<|\{\{|\$[({]|\$\w+(?:[@\s\"'&;\\]|$)|\{\w*\}|%\()"
-"""No secret begins so: it is blanked already, or a variable or a placeholder that a shell or a person fills in."""
+"""Excludes text that is not a secret: blanked text, or a variable or placeholder that a shell or a person fills in."""
 _TEXT = r"[^\s\"'<>\\]"
-"""A character of an address or a word; the others end it, also within JSON within JSON."""
+"""A character of a URL or a word; other characters end it, also in nested JSON."""
 _QUOTE = r"(?:\\*[\"'])?"
 _NEXT = r"(?:=|\s+|\\*[\"'],\s*\\*[\"'])"
-"""Between an option of a command and its value, in a line or in a list."""
+"""Separator between a command-line option and its value, in a command line or in a list."""
 _RANDOM = r"(?:(?=[\w\-]*\d)(?=[\w\-]*[a-z])(?=[\w\-]*[A-Z])[\w\-]{20,}|[0-9a-f]{32,})"
 
 _PASSWORDS = r"pass(?:word|wd|phrase)?|pwd|sslpassword|credentials?"
@@ -29,7 +29,7 @@ _SIGNATURES = (
     r"sig|signature|awsaccesskeyid|x-amz-(?:signature|credential|security-token)|x-goog-(?:signature|credential)"
 )
 _NAMES = f"{_PASSWORDS}|{_TOKENS}|{_KEYS}|{_SIGNATURES}"
-"""Names of parameters whose values are secrets, in an address or a connection string."""
+"""Names of parameters of a URL or a connection string whose values are secrets."""
 _HOST_KEY = re.compile(
     r"(?i)(?:^|[;?&\s\"'])(?:driver|server|data source|dsn|database|initial catalog|uid|user(?: id)?|username|"
     r"host|hostaddr|dbname|port|endpoint|accountname|defaultendpointsprotocol|odbc_connect)\s*="
@@ -49,9 +49,9 @@ _NO_SECRETS = ("", "true", "false", "yes", "no", "on", "off", "none", "null", BL
 class Shape:
     """One shape of a secret.
 
-    name: for messages, with an article. pattern: finds it; its group `secret` is the secret. example: text that holds
-    one. source: title of the public page that defines the shape. beside: what must stand in the same text for the YAML
-    check to be sure; None asks for nothing.
+    name: for messages, with an article. pattern: finds it; its group `secret` is the secret. example: text with such a
+    secret. source: title of the public page that defines the shape. beside: a pattern that must also match the same
+    text for the YAML check to be certain; None requires nothing.
     """
 
     name: str
@@ -66,12 +66,12 @@ def _shape(name: str, pattern: str, example: str, source: str, beside: re.Patter
 
 
 def _token(name: str, pattern: str, example: str, source: str) -> Shape:
-    """Returns the shape of a token that its issuer marks by a prefix."""
+    """Returns the shape of a token with an issuer-specific prefix."""
     return _shape(name, rf"(?<![A-Za-z0-9_])(?P<secret>{pattern})", example, source)
 
 
 def _query(name: str, keys: str, example: str, source: str) -> Shape:
-    """Returns the shape of a parameter of an address."""
+    """Returns the shape of a query parameter of a URL."""
     return _shape(name, rf"(?i)[?&;](?:{keys})=(?P<secret>{_VALUE}[^&#;\s\"'<>\\]+)", example, source)
 
 
@@ -265,11 +265,11 @@ SHAPES: tuple[Shape, ...] = (
         "RFC 7468, 10",
     ),
 )
-"""Every shape; the first that fits names what was found."""
+"""All shapes; the first matching shape names the secret."""
 
 
 def find_shape(text: str) -> Shape | None:
-    """Returns the first shape that a value of a YAML file fits, or None.
+    """Returns the first shape that matches a value of a YAML file, or None.
 
     Example:
         >>> find_shape("postgresql://me:hunter2@db/trips").name

@@ -1,1 +1,1 @@
-"""Raw cells of any source as typed values."""
+"""Converts raw cells of any source to typed values."""

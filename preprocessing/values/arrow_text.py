@@ -1,4 +1,4 @@
-"""Arrow columns of any type as text, as a category, an id or a date is read from them."""
+"""Converts Arrow columns of any type to text, from which categories, ids and dates are parsed."""
 
 from collections.abc import Sequence
 
@@ -10,15 +10,15 @@ _FIRST_YEAR, _LAST_YEAR = 1, 9999
 
 
 def to_text(column: pa.Array, *, strip: bool, missing: Sequence[str]) -> tuple[pa.Array, np.ndarray]:
-    """Returns a column as UTF-8 text with missing tokens as null, and where it cannot be text.
+    """Returns a column as UTF-8 text with missing tokens as null, and a mask of the cells that cannot be text.
 
-    Whole floats lose their point ("8.0" in a float column is "8") and other floats have the fewest digits that
-    identify them; booleans are "true" and "false"; decimals keep their digits; dates and times are ISO 8601, with
-    the offset of their zone, and a fraction only where there is one; durations are seconds.
+    Whole floats lose their point ("8.0" in a float column is "8"), and other floats have the fewest digits that
+    identify them. Booleans are "true" and "false". Decimals keep their digits. Dates and times are ISO 8601, with the
+    offset of their zone, and with a fraction only if it is not zero. Durations are seconds.
 
     Args:
-        column: of any type but lists, structs, maps, unions and calendar intervals.
-        strip: drop blanks around text.
+        column: any type except lists, structs, maps, unions and calendar intervals.
+        strip: whether to strip blanks around text.
         missing: texts that mean missing.
     """
     text, bad = _text(plain(column))
@@ -38,7 +38,7 @@ def plain(column: pa.Array) -> pa.Array:
 
 
 def is_binary(kind: pa.DataType) -> bool:
-    """Whether a type holds bytes that need not be text."""
+    """Returns whether a type holds bytes that may not be text."""
     return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
 
 
@@ -64,7 +64,7 @@ def _text(column: pa.Array) -> tuple[pa.Array, np.ndarray]:
 
 def seconds(column: pa.Array) -> pa.Array:
     """Returns durations as float64 seconds, or times as seconds since midnight."""
-    unit = str(column.type).partition("[")[2].rstrip("]")  # times have no attribute for it
+    unit = str(column.type).partition("[")[2].rstrip("]")  # Time types have no attribute `unit`.
     per_second = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[unit]
     whole = column.cast(pa.int32()).cast(pa.int64()) if pa.types.is_time32(column.type) else column.cast(pa.int64())
     return pc.divide(whole.cast(pa.float64(), safe=False), float(per_second))
@@ -106,7 +106,7 @@ def _timestamps(column: pa.Array) -> tuple[pa.Array, np.ndarray]:
 
 
 def _without_zeros(text: pa.Array) -> pa.Array:
-    """Returns times without the zeros at the end of a fraction."""
+    """Returns times without trailing zeros of the fraction."""
     return (
         pc.replace_substring_regex(text, pattern=r"\.?0*$", replacement="")
         if pc.any(pc.match_substring(text, ".")).as_py()
@@ -115,5 +115,5 @@ def _without_zeros(text: pa.Array) -> pa.Array:
 
 
 def as_mask(column: pa.Array) -> np.ndarray:
-    """Returns Arrow's booleans as NumPy's."""
+    """Returns an Arrow boolean array as a NumPy array."""
     return column.to_numpy(zero_copy_only=False).astype(bool)

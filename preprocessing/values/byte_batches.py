@@ -1,4 +1,4 @@
-"""Batches bounded by rows and by bytes, so that memory depends neither on how large a cell is nor on how many are."""
+"""Batches bounded by rows and by bytes, so memory depends neither on the size nor on the number of cells."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 BATCH_BYTES = 32 << 20
-"""Size of a batch; a row that is larger is a batch of its own."""
+"""Largest size of a batch; a larger row is a batch of its own."""
 
 _Item = TypeVar("_Item")
 _Columns = TypeVar("_Columns", pa.Table, pa.RecordBatch)
@@ -17,13 +17,13 @@ _Columns = TypeVar("_Columns", pa.Table, pa.RecordBatch)
 def gather(
     items: Iterable[_Item], size: Callable[[_Item], int], *, rows: int, most_bytes: int = BATCH_BYTES
 ) -> Iterator[list[_Item]]:
-    """Yields items in lists, in order, each as long as the bounds allow.
+    """Yields items in lists, in order, each as long as the limits allow.
 
     Args:
-        items: such as serialized records.
-        size: bytes of one item.
-        rows: most items of a list.
-        most_bytes: most bytes of a list of more than one item.
+        items: items such as serialized records.
+        size: returns the bytes of one item.
+        rows: largest number of items in a list.
+        most_bytes: largest number of bytes in a list of more than one item.
     """
     held: list[_Item] = []
     held_bytes = 0
@@ -39,13 +39,13 @@ def gather(
 
 
 def cut_batch(batch: _Columns, *, rows: int, most_bytes: int = BATCH_BYTES) -> Iterator[_Columns]:
-    """Yields a table or record batch in slices, in order, each as long as the bounds of `gather` allow."""
+    """Yields a table or record batch in slices, in order, each as long as the limits allow; see `gather`."""
     for piece in row_ranges(batch, rows=rows, most_bytes=most_bytes):
         yield batch.slice(piece.start, piece.stop - piece.start)
 
 
 def row_ranges(batch: pa.Table | pa.RecordBatch, *, rows: int, most_bytes: int = BATCH_BYTES) -> Iterator[slice]:
-    """Yields the ranges of rows into which `cut_batch` cuts."""
+    """Yields the row ranges of the slices of `cut_batch`."""
     total = batch.num_rows
     if batch.nbytes <= most_bytes and not any(map(_is_dictionary, batch.schema.types)):
         yield from (slice(start, min(start + rows, total)) for start in range(0, total, rows))
@@ -61,7 +61,7 @@ def row_ranges(batch: pa.Table | pa.RecordBatch, *, rows: int, most_bytes: int =
 
 
 def row_bytes(batch: pa.Table | pa.RecordBatch) -> np.ndarray:
-    """Returns the bytes of the values of each row, int64 [rows]; those of dictionaries as if they were decoded."""
+    """Returns the bytes of the values of each row, int64 [rows]; dictionary columns count as decoded."""
     sizes = np.zeros(batch.num_rows, dtype=np.int64)
     for column in batch.columns:
         sizes += _sizes(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
@@ -69,7 +69,7 @@ def row_bytes(batch: pa.Table | pa.RecordBatch) -> np.ndarray:
 
 
 def object_bytes(value: Any) -> int:
-    """Returns about how many bytes a Python object of a source takes: a text, a number, or a list or dict of them."""
+    """Returns the approximate bytes of a Python object of a source: a text, a number, or a list or dict of them."""
     if isinstance(value, str | bytes):
         return len(value)
     if isinstance(value, Mapping):

@@ -1,7 +1,7 @@
-"""The one conversion from Arrow to what a tf.Example can hold.
+"""The only conversion from Arrow values to values of a tf.Example.
 
-null is missing, zero is zero, false is false and "" is text unless it is declared missing. `docs/sources.md` has the
-table of what each Arrow type becomes.
+null is missing, zero is zero, false is false, and "" is text unless it is declared missing. `docs/sources.md` has a
+table of the conversion of each Arrow type.
 """
 
 from collections.abc import Sequence
@@ -28,9 +28,9 @@ _SEVERAL = "several values, expected one"
 class Converted:
     """A column ready to encode.
 
-    flat: float32 or binary, null where missing or bad; a vector is a list array of float32, and a list of any length a
-    large list array of either, NaN and b"" for missing elements.
-    problems: bool [rows] and the problem of the rows where it is true; the first of a row counts.
+    flat: float32 or binary, null where missing or bad. A vector is a list array of float32. A list of any length is a
+    large list array of float32 or binary, with NaN or b"" for missing elements.
+    problems: pairs of bool [rows] and the problem of the rows where it is true; the first problem of a row counts.
     """
 
     flat: pa.Array
@@ -66,17 +66,17 @@ class Converted:
 
 
 def convert(column: pa.Array, raw: RawColumn, *, strip: bool, missing: Sequence[str], decimal: str = ".") -> Converted:
-    """Returns `column` as the raw column declares it.
+    """Returns `column` converted to the declared raw column.
 
     Args:
         column: one batch of one column, of any type that a source yields.
-        raw: what the configuration reads it as.
-        strip: drop blanks around text.
-        missing: texts that mean missing; one that is a number means that number in columns of numbers.
-        decimal: what stands before the decimals of a number in text.
+        raw: the declaration of the column.
+        strip: whether to strip blanks around text.
+        missing: texts that mean missing; a numeric text also matches the equal number in number columns.
+        decimal: decimal separator of numbers in text.
 
     Raises:
-        UserError: No value of the column's type could be what is declared.
+        UserError: No value of the column's type can have the declared type.
     """
     column = plain(column)
     if pa.types.is_null(column.type):
@@ -98,7 +98,7 @@ def convert(column: pa.Array, raw: RawColumn, *, strip: bool, missing: Sequence[
 
 
 def convert_raw(column: pa.Array, raw: RawColumn, text: RawText) -> Converted:
-    """Returns `column` as the raw column declares it, text read as `text` says; see `convert`."""
+    """Returns `column` converted to the declared raw column, with the text options of `text`; see `convert`."""
     if raw.image:
         converted = convert(column, raw, strip=False, missing=())
         return Converted(converted.flat, (*converted.problems, *image_problems(converted.flat)))
@@ -127,7 +127,7 @@ def _check_type(kind: pa.DataType, raw: RawColumn) -> None:
 
 
 def _string(column: pa.Array, *, strip: bool, missing: Sequence[str]) -> Converted:
-    """Returns text as UTF-8, and bytes as they are."""
+    """Returns text as UTF-8, and bytes unchanged."""
     if not is_binary(column.type):
         text, bad = to_text(column, strip=strip, missing=missing)
         return Converted(text.cast(pa.binary()), ((bad, "outside the years 1 to 9999"),) if bad.any() else ())
@@ -139,7 +139,7 @@ def _string(column: pa.Array, *, strip: bool, missing: Sequence[str]) -> Convert
 
 
 def _as_numbers(column: pa.Array) -> pa.Array:
-    """Returns booleans, decimals, times and durations as numbers that NumPy knows."""
+    """Returns booleans, decimals, times and durations as number types that NumPy supports."""
     if pa.types.is_boolean(column.type):
         return column.cast(pa.int8())
     if pa.types.is_decimal(column.type):
@@ -182,7 +182,7 @@ def _number_of_text(text: pa.Array, missing: Sequence[str], decimal: str) -> Con
             pass
     readable = pc.match_substring_regex(text, pattern=_DOT_NUMBER if decimal == "." else _COMMA_NUMBER)
     kept = pc.if_else(readable.fill_null(False), text, pa.scalar(None, pa.string()))
-    kept = pc.utf8_ltrim(pc.replace_substring(kept, decimal, "."), characters="+")  # Arrow reads no leading plus
+    kept = pc.utf8_ltrim(pc.replace_substring(kept, decimal, "."), characters="+")  # Arrow parses no leading plus.
     converted = _number(kept.cast(pa.float64()), missing)
     unreadable = as_mask(pc.invert(readable).fill_null(False))
     return Converted(converted.flat, ((unreadable, "not a number"), *converted.problems))
@@ -203,7 +203,7 @@ def _lists(column: pa.Array, raw: RawColumn, *, strip: bool, missing: Sequence[s
 
 
 def _sole_values(lists: pa.Array, raw: RawColumn, *, strip: bool, missing: Sequence[str], decimal: str) -> Converted:
-    """Returns lists of one value as that value; an empty list is missing."""
+    """Replaces lists of one value by that value; an empty list becomes missing."""
     lengths = lengths_of(lists)
     several = lengths > 1
     ends = np.cumsum(lengths)

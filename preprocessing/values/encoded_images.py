@@ -1,7 +1,8 @@
-"""Encoded images as cells of a column: which of them cannot be decoded, and why.
+"""Finds the cells of a column of encoded images that cannot be decoded, and the reasons.
 
-The header is read first and compared with a limit, since a small file can hold a picture that takes gigabytes. Then
-TensorFlow decodes the image, as it does later in training and serving: what passes here does not fail there.
+The size in the header is checked against a limit first, because a small file can hold an image of gigabytes of pixels.
+Then TensorFlow decodes the image, as it does later in training and serving: an image that passes here does not fail
+there.
 """
 
 import io
@@ -16,16 +17,16 @@ MOST_MEGAPIXELS = 64
 _PNG, _GIF, _BMP, _JPEG = b"\x89PNG\r\n\x1a\n", (b"GIF87a", b"GIF89a"), b"BM", b"\xff\xd8\xff"
 _PLACE = re.compile(r"\{\{.*?\}\}")
 _PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}
-"""Of its types of colour."""
+"""PNG color type -> number of channels."""
 _NO_SIZE = frozenset({0x01, *range(0xD0, 0xDA)})
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
 def image_problems(cells: pa.Array) -> tuple[tuple[np.ndarray, str], ...]:
-    """Returns bool [rows], true where an image cannot be used, with the problem; one pair for each problem.
+    """Returns one pair per problem: bool [rows], true where an image has the problem, and its message.
 
     Args:
-        cells: binary, null where missing; a missing image is no problem.
+        cells: binary, null for missing; a missing image is no problem.
     """
     rows: dict[str, list[int]] = {}
     for row, cell in enumerate(cells):
@@ -36,12 +37,12 @@ def image_problems(cells: pa.Array) -> tuple[tuple[np.ndarray, str], ...]:
 
 
 def image_problem(content: bytes) -> str | None:
-    """Returns why an image cannot be used; None if it can."""
+    """Returns the reason why an image cannot be used, or None if it can."""
     return header_problem(content) or _decoding_problem(content)
 
 
 def header_problem(content: bytes) -> str | None:
-    """Returns why an image cannot be used, as far as its header tells, without TensorFlow; None if it may be."""
+    """Returns the reason why an image cannot be used, from its header and without TensorFlow, or None."""
     if not content:
         return "an image of 0 bytes"
     try:
@@ -59,11 +60,11 @@ def header_problem(content: bytes) -> str | None:
 
 
 def image_shape(content: bytes) -> tuple[int, int, int] | None:
-    """Returns rows, columns and channels of an image as its header says; None if it is none that TensorFlow decodes.
+    """Returns rows, columns and channels from the header of an image; None if TensorFlow cannot decode the format.
 
     Raises:
-        struct.error: The header is cut short.
-        IndexError: As above.
+        struct.error: The header is truncated.
+        IndexError: The header is truncated.
     """
     if content.startswith(_PNG):
         width, height = struct.unpack_from(">II", content, 16)
@@ -86,7 +87,7 @@ def _jpeg_shape(content: bytes) -> tuple[int, int, int]:
 
 
 def _segments(content: bytes) -> Iterator[tuple[int, int]]:
-    """Yields the marker of each segment of a JPEG, and where its length stands."""
+    """Yields the marker of each segment of a JPEG, and the offset of its length field."""
     stream = io.BytesIO(content)
     stream.seek(2)
     while byte := stream.read(1):
@@ -102,12 +103,12 @@ def _segments(content: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _decoding_problem(content: bytes) -> str | None:
-    import tensorflow as tf  # only where there are images, for its start takes seconds
+    import tensorflow as tf  # Imported only if there are images, as importing takes seconds.
 
     with tf.device("CPU"):
         try:
             if content.startswith(_JPEG):
-                # At an eighth all of the file is read, in half the time; that sees the same damage.
+                # Decoding at an eighth of the size reads the whole file in half the time and detects the same damage.
                 pixels = tf.io.decode_jpeg(content, channels=0, ratio=8)
             else:
                 pixels = tf.io.decode_image(content, channels=0, dtype=tf.uint8, expand_animations=False)
@@ -118,6 +119,6 @@ def _decoding_problem(content: bytes) -> str | None:
 
 
 def _reason(error: Exception) -> str:
-    """Returns TensorFlow's words without those about itself."""
+    """Returns TensorFlow's message without its references to ops and nodes."""
     words = _PLACE.sub("", str(getattr(error, "message", error)).splitlines()[0])
     return words.split("[Op:", 1)[0].strip().rstrip(".:")[-200:]

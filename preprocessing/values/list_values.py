@@ -1,4 +1,4 @@
-"""Columns of lists of any length as a tf.Example holds them: float32 or binary, NaN and b"" for missing elements."""
+"""Converts columns of lists of any length for tf.Examples: float32 or binary, NaN or b"" for missing elements."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,16 +11,16 @@ from fullpass.preprocessing.values.arrow_text import as_mask
 
 Problems = tuple[tuple[np.ndarray, str], ...]
 ConvertElements = Callable[[pa.Array], tuple[pa.Array, Problems]]
-"""Elements of any type -> float32 or binary, null where missing or bad, and which are bad."""
+"""Elements of any type -> float32 or binary, null where missing or bad, and the bad elements."""
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether a type is one of Arrow's list types."""
+    """Returns whether a type is one of Arrow's list types."""
     return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
 def lengths_of(lists: pa.Array) -> np.ndarray:
-    """Returns the elements of each list, int64 [rows]; a list that is null has none."""
+    """Returns the length of each list, int64 [rows]; 0 for a null list."""
     if pa.types.is_fixed_size_list(lists.type):
         return np.where(as_mask(lists.is_valid()), lists.type.list_size, 0)
     return pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -28,13 +28,13 @@ def lengths_of(lists: pa.Array) -> np.ndarray:
 
 def flatten(lists: pa.Array) -> pa.Array:
     """Returns the values of all lists that are not null."""
-    if lists.null_count == len(lists):  # Arrow cannot flatten fixed-size lists of which none is left
+    if lists.null_count == len(lists):  # Arrow cannot flatten fixed-size lists if all are null.
         return pa.array([], type=lists.type.value_type)
     return lists.flatten()
 
 
 def split_text(column: pa.Array, separator: str, *, strip: bool) -> pa.Array:
-    """Returns text as lists of what stands between separators; an empty text is an empty list."""
+    """Splits text into lists at the separator; an empty text becomes an empty list."""
     text = column.cast(pa.string())
     text = pc.if_else(pc.equal(pc.utf8_trim_whitespace(text), ""), pa.scalar(None, pa.string()), text)
     lists = pc.split_pattern(text, separator)
@@ -45,13 +45,13 @@ def split_text(column: pa.Array, separator: str, *, strip: bool) -> pa.Array:
 
 
 def to_lists(column: pa.Array, convert_elements: ConvertElements) -> tuple[pa.Array, Problems]:
-    """Returns large lists of float32 or binary without nulls in them, null where a row has no element or is bad.
+    """Returns large lists of float32 or binary with no null elements; null if a row has no element or is bad.
 
-    A single value is a list of one, and a list of lists of one is a list.
+    A single value becomes a list of one. A list of one-element lists becomes a flat list.
 
     Args:
         column: lists of any Arrow type, or single values.
-        convert_elements: converts what is in the lists.
+        convert_elements: converts the elements of the lists.
     """
     if not is_list(column.type):
         flags = as_mask(column.is_valid())
@@ -71,23 +71,23 @@ def to_lists(column: pa.Array, convert_elements: ConvertElements) -> tuple[pa.Ar
 
 
 def unlike_lengths(lists: Sequence[pa.Array]) -> np.ndarray:
-    """Returns bool [rows], True where lists that belong together are not equally long.
+    """Returns bool [rows], True where the lists of a row have different lengths.
 
     Args:
-        lists: as `to_lists` returns them.
+        lists: results of `to_lists`.
     """
     lengths = np.stack([lengths_of(array) for array in lists])
     return (lengths != lengths[0]).any(axis=0)
 
 
 def _lists_of(values: pa.Array, lengths: np.ndarray) -> pa.Array:
-    """Returns values as large lists of these lengths; one of length 0 is null."""
+    """Returns values as large lists of these lengths; a list of length 0 is null."""
     ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     return pa.LargeListArray.from_arrays(pa.array(ends, mask=np.append(lengths == 0, False)), values)
 
 
 def _without(lists: pa.Array, lengths: np.ndarray, bad: np.ndarray) -> tuple[pa.Array, np.ndarray]:
-    """Returns the lists with those that are bad emptied, and their lengths."""
+    """Returns the lists with bad lists emptied, and the new lengths."""
     kept = np.where(bad, 0, lengths)
     if not bad.any():
         return lists, kept
@@ -95,7 +95,7 @@ def _without(lists: pa.Array, lengths: np.ndarray, bad: np.ndarray) -> tuple[pa.
 
 
 def without_inner_lists(column: pa.Array, lengths: np.ndarray) -> tuple[pa.Array, np.ndarray]:
-    """Returns lists of lists of one as lists, and which rows hold lists of several: bool [rows]."""
+    """Flattens lists of one-element lists; also returns bool [rows], True where an inner list has several elements."""
     several = np.zeros(len(column), bool)
     while is_list(column.type.value_type):
         inner = flatten(column)

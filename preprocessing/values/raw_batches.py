@@ -1,4 +1,4 @@
-"""A table in memory -> raw RecordBatches, in the layout in which analysis and the transform graph read rows."""
+"""Converts a table in memory to raw RecordBatches in the input layout of the analysis and the transform graph."""
 
 from collections.abc import Iterator
 
@@ -17,16 +17,16 @@ BATCH_ROWS = 2048
 def raw_batches(
     config: PreprocessingConfig, table: pa.Table, text: RawText | None = None, *, serving: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a table as raw RecordBatches: a list per cell, empty where the value is missing.
+    """Yields the rows of a table as raw RecordBatches: a list per cell, empty if the value is missing.
 
     Args:
-        config: what reads the rows.
+        config: the configuration that reads the rows.
         table: has the raw columns of `config` and any others, of any type that a source yields.
-        text: how text is read; by default as in a source that says nothing of it.
-        serving: accept a table that lacks the label and the other columns that only training reads.
+        text: text options; by default those of a source without text options.
+        serving: whether to accept a table without the label and the other training-only columns.
 
     Raises:
-        UserError: A column is absent, or a value is not what its column declares; the message names column and row.
+        UserError: A column is absent, or a value does not fit its declaration; the message names column and row.
 
     Example: `list(raw_batches(config, pa.table({"fare": [5.0, None]})))` is one batch with
         `fare: [[5.0], []]`.

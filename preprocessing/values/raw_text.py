@@ -1,4 +1,4 @@
-"""How raw text is read: stated once by the source, and the same at ingest, in plans and in predictions."""
+"""Options for parsing raw text: declared once in the source, and used by ingest, plans and predictions alike."""
 
 from collections.abc import Mapping
 
@@ -6,10 +6,10 @@ from fullpass.preprocessing.spec import Spec
 
 
 class RawText(Spec):
-    """What decides which value a text is; of sources without text, what decides which values are missing.
+    """Options that determine the value of a text; for sources without text, options that determine missing values.
 
-    missing: texts that mean missing, in every column. missing_in: further ones by column. strip: drop blanks around
-    cells, before missing texts are compared. decimal: what stands before the decimals of a number.
+    missing: texts that mean missing, in every column. missing_in: further such texts, by column. strip: strip blanks
+    around cells before the comparison with missing texts. decimal: decimal separator of numbers.
     """
 
     missing: tuple[str, ...] = ("",)

@@ -1,4 +1,4 @@
-"""Avro object container files."""
+"""Reads Avro object container files."""
 
 from collections.abc import Iterator
 from typing import Any

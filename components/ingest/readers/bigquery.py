@@ -1,4 +1,4 @@
-"""Tables and queries of BigQuery, as Arrow by Google's own client."""
+"""Reads tables and query results of BigQuery as Arrow batches, with Google's client."""
 
 import os
 from collections.abc import Iterator
@@ -15,13 +15,13 @@ from fullpass.components.ingest.sources.source_files import SourceFile
 from fullpass.preprocessing.errors import UserError
 
 EMULATOR = "BIGQUERY_EMULATOR_HOST"
-"""Variable with the address of an emulator, as Google's client knows it; it is asked without credentials."""
+"""Environment variable with the address of an emulator, which Google's client supports. It needs no credentials."""
 _KEY_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
 _LOGIN = "application_default_credentials.json"
 
 
 class BigQueryReader(UncutReader):
-    """See `Reader`. Rows are numbered in the order in which they come; there is one part."""
+    """See `Reader`. Rows are numbered in the order of their arrival; there is one part."""
 
     def __init__(self, file: SourceFile, source: BigQuerySource):
         self._query = file.path.strip().rstrip(";")
@@ -29,7 +29,7 @@ class BigQueryReader(UncutReader):
         self._source = source
 
     def columns(self) -> None:
-        """See base class. Asking BigQuery takes credentials, and seconds."""
+        """See base class. Returns None, because a request to BigQuery takes credentials and seconds."""
         return None
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
@@ -58,7 +58,7 @@ class BigQueryReader(UncutReader):
             yield from rows.to_arrow_iterable(bqstorage_client=self._storage_client())
 
     def _storage_client(self) -> Any:
-        """Returns the client of the Storage API, many times as fast as pages of JSON; emulators may have none."""
+        """Returns a client of the Storage API, which is many times as fast as JSON pages; None for an emulator."""
         if EMULATOR in os.environ:
             return None
         package = "google-cloud-bigquery-storage"
@@ -71,9 +71,10 @@ class BigQueryReader(UncutReader):
 
 
 def has_credentials() -> bool:
-    """Whether Google's client would find credentials on this machine, by looking at its files only.
+    """Returns whether Google's client would find credentials on this machine. Only files and variables are inspected.
 
-    A key file by name, the login of gcloud, a machine of Google's cloud, or an emulator that needs none.
+    Credentials are a key file named by an environment variable, a gcloud login, or a machine of Google Cloud. An
+    emulator needs none.
     """
     if EMULATOR in os.environ:
         return True

@@ -1,4 +1,4 @@
-"""Cells of a source as the values of raw examples: one conversion for training and for prediction."""
+"""Converts cells of a source to values of raw examples. Training and prediction share this conversion."""
 
 from collections.abc import Iterable
 
@@ -16,15 +16,15 @@ from fullpass.preprocessing.values.raw_text import RawText
 def convert_rows(
     columns: Iterable[RawColumn], text: RawText, reading: Reading, rows: Rows
 ) -> tuple[dict[str, pa.Array], np.ndarray]:
-    """Returns columns by name as a tf.Example holds them, and bool [rows], True where a row can be used.
+    """Returns the columns by name in the form of a tf.Example, and bool [rows], True if a row is usable.
 
-    Each row that cannot be used is added to `reading`, with its column and the reason.
+    Each unusable row is added to `reading`, with its column and the reason.
 
     Args:
-        columns: what to convert; `rows` has a column for each.
-        text: how text is read as values.
+        columns: the columns to convert; `rows` contains each of them.
+        text: rules for reading text as values.
         reading: collects the bad rows.
-        rows: as a reader yields them.
+        rows: rows yielded by a reader.
     """
     good = np.ones(len(rows.numbers), dtype=bool)
     arrays: dict[str, pa.Array] = {}
@@ -50,7 +50,7 @@ def convert_rows(
 
 
 def _shown(column: pa.Array, row: int, raw: RawColumn) -> str:
-    """Returns a cell as a person would read it; of an image its size and first bytes."""
+    """Returns a cell as readable text; for an image, its size and first bytes."""
     content = column[row].as_py() if raw.image else None
     if not isinstance(content, bytes):
         return text_at(column, row)

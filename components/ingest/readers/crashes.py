@@ -1,8 +1,9 @@
-"""Turns the death of a process in a decoder into an error that names the file.
+"""Turns the crash of a process in a decoder into an error that names the input file.
 
-Arrow's decoders of Parquet, Arrow IPC and ORC crash on some damaged files, and nothing in the same process can tell of
-it. So a reader notes what it reads, in a file that outlives it, and whoever waits for the process reads the note. The
-runner waits for its nodes. A command that reads data itself does so in a fork, and waits for that.
+Arrow's decoders of Parquet, Arrow IPC and ORC crash on some damaged files, and the crashed process cannot report the
+error. Therefore a reader writes the path of its input to a note file that outlives the process, and the waiting process
+reads the note. The runner waits for its nodes. A command that reads data itself does so in a fork, and waits for the
+fork.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.forks import end_with_parent, flush_streams
 
 NOTES_VARIABLE = "FULLPASS_READING"
-"""Environment variable: the folder in which readers note what they read."""
+"""Environment variable with the folder of the note files."""
 CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 _T = TypeVar("_T")
 _numbers = itertools.count()
@@ -30,13 +31,13 @@ _numbers = itertools.count()
 
 @contextlib.contextmanager
 def noted(path: str) -> Iterator[None]:
-    """Notes that a file is read, where somebody waits for this process."""
+    """Keeps a note of the path while the file is read, if another process waits for this one."""
     folder = os.environ.get(NOTES_VARIABLE)
     if not folder:
         yield
         return
     note = os.path.join(folder, f"{os.getpid()}.{next(_numbers)}")
-    # A note that cannot be written (a full disk) must not end the reading.
+    # A note that cannot be written (full disk) must not stop the reading.
     with contextlib.suppress(OSError), open(note, "w", encoding="utf-8", errors="surrogateescape") as file:
         file.write(path)
     try:
@@ -47,7 +48,7 @@ def noted(path: str) -> Iterator[None]:
 
 
 def noted_files(folder: str | os.PathLike[str]) -> list[str]:
-    """Returns what processes that have ended were reading, by the notes that they left in a folder."""
+    """Returns the files that crashed processes were reading, from the notes that they left in a folder."""
     with contextlib.suppress(FileNotFoundError):
         notes = sorted(Path(folder).iterdir())
         return list(dict.fromkeys(note.read_text(encoding="utf-8", errors="surrogateescape") for note in notes))
@@ -55,7 +56,7 @@ def noted_files(folder: str | os.PathLike[str]) -> list[str]:
 
 
 def crash_text(number: int, files: list[str]) -> str:
-    """Returns what to say of a process that a signal has ended while it read some files."""
+    """Returns the error message for a process that a signal ended while it read files."""
     named = " or ".join(files)
     return (
         f"{named}: reading it crashed the decoder ({signal.Signals(number).name}). The file is damaged, or has a form "
@@ -64,12 +65,12 @@ def crash_text(number: int, files: list[str]) -> str:
 
 
 def survive_crashes() -> None:
-    """Goes on in a fork; the process that calls waits for it, and ends as it does.
+    """Continues in a fork. The calling process waits for the fork, and exits with its exit code or signal.
 
-    For a command, before it has loaded TensorFlow or started a thread.
+    Commands call this before they load TensorFlow or start a thread.
 
     Raises:
-        UserError: The fork has crashed while it read a file; raised in the process that waits.
+        UserError: The fork crashed while it read a file. The waiting process raises this.
     """
     with _notes() as folder:
         pid = _forked()
@@ -83,10 +84,10 @@ def survive_crashes() -> None:
 
 
 def apart(work: Callable[[], _T]) -> _T:
-    """Returns what a function returns that runs in a fork; in the process itself, where another one waits for that.
+    """Runs a function in a fork and returns its result; runs it in this process if another one waits for this process.
 
     Raises:
-        UserError: The fork has crashed while it read a file, or raised this itself.
+        UserError: The fork crashed while it read a file, or the function raised this.
     """
     if os.environ.get(NOTES_VARIABLE):
         return work()
@@ -108,7 +109,7 @@ def apart(work: Callable[[], _T]) -> _T:
 
 
 def _received(receiving: Connection) -> Any:
-    """Returns what a fork has sent; None where it has ended before."""
+    """Returns the object that a fork sent; None if the fork ended first."""
     try:
         return receiving.recv()
     except EOFError:
@@ -130,7 +131,7 @@ def _answer(work: Callable[[], object], sending: Connection) -> NoReturn:
 
 @contextlib.contextmanager
 def _notes() -> Iterator[str]:
-    """Yields a new folder of notes, which is that of this process and of those that it starts; removed by its maker."""
+    """Yields a new notes folder for this process and its children. The process that created it removes it."""
     folder, maker = tempfile.mkdtemp(prefix="fullpass-reading-"), os.getpid()
     os.environ[NOTES_VARIABLE] = folder
     try:
@@ -152,12 +153,16 @@ def _forked() -> int:
 
 
 def _waited(pid: int, folder: str) -> int:
-    """Waits for a fork; returns its exit code, or less than 0 for a signal that is no crash in a decoder."""
+    """Waits for a fork, and returns its exit code, which is below 0 for a signal that is no crash of a decoder.
+
+    Raises:
+        UserError: The fork crashed while it read a file.
+    """
     while True:
         try:
             code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
             break
-        except KeyboardInterrupt:  # of the terminal, which the fork has got too
+        except KeyboardInterrupt:  # the terminal sends it to the fork, too
             continue
     if -code in CRASHES and (files := noted_files(folder)):
         raise UserError(crash_text(-code, files))

@@ -1,4 +1,4 @@
-"""CSV, parsed by Arrow block by block, so that rows keep their line numbers and a bad row spoils nothing else."""
+"""Reads CSV with Arrow's parser, block by block: rows keep their line numbers, and a bad row affects no other row."""
 
 from collections.abc import Iterator, Set
 from functools import cached_property
@@ -27,7 +27,7 @@ _KEPT_BYTES = 4000
 
 
 class CsvReader:
-    """See `Reader`. Rows are numbered by the line that they begin at."""
+    """See `Reader`. Rows are numbered by the line at which they start."""
 
     def __init__(self, file: SourceFile, source: CsvSource):
         self._path = file.path
@@ -40,7 +40,7 @@ class CsvReader:
         return [name.strip() for name in names] if self._source.strip else names
 
     def parts(self) -> list[FilePart]:
-        """See base class. A file is cut only where every quote that opens closes in its line."""
+        """See base class. A file is cut only if every opening quote is closed in its line."""
         if not is_utf8(self._source.encoding):
             return [WHOLE]
 
@@ -87,7 +87,7 @@ class CsvReader:
 
     @cached_property
     def _header(self) -> Block:
-        """Returns the header line as a block of its own."""
+        """Returns the header line as a separate block."""
         with readable(self._path):
             for block in self._blocks(WHOLE):
                 if block.too_long:
@@ -99,7 +99,7 @@ class CsvReader:
 
 
 class _Parser:
-    """Parses the blocks of one part. Numbers are parsed straight from the cells until a cell is met that is none."""
+    """Parses the blocks of one part. Arrow parses numbers directly until a cell is not a number."""
 
     def __init__(self, reading: Reading, source: CsvSource, names: list[str]):
         self._reading = reading
@@ -112,7 +112,7 @@ class _Parser:
             for column, raw in reading.columns.items()
             if raw.type == "number" and source.strip and column not in source.missing_in and not reading.whole
         }
-        # Of whole rows every cell is wanted as it is written, so that no reading of it as a number changes it.
+        # Whole rows keep every cell as it is written; parsing it as a number would change it.
         self._read_places = [str(i) for i in range(self._width)] if reading.whole else list(self._places.values())
 
     def parse(self, block: Block) -> Iterator[Rows]:
@@ -136,7 +136,7 @@ class _Parser:
         yield from self._parse_records(block.data, found.take(~found.spoilt))
 
     def _parse_records(self, data: bytes, found: Records) -> Iterator[Rows]:
-        """Parses records one by one if need be: where Arrow sees more or fewer of them, the halves are tried."""
+        """Parses records. If Arrow finds more or fewer rows than records, each half is parsed separately."""
         if not len(found):
             return
         table, malformed = self._read(_joined(data, found)) or _NOTHING
@@ -150,7 +150,7 @@ class _Parser:
             yield from self._parse_records(data, found.take(slice(middle, None)))
 
     def _why_unreadable(self, record: bytes) -> str:
-        """Returns what is wrong with a record that Arrow reads as no row, whatever its bytes say as text."""
+        """Returns the reason why Arrow reads a record as no row, even if the record is not valid UTF-8."""
         _, malformed = self._read(record.decode("latin-1").encode()) or _NOTHING
         return _cells_of(malformed[0]) if malformed else "not one row"
 
@@ -158,7 +158,7 @@ class _Parser:
         self._reading.add_malformed(line, reason, text[:_KEPT_BYTES].decode("utf-8", "replace").rstrip("\r\n"))
 
     def _rows(self, table: pa.Table, lines: np.ndarray, malformed: list[Any]) -> Rows:
-        """Returns parsed rows with their line numbers, and notes those with too many or too few cells."""
+        """Returns parsed rows with their line numbers, and records the rows with too many or too few cells as bad."""
         places = np.array([row.number - 1 for row in malformed], dtype=np.int64)
         for row, line in zip(malformed, lines[places].tolist(), strict=True):
             self._reading.add_malformed(line, _cells_of(row), row.text)
@@ -203,9 +203,9 @@ class _Parser:
         return pa.array(texts, type=pa.string())
 
     def _read(self, data: bytes) -> tuple[pa.Table, list[Any]] | None:
-        """Returns the rows that have as many cells as there are columns, and the others as Arrow describes them.
+        """Returns the rows with the right number of cells, and the other rows as Arrow describes them.
 
-        None if Arrow cannot: it describes no row with too many or too few cells that is not UTF-8 besides.
+        Returns None if Arrow fails: it cannot describe a row that has too many or too few cells and is not UTF-8.
         """
         if self._numbers:
             try:
@@ -227,7 +227,7 @@ class _Parser:
         table = pa.csv.read_csv(
             pa.py_buffer(data),
             read_options=pa.csv.ReadOptions(
-                use_threads=False,  # the numbers of malformed rows are known only then
+                use_threads=False,  # Arrow reports the numbers of malformed rows only without threads
                 block_size=max(len(data), 1),
                 column_names=[str(i) for i in range(self._width)],
             ),
@@ -265,7 +265,7 @@ def _names(header: Block, source: CsvSource) -> list[str]:
 
 
 def _after(header: Block, block: Block) -> Block:
-    """Returns a block without the header that it begins with, blank lines before it included."""
+    """Returns a block without its header and without the blank lines before the header."""
     end = block.data.index(header.data) + len(header.data)
     return Block(block.data[end:], block.first_line + count_lines(block.data[:end]), block.one_per_line)
 
@@ -275,7 +275,7 @@ def _joined(data: bytes, found: Records) -> bytes:
 
 
 def _as_text(cells: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Returns cells as text, with U+FFFD where they are not in the encoding."""
+    """Returns cells as text, with U+FFFD for bytes that are not in the encoding."""
     try:
         return cells.cast(pa.string())
     except pa.ArrowInvalid:

@@ -1,8 +1,9 @@
-"""Where the records of a CSV file end, by the rules of RFC 4180 as Arrow's parser reads them.
+"""Finds the ends of the records of a CSV file, by the rules of RFC 4180 as Arrow's parser applies them.
 
-A quote opens a quoted cell only at the start of a cell; two quotes inside are one; after the closing quote the cell
-goes on as plain text. A quoted cell that breaks lines must close before a separator or a line break; where it does
-not, a quote was lost or is stray: the line it stands in is spoilt, and reading goes on with the next.
+A quote opens a quoted cell only at the start of a cell. Two quotes inside a quoted cell stand for one. After the
+closing quote the cell continues as plain text. A quoted cell with line breaks must close directly before a separator or
+a line break. If it does not, a quote is missing or stray: the line of the opening quote is a bad row, and reading
+continues with the next line.
 """
 
 from bisect import bisect_left
@@ -18,10 +19,12 @@ _KEPT_BYTES = 4000
 
 @dataclass(frozen=True)
 class Records:
-    """Records of a block of bytes, blank lines left out.
+    """Records of a block of bytes, without blank lines.
 
-    starts, ends: int64 [records], byte offsets, line breaks included. lines: int64 [records], number of the line that
-    each begins at. spoilt: bool [records], True for a line with a quote that is not closed.
+    Attributes:
+        starts, ends: int64 [records], byte offsets; the line break belongs to the record.
+        lines: int64 [records], number of the first line of each record.
+        spoilt: bool [records], True for a line with a quote that is not closed.
     """
 
     starts: np.ndarray
@@ -39,10 +42,13 @@ class Records:
 
 @dataclass(frozen=True)
 class Block:
-    """Whole records.
+    """A block of whole records.
 
-    first_line: number of the line it begins with. one_per_line: no record goes beyond its line. too_long: the data is
-    the beginning of a single line of more than 64 MB, of which the rest is dropped.
+    Attributes:
+        data: the bytes.
+        first_line: number of the first line.
+        one_per_line: whether each record is on one line.
+        too_long: whether the data is the beginning of a single line of more than 64 MB, whose rest is dropped.
     """
 
     data: bytes
@@ -57,11 +63,11 @@ def blocks(
     """Cuts a stream into blocks of whole records.
 
     Args:
-        chunks: the bytes, from the start of a record on.
-        separator: between cells.
-        quoting: whether quotes mean anything.
+        chunks: the bytes, from the start of a record.
+        separator: separator of cells.
+        quoting: whether quotes are special.
         first_line: number of the first line.
-        max_cell: bytes after which a quoted cell is taken for one that is never closed.
+        max_cell: number of bytes after which a quoted cell counts as never closed.
     """
     rest, line, dropping = b"", first_line, False
     for chunk, final in _with_end(chunks):
@@ -97,7 +103,7 @@ def records(block: Block, separator: str, *, quoting: bool) -> Records:
 
 
 def one_record_per_line(data: bytes, separator: str) -> bool:
-    """Whether no record of whole lines goes beyond its line: each line closes every quote that it opens."""
+    """Returns whether each record of whole lines is on one line: each line closes every quote that it opens."""
     if b"\r" in data and data.count(b"\r") != data.count(b"\r\n"):
         return False
     if b'"' not in data:
@@ -114,7 +120,7 @@ def one_record_per_line(data: bytes, separator: str) -> bool:
 
 
 def count_lines(data: bytes) -> int:
-    """Returns the number of line breaks; a carriage return alone is one."""
+    """Returns the number of line breaks; a lone carriage return is a line break."""
     count = data.count(b"\n")
     return count + data.count(b"\r") - data.count(b"\r\n") if b"\r" in data else count
 
@@ -126,7 +132,7 @@ def _with_end(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
 
 
 def _last_end(data: bytes, separator: str, *, quoting: bool, max_cell: int, final: bool) -> tuple[int, bool]:
-    """Returns where the last whole record of `data` ends, 0 if none does, and whether there is one per line."""
+    """Returns the end of the last whole record of `data` (0 if there is none), and whether each record is one line."""
     cut = len(data) if final else data.rfind(b"\n") + 1
     if not quoting or one_record_per_line(data[:cut], separator):
         return cut, quoting or b"\r" not in data
@@ -141,7 +147,7 @@ def _last_end(data: bytes, separator: str, *, quoting: bool, max_cell: int, fina
 
 @dataclass(frozen=True)
 class _Cells:
-    """Quoted cells that break lines: starts, ends [cells]. spoilt: offsets of quotes that are not closed."""
+    """Quoted cells with line breaks: starts, ends [cells]. spoilt: offsets of quotes that are not closed."""
 
     starts: np.ndarray
     ends: np.ndarray
@@ -151,15 +157,15 @@ class _Cells:
 def _multi_line_cells(
     data: bytes, array: np.ndarray, breaks: np.ndarray, separator: str | None, *, max_cell: int, final: bool
 ) -> _Cells:
-    """Finds the quoted cells that break lines.
+    """Finds the quoted cells that contain line breaks.
 
     Args:
-        data: whole records, or their beginning.
-        array: the same as uint8.
-        breaks: offsets of its line breaks.
-        separator: between cells; None if quotes mean nothing.
-        max_cell: bytes after which a cell is taken for one that is never closed.
-        final: whether no more data follows, so that what is open now stays open.
+        data: whole records, possibly followed by the beginning of another.
+        array: the same bytes as uint8.
+        breaks: offsets of the line breaks.
+        separator: separator of cells; None if quotes are not special.
+        max_cell: number of bytes after which a cell counts as never closed.
+        final: whether no more data follows, and an open quote can no longer be closed.
     """
     starts: list[int] = []
     ends: list[int] = []
@@ -192,7 +198,7 @@ def _multi_line_cells(
 
 
 def _closing(quotes: list[int], opening: int) -> int | None:
-    """Returns the position in `quotes` after the one that closes what `opening` opens, or None if none does."""
+    """Returns the position in `quotes` after the quote that closes `quotes[opening]`, or None if it is not closed."""
     i = opening + 1
     while i + 1 < len(quotes) and quotes[i + 1] == quotes[i] + 1:
         i += 2

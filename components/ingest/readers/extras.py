@@ -1,4 +1,4 @@
-"""Packages of the extra `sources`, loaded when a source needs them."""
+"""Loads packages of the extra `sources` when a source needs them."""
 
 import importlib
 from typing import Any

@@ -1,4 +1,4 @@
-"""Folders with one folder of files per class: the files are rows, numbered in the order of their paths."""
+"""Reads folders with one subfolder of files per class. Each file is a row; rows are numbered in the order of paths."""
 
 import zipfile
 import zlib
@@ -35,10 +35,10 @@ def folder_rows(
     """Yields a row per file of a part.
 
     Args:
-        folder: of classes.
-        endings: names of the files.
-        reading: the part being read.
-        read: returns the columns of one file; ValueError if it cannot be read as what it should be.
+        folder: folder with one subfolder per class.
+        endings: suffixes of the file names.
+        reading: the current part.
+        read: returns the columns of one file; raises ValueError if the file is not readable.
     """
     files = list(enumerate(find(folder, endings), start=1))[reading.part.begin or 0 : reading.part.end]
     yield from file_rows([(number, file, _columns(folder, file)) for number, file in files], reading, read)
@@ -47,11 +47,11 @@ def folder_rows(
 def file_rows(
     files: Sequence[tuple[int, Found, Mapping[str, Any]]], reading: Reading, read: Callable[[Found], Mapping[str, Any]]
 ) -> Iterator[Rows]:
-    """Yields a row per file, of what `read` returns and what is known of it besides.
+    """Yields a row per file, with the columns that `read` returns and the given further columns.
 
     Args:
-        files: row number, file and further columns of each.
-        reading: the part being read.
+        files: row number, file and further columns of each row.
+        reading: the current part.
         read: as in `folder_rows`.
     """
     rows: list[Mapping[str, Any]] = []

@@ -1,4 +1,4 @@
-"""Rows that a Python function of the user returns."""
+"""Reads rows that a user-defined Python function returns."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
@@ -28,7 +28,7 @@ class ModuleReader(UncutReader):
         self._function = file.path
 
     def columns(self) -> None:
-        """See base class. To know them, the function would have to be called."""
+        """See base class. Returns None, because finding the columns would require a call of the function."""
         return None
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
@@ -49,7 +49,7 @@ def _call(path: str) -> Any:
 
 
 def _tables(returned: Any, reading: Reading) -> Iterator[tuple[pa.Table, pa.Table | None]]:
-    """Yields what a user's function returned, as tables of the columns needed, and of all where they are wanted."""
+    """Yields the result of a user's function as tables of the needed columns, and of all columns if requested."""
     table = as_table(returned)
     if table is not None:
         yield _needed(table, reading)
@@ -78,7 +78,7 @@ def _row(item: Any) -> Mapping[str, Any]:
 
 
 def as_table(value: Any) -> pa.Table | None:
-    """Returns a table for anything that is one; pandas and polars are asked for by name, not imported."""
+    """Returns a table for any kind of table, else None. pandas and polars are recognized by name, not imported."""
     if isinstance(value, pa.Table):
         return value
     if isinstance(value, pa.RecordBatch):

@@ -1,4 +1,4 @@
-"""One image file: its bytes, its size, and its pixels where asked for. What it says of itself is not trusted."""
+"""Reads the bytes, the size and, if requested, the pixels of one image file. Its header and name are not trusted."""
 
 import io
 import stat
@@ -25,44 +25,44 @@ _OTHERS = (
     (4, b"ftyphei", "HEIC"),
     (0, b"%PDF", "PDF"),
 )
-"""Place and first bytes of formats that are told from one another in messages only."""
+"""Offset and magic bytes of formats that are not read, to name them in messages."""
 
 
 def pillow() -> Any:
     """Returns Pillow's module Image.
 
     Raises:
-        UserError: It is not installed.
+        UserError: Pillow is not installed.
     """
     return load_package("PIL.Image", package="pillow", needed_by="format: images")
 
 
 def read_image(path: str, source: ImagesSource, *, decoded: bool) -> dict[str, Any]:
-    """Returns the columns that an image gives: image (its bytes), height, width, channels, and pixels if asked for.
+    """Returns the columns of an image: image (its bytes), height, width, channels, and pixels if requested.
 
-    Pillow opens an EPS by starting Ghostscript, whatever the file is called. So it is told which formats to try, and
-    the size of an image is compared with the limits before its pixels are decoded.
+    Pillow opens an EPS file by starting Ghostscript, whatever the file's name is. Therefore the formats to try are
+    passed to Pillow, and the size of an image is compared with the limits before its pixels are decoded.
 
     Args:
-        path: of the file, or its address.
+        path: path or address of the file.
         source: the section of the YAML, with the limits.
-        decoded: whether `pixels` is wanted, uint8 [height * width * channels] of `source.decode`.
+        decoded: whether to return `pixels`, uint8 [height * width * channels] of `source.decode`.
 
     Raises:
-        ValueError: It is none of the formats that TensorFlow decodes, is cut short, too large, or cannot be read for
-            any other reason of which a decoder or a driver knows.
+        ValueError: The file has none of the formats that TensorFlow decodes, is truncated or too large, or a decoder
+            or driver cannot read it for another reason.
     """
     try:
         data = _content(path, source.max_file_mb)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the limit of pixels is our own
+            warnings.simplefilter("ignore")  # the limit of pixels is checked below
             with pillow().open(io.BytesIO(data), formats=_FORMATS) as image:
                 return {"image": data, **_columns(image, source, decoded=decoded)}
     except pillow().UnidentifiedImageError:
         raise ValueError(f"{_form_of(data)}not {', '.join(_FORMATS)}") from None
     except (OSError, ValueError):
         raise
-    except Exception as error:  # decoders raise whatever their format leads them to
+    except Exception as error:  # decoders raise many types of errors
         raise ValueError(f"{type(error).__name__}: {error}") from error
 
 
@@ -86,16 +86,16 @@ def _columns(image: Any, source: ImagesSource, *, decoded: bool) -> dict[str, An
 
 
 def _pixels(image: Any, decoded: Decoded | None) -> dict[str, np.ndarray]:
-    """Reads all of an image, to see that it is whole; returns it as uint8 [height * width * channels] if asked for."""
+    """Reads the whole image, to check it; returns it as uint8 [height * width * channels] if requested."""
     if decoded is None:
-        image.draft("L", (1, 1))  # the fastest look at all of a JPEG: at an eighth of its size
+        image.draft("L", (1, 1))  # the fastest full read of a JPEG: at an eighth of its size
         image.load()
         return {}
     mode, size = "L" if decoded.channels == 1 else "RGB", (decoded.width, decoded.height)
-    image.draft(mode, size)  # a large JPEG at half its size or less, never below the one wanted
+    image.draft(mode, size)  # reads a large JPEG at half its size or less, never below the target
     return {PIXELS: np.asarray(image.convert(mode).resize(size, pillow().Resampling.BILINEAR)).ravel()}
 
 
 def _form_of(data: bytes) -> str:
-    """Returns `EPS, ` for a format that is known but not read; nothing for any other."""
+    """Returns `EPS, ` (for example) for a format that is recognized and not supported, else an empty string."""
     return next((f"{name}, " for at, start, name in _OTHERS if data[at : at + len(start)] == start), "")

@@ -1,4 +1,4 @@
-"""Images as they are, with their height, width and channels: in one folder per class, or named by a manifest."""
+"""Reads undecoded images with their height, width and channels, from one folder per class or from a manifest."""
 
 from collections.abc import Callable, Iterator
 from os.path import exists, normpath
@@ -20,7 +20,7 @@ IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp")
 
 
 class ImagesReader:
-    """See `Reader`. Rows are numbered in the order of paths, or by line or row of the manifest."""
+    """See `Reader`. Rows are numbered in the order of paths, or by the line or row of the manifest."""
 
     def __init__(self, file: SourceFile, source: ImagesSource):
         self._path = file.path
@@ -74,10 +74,10 @@ class ImagesReader:
         return lambda found: read_image(found.path, self._source, decoded=decoded)
 
     def _place_of(self, name: str) -> str:
-        """Returns where a file of the manifest lies: in the manifest's folder, or in one that the YAML names.
+        """Returns the path of a file of the manifest, in the manifest's folder or in a folder named in the YAML.
 
         Raises:
-            ValueError: It lies elsewhere.
+            ValueError: The file is outside these folders.
         """
         allowed = [self._path.rpartition("/")[0], *(folder.rstrip("/") for folder in self._folders)]
         if is_address(name) or PurePath(name).is_absolute():
@@ -97,6 +97,6 @@ def _manifest_reader(file: SourceFile) -> Reader:
 
 
 def _without_steps_up(place: str) -> str | None:
-    """Returns a path without `..` in it; None for one in a form that drivers read in ways of their own."""
+    """Returns a normalized path without `..`; None if `..` remains, also percent-encoded, which drivers may resolve."""
     path = place if is_address(place) else normpath(place)
     return None if ".." in unquote(path).split("/") else path

@@ -1,4 +1,4 @@
-"""JSON lines."""
+"""Reads JSON lines."""
 
 import json
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ from fullpass.components.ingest.sources.source_files import SourceFile
 
 
 class JsonLinesReader:
-    """See `Reader`. Rows are numbered by line; blank lines are none."""
+    """See `Reader`. Rows are numbered by line; blank lines are skipped."""
 
     def __init__(self, file: SourceFile, source: JsonLinesSource):
         self._file = file
 
     def columns(self) -> None:
-        """See base class. Any line may hold further keys."""
+        """See base class. Returns None, because any line may have further keys."""
         return None
 
     def parts(self) -> list[FilePart]:
@@ -38,7 +38,7 @@ def _object(reading: Reading, number: int, line: bytes) -> dict[str, Any] | None
     if not line.strip():
         return None
     try:
-        row = json.loads(line.decode("utf-8"))  # of bytes, json takes half characters and guesses the encoding
+        row = json.loads(line.decode("utf-8"))  # with bytes, json guesses the encoding and accepts lone surrogates
         if b"\\u" in line:
             json.dumps(row, ensure_ascii=False).encode()
     except (UnicodeDecodeError, UnicodeEncodeError) as error:

@@ -1,4 +1,4 @@
-"""Records in which a feature has lists of several kinds, or that are no messages: what can be read of them."""
+"""Salvages records that are no valid messages, or in which a feature has lists of several kinds."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -14,7 +14,7 @@ _Key = tuple[str, str]
 
 
 def parse_messages(records: Iterable[bytes], payload: str) -> list[Any]:
-    """Returns records as what `payload` says, tf.Examples or tf.SequenceExamples; None for one that is none."""
+    """Returns records parsed as tf.Examples or tf.SequenceExamples, by `payload`; None for an invalid record."""
     from tensorflow.core.example.example_pb2 import Example, SequenceExample
 
     kind = {"example": Example, "sequence_example": SequenceExample}[payload]
@@ -27,11 +27,11 @@ def names_of_features(messages: Iterable[Any]) -> set[str]:
 
 
 def with_one_kind(messages: Sequence[Any]) -> list[bytes]:
-    """Returns messages as records, each feature of which has lists of one kind throughout. Changes the messages.
+    """Returns messages as records in which each feature has lists of a single kind. Modifies the messages.
 
-    An empty list becomes one of the kind that the others are. Where values are of several kinds all become text, as
-    `to_text` writes it: what a column is read as then decides which of them fit, and one odd value spoils its own row
-    only. A sole NaN becomes an empty list.
+    An empty list gets the kind of the other lists. If a feature has values of several kinds, all become text, in the
+    form of `to_text`. The type of the column then decides which values are valid, and an odd value affects only its own
+    row. A sole NaN becomes an empty list.
     """
     features: dict[_Key, list[Any]] = {}
     for key, feature in chain.from_iterable(map(_features, messages)):
@@ -52,7 +52,7 @@ def _parsed(kind: Any, record: bytes) -> Any:
 
 
 def _features(message: Any) -> Iterator[tuple[_Key, Any]]:
-    """Yields each feature with its key; of a feature list that of each step, all with one key."""
+    """Yields each feature with its key; for a feature list, the feature of each step, all with the same key."""
     own = message.features if hasattr(message, "features") else message.context
     yield from ((("", name), feature) for name, feature in own.feature.items())
     if hasattr(message, "feature_lists"):
@@ -61,18 +61,18 @@ def _features(message: Any) -> Iterator[tuple[_Key, Any]]:
 
 
 def _kind(feature: Any) -> str | None:
-    """Returns which kind of list holds values; None if there is no value."""
+    """Returns the kind of the list; None if it has no value."""
     kind = feature.WhichOneof("kind")
     return kind if kind is not None and getattr(feature, kind).value else None
 
 
 def _make(feature: Any, kind: str) -> None:
-    """Makes the list of a feature one of another kind; a feature without a list stays so."""
+    """Converts the list of a feature to another kind; a feature without a list stays unchanged."""
     now = feature.WhichOneof("kind")
     if now in (None, kind):
         return
     texts = _texts(list(getattr(feature, now).value), now)
-    getattr(feature, kind).SetInParent()  # takes the place of the list that was there
+    getattr(feature, kind).SetInParent()  # replaces the previous list
     getattr(feature, kind).value.extend(texts)
 
 

@@ -1,4 +1,4 @@
-"""Text files in pieces: chunks of bytes of any encoding as UTF-8, and ranges that begin and end with a line."""
+"""Reads text files in pieces: chunks of bytes, transcoded to UTF-8, and ranges of whole lines."""
 
 import codecs
 from collections.abc import Callable, Iterable, Iterator
@@ -23,8 +23,8 @@ _Value = TypeVar("_Value")
 def chunks(path: str, part: FilePart, encoding: str, reading: Reading | None = None) -> Iterator[bytes]:
     """Yields the bytes of a part of a text file, in UTF-8 and without a byte order mark, and counts them in `reading`.
 
-    A byte that the encoding has no character for becomes one that is not UTF-8, so that it spoils its row and not the
-    file.
+    A byte without a character in the encoding becomes a byte that is not UTF-8. It makes its row a bad row, and the
+    rest of the file stays readable.
     """
     with open_binary(path) as stream:
         pieces = _range(stream, part.begin or 0, part.end)
@@ -38,7 +38,7 @@ def chunks(path: str, part: FilePart, encoding: str, reading: Reading | None = N
 
 
 def is_utf8(encoding: str) -> bool:
-    """Whether text in `encoding` is UTF-8 already."""
+    """Returns whether text in `encoding` is already UTF-8."""
     return codecs.lookup(encoding).name in ("utf-8", "ascii", "utf-8-sig")
 
 
@@ -49,13 +49,13 @@ def line_parts(
     count: Callable[[bytes], int] = lambda data: data.count(b"\n"),
     splittable: Callable[[bytes], bool] = lambda data: True,
 ) -> list[FilePart]:
-    """Returns ranges of about `PART_BYTES` that begin and end with a line, found in one pass over the file.
+    """Returns ranges of whole lines of about `PART_BYTES`, found in one pass over the file.
 
     Args:
         path: the file.
-        size: of the file, in bytes.
-        count: lines in whole lines of bytes.
-        splittable: whether whole lines of bytes can be cut anywhere between lines; one False keeps the file whole.
+        size: size of the file, in bytes.
+        count: returns the number of lines in a chunk of whole lines.
+        splittable: returns whether a chunk of whole lines can be cut after any line. One False keeps the file whole.
     """
     if is_compressed(path) or size < 2 * PART_BYTES:
         return [WHOLE]
@@ -73,11 +73,11 @@ def line_parts(
 
 
 class _TooLong(bytes):
-    """The beginning of a line of more than 64 MB, of which the rest is dropped."""
+    """The beginning of a line of more than 64 MB, whose rest is dropped."""
 
 
 def _line_chunks(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yields the pieces cut after their last line break; `_TooLong` stands for a line that is too long to be held."""
+    """Yields chunks of whole lines; `_TooLong` replaces a line that is too long to keep in memory."""
     rest, dropping = b"", False
     for piece in pieces:
         if dropping:
@@ -124,9 +124,9 @@ def _transcoded(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
 
 
 def _spoil(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Error handler of codecs: what cannot be decoded or encoded becomes a byte that is not UTF-8.
+    """Replaces undecodable or unencodable input by a byte that is not UTF-8 (an error handler of codecs).
 
-    Python's own surrogateescape raises for bytes below 128, as in half a character of UTF-16, and for lone surrogates.
+    Python's surrogateescape raises for bytes below 128, as in half a character of UTF-16, and for lone surrogates.
     """
     if isinstance(error, UnicodeDecodeError):
         return "\udcff", error.end
@@ -141,13 +141,13 @@ codecs.register_error(_SPOIL, _spoil)
 def parsed_lines(
     path: str, reading: Reading, encoding: str, parse: Callable[[int, bytes], _Value | None]
 ) -> Iterator[tuple[list[_Value], np.ndarray]]:
-    """Yields the lines of a part as `parse` returns them, in lists, with their numbers in the file, int64 [lines].
+    """Yields lists of the parsed lines of a part, with their numbers in the file, int64 [lines].
 
     Args:
         path: the file.
         reading: the part.
-        encoding: of the file, by Python's name.
-        parse: takes number and bytes of a line; returns None for one that is no row.
+        encoding: encoding of the file, by Python's name.
+        parse: takes the number and the bytes of a line; returns None for a line that is no row.
     """
     lines = numbered_lines(path, reading, encoding)
     found = ((n, value, len(line)) for n, line in lines if (value := parse(n, line)) is not None)

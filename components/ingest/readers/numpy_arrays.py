@@ -1,4 +1,4 @@
-"""NumPy .npy and .npz files, read row by row range, so that no array has to fit into memory."""
+"""Reads NumPy .npy and .npz files by ranges of rows, so no array has to fit into memory."""
 
 import zipfile
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ _PLAIN = "data"
 
 @dataclass(frozen=True)
 class _Array:
-    """An array in a file, rows along its first axis. stream: stands at the first row not read yet."""
+    """An array in a file, with rows along its first axis. stream: positioned at the first unread row."""
 
     stream: IO[bytes]
     rows: int
@@ -100,7 +100,7 @@ class NumpyReader(UncutReader):
 
 
 class _Arrays(ExitStack):
-    """The arrays of a file by name; a plain .npy holds one named data."""
+    """The arrays of a file by name. The array of a .npy file has the name data."""
 
     def __init__(self, path: str):
         super().__init__()
@@ -153,7 +153,7 @@ def _check_rows(path: str, arrays: dict[str, _Array]) -> None:
 
 
 def _arrow(values: np.ndarray) -> pa.Array:
-    """Returns rows of numbers or text as Arrow; rows of several values are lists, in row-major order."""
+    """Returns rows of numbers or text as an Arrow array; rows of several values are lists, in row-major order."""
     if values.ndim > 1:
         width = int(np.prod(values.shape[1:]))
         return pa.FixedSizeListArray.from_arrays(_arrow(np.ascontiguousarray(values).reshape(-1)), width)

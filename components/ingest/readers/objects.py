@@ -1,4 +1,4 @@
-"""Python objects as Arrow: rows as mappings or tuples, from JSON, Avro, databases and generators."""
+"""Converts Python objects to Arrow: rows as mappings or tuples, from JSON, Avro, databases and generators."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,12 +12,12 @@ from fullpass.components.ingest.splitting.row_hash import table_of_dicts
 
 
 def rows_of(rows: Sequence[Mapping[str, Any]], numbers: np.ndarray, reading: Reading) -> Rows:
-    """Returns rows given as dicts, with their int64 numbers, as what `reading` needs of them."""
+    """Returns the columns that `reading` needs of rows that are dicts; `numbers` is int64 [rows]."""
     return Rows(table_of(rows, reading), numbers, whole_table_of(rows, reading))
 
 
 def whole_table_of(rows: Sequence[Mapping[str, Any]], reading: Reading) -> pa.Table | None:
-    """Returns rows with every column of the source, in the form that `reading.whole` asks for."""
+    """Returns rows with every column of the source, in the form that `reading.whole` requests; None if it is None."""
     if reading.whole != "to_show":
         return table_of_dicts(rows) if reading.whole else None
     names = dict.fromkeys(name for row in rows for name in row)
@@ -25,7 +25,7 @@ def whole_table_of(rows: Sequence[Mapping[str, Any]], reading: Reading) -> pa.Ta
 
 
 def table_of(rows: Sequence[Mapping[str, Any]], reading: Reading) -> pa.Table:
-    """Returns rows as a table of the columns needed; an absent key is null. Notes the columns seen."""
+    """Returns rows as a table of the needed columns; an absent key is null. Adds found columns to `reading.seen`."""
     arrays = []
     for column in reading.columns:
         values = [_look_up(row, column) for row in rows]
@@ -38,11 +38,11 @@ def table_of(rows: Sequence[Mapping[str, Any]], reading: Reading) -> pa.Table:
 def array_of(values: Iterable[Any]) -> pa.Array:
     """Returns values as one Arrow array.
 
-    Where they are of several types, all are text, or lists if one of them is a list: a single value is then a list of
-    one. So one odd value spoils only its own row.
+    Values of several types all become text. If one of them is a list, all become lists, and a single value becomes a
+    list of one. Thus an odd value affects only its own row.
 
     Raises:
-        UnicodeEncodeError: A text holds half a character (a lone surrogate).
+        UnicodeEncodeError: A text contains half a character (a lone surrogate).
     """
     values = list(values)
     try:
@@ -60,7 +60,7 @@ def array_of(values: Iterable[Any]) -> pa.Array:
 
 
 def as_text(value: Any) -> str | None:
-    """Returns one value as text: whole floats without a point, booleans as true and false, the rest as in JSON."""
+    """Returns a value as text: whole floats without a point, booleans as true and false, the rest as in JSON."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bytes):
@@ -73,16 +73,16 @@ def as_text(value: Any) -> str | None:
 
 
 class _Absent:
-    """What a row without the key holds."""
+    """The value of a row without the key."""
 
 
 _ABSENT = _Absent()
 
 
 def _look_up(row: Mapping[str, Any], column: str) -> Any:
-    """Returns a row's value, by the column's name or, for `a.b`, that of key b in the object under a.
+    """Returns a row's value of a column. Column `a.b` is the value of key b in the object under key a.
 
-    Of a list of objects it is the list of these values.
+    For a list of objects, the value is the list of the objects' values.
     """
     if column in row or "." not in column:
         return row.get(column, _ABSENT)
@@ -95,7 +95,7 @@ def _look_up(row: Mapping[str, Any], column: str) -> Any:
 
 
 def _texts(value: Any) -> list[Any] | None:
-    """Returns the texts of a list, with lists of texts where there are lists in it."""
+    """Returns the texts of a list; an inner list becomes a list of texts."""
     if value is None:
         return None
     if not isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Which reader reads which source, and what all of them share: columns that the names of folders give."""
+"""Selects the reader of a source, and adds the columns that are encoded in folder names."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePath
@@ -62,12 +62,12 @@ READERS: Mapping[type, type[Reader]] = {
 }
 _T = TypeVar("_T")
 IN_NATIVE_CODE = (ParquetSource, ArrowSource, OrcSource)
-"""Sources whose rows are decoded by Arrow, which crashes on some damaged ones; on no damaged schema that was tried."""
+"""Sources whose rows Arrow decodes. Arrow crashes on some damaged files, though on no damaged schema that was tried."""
 _NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 
 
 def columns_of(file: SourceFile, source: Source | FileSource) -> list[str] | None:
-    """Returns the columns of a file, those of its folders included; None where only its rows tell.
+    """Returns the columns of a file, including those of its folders; None if only the rows contain the columns.
 
     Raises:
         UserError: The file is empty or not of its format.
@@ -79,26 +79,26 @@ def columns_of(file: SourceFile, source: Source | FileSource) -> list[str] | Non
 
 
 def apart_if_native(source: Source | FileSource, work: Callable[[], _T]) -> _T:
-    """Returns what a function returns that reads rows; in a fork, if the decoder may crash (`crashes.apart`)."""
+    """Runs a function that reads rows and returns its result; runs it by `crashes.apart` if the decoder may crash."""
     return apart(work) if isinstance(source, IN_NATIVE_CODE) else work()
 
 
 def parts_of(file: SourceFile, source: Source) -> list[FilePart]:
-    """Returns the parts that can be read side by side, in order."""
+    """Returns the parts that can be read in parallel, in order."""
     return _reader(file, source).parts()
 
 
 def dictionary_columns(file: SourceFile, source: Source) -> frozenset[str]:
-    """Returns the columns of a file that are stored as dictionaries of values, whatever the type of the values."""
+    """Returns the columns of a file that are stored with a dictionary of values, for values of any type."""
     reader = _reader(file, source)
     return reader.dictionary_columns() if isinstance(reader, TableReader) else frozenset()
 
 
 def read(reading: Reading, source: Source | FileSource) -> Iterator[Rows]:
-    """Yields the rows of one part in order, in batches that are bounded by rows and by bytes.
+    """Yields the rows of one part in order, in batches that are limited in rows and bytes.
 
     Args:
-        reading: what is needed of it; collects the rows that do not parse.
+        reading: the part and the needed columns; collects the rows that do not parse.
         source: the section of the YAML.
 
     Raises:
@@ -109,7 +109,7 @@ def read(reading: Reading, source: Source | FileSource) -> Iterator[Rows]:
 
 
 def _read(reading: Reading, source: Source | FileSource) -> Iterator[Rows]:
-    """Yields the rows of one part as its reader does, with the columns that folders give."""
+    """Yields the batches of the reader of one part, with the columns of the folder names added."""
     reader = _reader(reading.file, source)
     folders = folder_columns(reading.file, source)
     own = reader.columns() if folders else None
@@ -130,7 +130,7 @@ def _read(reading: Reading, source: Source | FileSource) -> Iterator[Rows]:
 
 
 def folder_columns(file: SourceFile, source: Any) -> dict[str, str | None]:
-    """Returns the columns that folders named key=value above a file give, as Hive and Spark write them.
+    """Returns the columns of the folders named key=value above a file, as Hive and Spark write them.
 
     Example:
         `/data/year=2024/city=S%C3%A3o/a.parquet` gives `{"year": "2024", "city": "São"}`.

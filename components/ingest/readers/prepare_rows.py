@@ -19,7 +19,7 @@ from fullpass.preprocessing.features.raw_columns import RawColumn
 
 
 class Plan(Protocol):
-    """What of an ingestion decides about rows; see `ingest.Ingest`."""
+    """The attributes of an ingestion that determine its rows; see `ingest.Ingest`."""
 
     @property
     def config(self) -> IngestConfig: ...
@@ -34,7 +34,7 @@ class Plan(Protocol):
 
 
 def reading_of(plan: Plan, file: SourceFile, part: FilePart) -> Reading:
-    """Returns what is read of a file: the columns of the examples, and what deciding the split needs."""
+    """Returns the reading of a part: the columns of the examples, and those that determine the split and the span."""
     names = (*split_columns(plan.config.split), *([plan.config.span.column] if plan.config.span else []))
     columns = {name: RawColumn(name, "string") for name in names}
     columns |= {column.name: column for column in _columns_read(plan)}
@@ -43,9 +43,10 @@ def reading_of(plan: Plan, file: SourceFile, part: FilePart) -> Reading:
 
 
 def read_rows(plan: Plan, reading: Reading) -> Iterator[tuple[int, Rows]]:
-    """Yields the number of rows read, and the rows of the span; rows without a span are added to the bad ones.
+    """Yields the number of rows read, and the rows of the span. Rows without a span are added to the bad rows.
 
-    Where a file holds many spans, only the rows of this one count as read, with those of none if `SourceFile.rest`.
+    If a file holds many spans, only the rows of this span count as read. If `SourceFile.rest` is set, rows without a
+    span count, too.
     """
     span = plan.config.span
     if span is None or plan.span is None:
@@ -70,18 +71,21 @@ def read_rows(plan: Plan, reading: Reading) -> Iterator[tuple[int, Rows]]:
 
 
 def convert_columns(plan: Plan, reading: Reading, rows: Rows) -> tuple[dict[str, pa.Array], np.ndarray]:
-    """Returns the columns by name as they are encoded, and which rows can be used; notes why the others cannot."""
+    """Returns the columns by name as they are encoded, and bool [rows], True if a row is usable.
+
+    The other rows are added to `reading`, with the reason.
+    """
     return convert_rows(_columns_read(plan), plan.config.source.raw_text, reading, rows)
 
 
 def classes_and_hashes(plan: Plan, rows: Rows, arrays: Mapping[str, pa.Array]) -> tuple[pa.Array, np.ndarray]:
-    """Returns what a stratified split goes by: the class of each row, string, and its content hash, uint64."""
+    """Returns the inputs of a stratified split: the class of each row, string, and its content hash, uint64."""
     column = str(getattr(plan.config.split, "column", None))
     return classes_of(column, arrays, plan.columns, plan.config.derive), hashes(contents(rows.whole))
 
 
 def place_rows(plan: Plan, index: int, file: SourceFile, rows: Rows, arrays: Mapping[str, pa.Array]) -> np.ndarray:
-    """Returns the index of each row's split, int64 [rows]; NO_SPLIT where it fits none."""
+    """Returns the index of each row's split, int64 [rows]; NO_SPLIT if it fits no split."""
     split = plan.config.split
     if file.split is not None:
         return np.full(len(rows.numbers), list(plan.splits).index(file.split))
@@ -92,7 +96,7 @@ def place_rows(plan: Plan, index: int, file: SourceFile, rows: Rows, arrays: Map
 
 
 def _columns_read(plan: Plan) -> tuple[RawColumn, ...]:
-    """Returns the columns of the examples, and the one that a stratified split is made by if no feature reads it."""
+    """Returns the columns of the examples, and the column of a stratified split if no feature reads it."""
     split, known = plan.config.split, {column.name for column in plan.columns}
     if isinstance(split, StratifiedSplit) and split.column not in {*known, *plan.config.derive}:
         return (*plan.columns, RawColumn(str(split.column), "string"))

@@ -1,4 +1,4 @@
-"""TFRecords of a protocol buffer message of the user's own, by its descriptors."""
+"""Reads TFRecord files of a user-defined protocol buffer message, by its descriptors."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ _WELL_KNOWN: dict[str, Callable[[Any], Any]] = {
 
 
 class ProtoReader(UncutReader):
-    """See `Reader`. Records are numbered from 1; gzip is recognised by the file's first bytes."""
+    """See `Reader`. Records are numbered from 1; gzip is recognized by the file's first bytes."""
 
     def __init__(self, file: SourceFile, source: ProtoSource):
         self._path = file.path
@@ -43,7 +43,7 @@ class ProtoReader(UncutReader):
         self._fields = source.fields
 
     def columns(self) -> list[str]:
-        """See base class. Fields of inner messages are `a.b`; keys of maps are known to the rows only."""
+        """See base class. Fields of inner messages are `a.b`. Keys of maps are omitted: only rows contain them."""
         return list(dict.fromkeys([*self._fields, *_names(self._descriptor, "", ())]))
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
@@ -64,7 +64,7 @@ class ProtoReader(UncutReader):
     def _parsed(
         self, batch: list[bytes], numbers: np.ndarray, new: Callable[[], Message], reading: Reading
     ) -> tuple[list[Message], np.ndarray]:
-        """Returns the messages that parse, and the numbers of their records."""
+        """Returns the messages that parse, and the int64 numbers of their records."""
         messages, kept = [], []
         for number, record in zip(numbers.tolist(), batch, strict=True):
             message = new()
@@ -83,10 +83,10 @@ def find_message(descriptor_set: str, name: str) -> Descriptor:
 
     Args:
         descriptor_set: path or address of a FileDescriptorSet.
-        name: of the message, with its package.
+        name: name of the message, with its package.
 
     Raises:
-        UserError: The file is none, lacks what it imports, or has no such message.
+        UserError: The file is no FileDescriptorSet, lacks an imported file, or has no such message.
     """
     try:
         with open_raw(descriptor_set) as stream:
@@ -116,17 +116,17 @@ def find_message(descriptor_set: str, name: str) -> Descriptor:
 
 @dataclass(frozen=True)
 class _Path:
-    """How to get from a message to a value: fields one after the other, and keys of maps."""
+    """A path from a message to a value: a sequence of fields and of keys of maps."""
 
     path: tuple[FieldDescriptor | Any, ...]
 
     @property
     def is_list(self) -> bool:
-        """Whether a field on the way has several values."""
+        """Whether a field on the path is repeated."""
         return any(_is_repeated(field) for field in self.path if isinstance(field, FieldDescriptor))
 
     def value(self, message: Message) -> Any:
-        """Returns the value, None where it is not set; a list, across inner messages too, if a field is repeated."""
+        """Returns the value, None if it is not set. If a field is repeated, returns one list across all messages."""
         values = list(_walk(message, self.path))
         return values if self.is_list else next(iter(values), None)
 
@@ -150,7 +150,7 @@ def _walk(value: Any, path: tuple[Any, ...]) -> Iterator[Any]:
 
 
 def _leaf(value: Any, field: FieldDescriptor) -> Any:
-    """Returns an enum's name, or its number where it has none; the plain value of a well-known message."""
+    """Returns an enum value's name, or its number if it has no name; the plain value of a well-known message."""
     if field.enum_type is not None:
         known = field.enum_type.values_by_number.get(value)
         return known.name if known else str(value)
@@ -160,7 +160,7 @@ def _leaf(value: Any, field: FieldDescriptor) -> Any:
 
 
 def _path(descriptor: Descriptor, name: str) -> _Path | None:
-    """Returns the path of a dotted name, or None if there is no such field, or it is a message itself."""
+    """Returns the path of a dotted name, or None if there is no such field or the field is a message."""
     path: list[Any] = []
     inner: Descriptor | None = descriptor
     parts = name.split(".")
@@ -181,7 +181,7 @@ def _path(descriptor: Descriptor, name: str) -> _Path | None:
 
 
 def _names(descriptor: Descriptor, prefix: str, above: tuple[str, ...]) -> Iterator[str]:
-    """Yields the fields that hold values, not going into a message that is inside itself."""
+    """Yields the names of the fields with values. A message inside itself is not entered."""
     for field in descriptor.fields:
         inner = _inner(field)
         if inner is None:

@@ -1,4 +1,4 @@
-"""The read tasks of a source. They depend on the files alone, so records are the same however many workers read."""
+"""The read tasks of a source. They depend only on the files, so the records are the same for any number of workers."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,8 +15,11 @@ from fullpass.components.ingest.sources.source_files import SourceFile
 class ReadTask:
     """The parts of files that one worker reads at a time.
 
-    parts: number of a file, and the part of it. last: whether the end of the last file is in it. number: of the task
-    among those of its first file. source: place of its list of files among those that are read together.
+    Attributes:
+        parts: pairs of a file's number and a part of the file.
+        number: number of the task among the tasks of its first file.
+        last: whether the task contains the end of its last file.
+        source: index of its list of files, if several lists are read together.
     """
 
     parts: tuple[tuple[int, FilePart], ...]
@@ -26,16 +29,16 @@ class ReadTask:
 
     @property
     def name(self) -> str:
-        """Unique; sorts in the order of the source."""
+        """A unique name, which sorts in the order of the source."""
         return f"{self.parts[0][0]:07d}-{self.number:07d}"
 
 
 def _groups(files: Sequence[SourceFile]) -> Iterator[tuple[int, ...]]:
-    """Yields the numbers of files that are read together: neighbours of together at most `PART_BYTES`."""
+    """Yields the numbers of the files that are read together: consecutive files of at most `PART_BYTES` in total."""
     group: list[int] = []
     size = 0
     for number, file in enumerate(files):
-        alone = not file.size or size + file.size > PART_BYTES  # the size of a query is not known
+        alone = not file.size or size + file.size > PART_BYTES  # the size of a query is unknown
         if group and alone:
             yield tuple(group)
             group, size = [], 0
@@ -57,7 +60,7 @@ def _read_tasks(
 
 
 def spread(pipeline: beam.Pipeline, files: Sequence[Sequence[SourceFile]], source: Source) -> beam.PCollection:
-    """Returns the read tasks of all files, spread over the workers. A task has files of one list only."""
+    """Returns the read tasks of all files, distributed over the workers. A task has files of one list only."""
     groups = [(place, group) for place, of_place in enumerate(files) for group in _groups(of_place)]
     return (
         pipeline

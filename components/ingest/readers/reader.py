@@ -1,4 +1,4 @@
-"""What all readers share: parts of a file, numbered rows, and bad rows."""
+"""The common types and functions of all readers: parts of a file, numbered rows, and bad rows."""
 
 import zipfile
 import zlib
@@ -18,21 +18,22 @@ from fullpass.preprocessing.values.byte_batches import gather, row_ranges
 
 BATCH_ROWS = 16_384
 PART_BYTES = 64 << 20
-"""Size of a part, where a file can be cut. It decides shards and row order, so it depends on nothing else."""
+"""Size of a part of a file that can be cut. It determines shards and row order; therefore it is a constant."""
 _KEPT_TEXT = 1000
 _TOLD_IN_WORDS = (pa.ArrowException, OSError, EOFError, ValueError, zlib.error, zipfile.BadZipFile)
 _Item = TypeVar("_Item")
 
 Whole = Literal["to_hash", "to_show"]
-"""How rows are wanted with every column of the source: as bytes that `row_hash.contents` takes, or as values."""
+"""Form of rows with every column of the source: bytes for `row_hash.contents`, or values."""
 
 
 @dataclass(frozen=True)
 class FilePart:
     """A part of a source file that one worker reads.
 
-    begin, end: in the reader's own unit (bytes, row groups, rows, keys); None is from the start, or to the end.
-    first_row: number of its first row.
+    Attributes:
+        begin, end: range in the reader's unit (bytes, row groups, rows, keys); None is from the start, or to the end.
+        first_row: number of its first row.
     """
 
     begin: Any = None
@@ -45,7 +46,7 @@ WHOLE = FilePart()
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row that cannot be used. row: as `Rows.numbers` counts it."""
+    """An unusable row. row: its number in `Rows.numbers`."""
 
     file: str
     row: int
@@ -58,9 +59,11 @@ class BadRow:
 class Rows:
     """Some rows of one file.
 
-    table: the columns needed. numbers: int64 [rows], increasing; for text the line that a row begins at, from 1 and
-    with the header counted, else its position in the file, from 1. whole: the same rows with every column of the
-    source as it stands there, where `Reading.whole` asks for it.
+    Attributes:
+        table: the needed columns.
+        numbers: int64 [rows], increasing. In text, the line at which a row starts, from 1, with the header counted;
+            else the position of the row in the file, from 1.
+        whole: the same rows with every unchanged column of the source, if `Reading.whole` requests it.
     """
 
     table: pa.Table
@@ -70,12 +73,17 @@ class Rows:
 
 @dataclass
 class Reading:
-    """One part while it is read: the columns needed, and the bad rows found so far.
+    """The state of reading one part: the needed columns, and the bad rows found so far.
 
-    columns: those needed, by name. bad: bad rows found since the last `take_bad`. malformed: number of rows that
-    did not parse and so were not yielded. consumed: bytes of the part read so far; 0 where not known. seen: columns
-    met so far, by readers that know the columns from the rows only. whole: whether, and how, rows are wanted with every
-    column of the source too.
+    Attributes:
+        file: the source file.
+        columns: the needed columns, by name.
+        part: the part of the file.
+        bad: bad rows found since the last `take_bad`.
+        malformed: number of rows that did not parse and therefore were not yielded.
+        consumed: number of bytes of the part read so far; 0 if unknown.
+        seen: columns found so far, by readers that find columns only in the rows.
+        whole: form of the rows with every column of the source; None if these are not needed.
     """
 
     file: SourceFile
@@ -89,27 +97,27 @@ class Reading:
 
     @property
     def path(self) -> str:
-        """What messages call the file."""
+        """The path of the file, for messages."""
         return self.file.path
 
     def add_malformed(self, row: int, reason: str, text: str, *, column: str | None = None) -> None:
-        """Notes a row that does not parse and so is never yielded."""
+        """Adds a bad row that does not parse and therefore is never yielded."""
         self.malformed += 1
         self.add_bad(row, column, reason, text)
 
     def add_bad(self, row: int, column: str | None, reason: str, text: str) -> None:
-        """Notes a row that cannot be used; at most 1,000 characters of its text are kept."""
+        """Adds an unusable row; at most 1,000 characters of its text are kept."""
         self.bad.append(BadRow(self.path, row, column, reason, text[:_KEPT_TEXT]))
 
     def take_bad(self) -> list[BadRow]:
-        """Returns the bad rows noted since the last call, in order, the first reason of each."""
+        """Returns the bad rows added since the last call, in order, each with its first reason."""
         first = {row.row: row for row in reversed(self.bad)}
         self.bad = []
         return [first[row] for row in sorted(first)]
 
 
 def text_at(column: pa.Array | pa.ChunkedArray, row: int) -> str:
-    """Returns a cell as `cell_text` does; the number of a date that Python has none for."""
+    """Returns the `cell_text` of a cell; for a date outside Python's range, its number."""
     cell = column[row]
     try:
         return cell_text(cell.as_py())
@@ -118,7 +126,7 @@ def text_at(column: pa.Array | pa.ChunkedArray, row: int) -> str:
 
 
 def cell_text(cell: Any) -> str:
-    """Returns a cell as a person would read it: bytes as text, a list of one value, as tf.Examples hold it, as that."""
+    """Returns a cell as readable text: bytes are decoded, and a list of one value, as in tf.Examples, is unwrapped."""
     if isinstance(cell, list) and len(cell) == 1:
         return cell_text(cell[0])
     return cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)
@@ -130,17 +138,17 @@ class Reader(Protocol):
     def __init__(self, file: SourceFile, source: Any) -> None: ...
 
     def columns(self) -> list[str] | None:
-        """Returns the columns of the file, or None where only its rows tell."""
+        """Returns the columns of the file, or None if only the rows contain them."""
 
     def parts(self) -> list[FilePart]:
-        """Returns parts that can be read at the same time; in order, they make up the file."""
+        """Returns parts that can be read in parallel; in this order, they make up the file."""
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
-        """Yields the rows of one part in order, with the columns that `reading` needs, in its order."""
+        """Yields the rows of one part in order, with the columns of `reading`, in their order."""
 
 
 class UncutReader:
-    """Base of the readers that read a file from its beginning to its end, as one part."""
+    """Base class of the readers that read a whole file as one part."""
 
     def parts(self) -> list[FilePart]:
         """See `Reader`."""
@@ -152,7 +160,7 @@ def numbered_batches(items: Iterable[_Item], size: Callable[[_Item], int]) -> It
 
     Args:
         items: rows, in any form.
-        size: about how many bytes one of them takes.
+        size: returns the approximate number of bytes of an item.
     """
     first = 1
     for batch in gather(items, size, rows=BATCH_ROWS):
@@ -161,15 +169,15 @@ def numbered_batches(items: Iterable[_Item], size: Callable[[_Item], int]) -> It
 
 
 def select_rows(table: pa.Table, numbers: np.ndarray, reading: "Reading") -> Rows:
-    """Returns what `reading` needs of rows that are given with every column of the source, or with the needed ones."""
+    """Returns the columns that `reading` needs of a table with every column of the source, or with the needed ones."""
     return Rows(table.select(list(reading.columns)), numbers, table if reading.whole else None)
 
 
 def check_columns(path: str, needed: Sequence[str], present: Sequence[str]) -> None:
-    """Checks that the columns needed are there, once.
+    """Checks that each needed column is present exactly once.
 
     Raises:
-        UserError: A column is absent from the file, or stands in it twice.
+        UserError: A column is absent from the file, or is in it twice.
     """
     for column in needed:
         if column not in present:
@@ -184,9 +192,9 @@ def check_columns(path: str, needed: Sequence[str], present: Sequence[str]) -> N
 
 @contextmanager
 def readable(path: str) -> Iterator[None]:
-    """Turns a failure to read or decompress into an error that names the file, and notes it for the case of a crash.
+    """Turns a failure to read or decompress into an error that names the file. Keeps a note of the file for crashes.
 
-    Decoders raise whatever a damaged file leads them to, such as KeyError; of those the message has the type too.
+    Decoders raise many types of errors for a damaged file, such as KeyError; for these, the message contains the type.
     """
     try:
         with noted(path):
@@ -201,7 +209,7 @@ def readable(path: str) -> Iterator[None]:
 
 
 def numbered(table: pa.Table, first_row: int, whole: pa.Table | None = None) -> Rows:
-    """Returns a table, and all columns of the same rows, as rows numbered from `first_row`."""
+    """Returns the rows of a table, numbered from `first_row`; `whole` has all columns of the same rows."""
     return Rows(table, np.arange(first_row, first_row + table.num_rows, dtype=np.int64), whole)
 
 

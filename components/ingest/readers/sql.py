@@ -1,4 +1,4 @@
-"""Tables and queries of databases, through SQLAlchemy, by ranges of a key."""
+"""Reads tables and query results of databases through SQLAlchemy, by ranges of a key."""
 
 import os
 from collections.abc import Iterator
@@ -18,13 +18,13 @@ from fullpass.preprocessing.values.byte_batches import gather, object_bytes
 
 _NULL_KEYS = "null keys"
 _FETCHED_ROWS = 256
-"""Rows that the database sends at a time, whose size is not known before."""
+"""Number of rows that the database sends at a time. It is small because their size is not known in advance."""
 
 
 class SqlReader:
-    """See `Reader`. Rows are numbered in the order of the key, those without one last.
+    """See `Reader`. Rows are numbered in the order of the key; rows without a key come last.
 
-    A part begins at a key and ends before another; None is open. Without a key there is one part.
+    A part begins at a key and ends before another; None is open. Without a key column there is one part.
     """
 
     def __init__(self, file: SourceFile, source: SqlSource):
@@ -77,7 +77,7 @@ class SqlReader:
         return self._sql.column(self._source.key)
 
     def _rows_of_query(self) -> Any:
-        """Returns what stands behind FROM: the table, or the query in brackets."""
+        """Returns the operand of FROM: the table, or the query in parentheses."""
         query = self._file.path.strip().rstrip(";")
         if any(character.isspace() for character in query):
             return self._sql.text(f"({query}) AS source_rows")
@@ -156,5 +156,5 @@ def _text_or_bytes(cell: bytes) -> str | bytes:
 
 
 def _reason(error: Exception) -> str:
-    """Returns the database's own words, without the statement and SQLAlchemy's links."""
+    """Returns the database's message, without the statement and SQLAlchemy's links."""
     return str(getattr(error, "orig", None) or error).split("\n")[0]

@@ -1,6 +1,6 @@
-"""Files of Arrow's own formats: Parquet, Arrow IPC and ORC.
+"""Reads the file formats that Arrow supports: Parquet, Arrow IPC and ORC.
 
-`a.b` is field b of the struct a, or of each struct in the list a, which makes it a list.
+Column `a.b` is field b of the struct a. If a is a list of structs, it is the list of their fields b.
 """
 
 import json
@@ -32,11 +32,11 @@ from fullpass.preprocessing.values.list_values import flatten, is_list, lengths_
 
 _DECODED_ROWS = 1024
 _BUFFER_BYTES = 1 << 20
-"""Of each column of a Parquet file; without it Arrow reads the column of a row group as a whole."""
+"""Buffer size per column of a Parquet file. Without a buffer, Arrow reads a whole column chunk at once."""
 
 
 class TableReader(ABC):
-    """What the readers of Arrow's formats share. A part is a run of groups: row groups, stripes or record batches."""
+    """Base class of the readers of Arrow's formats. A part is a run of row groups, stripes or record batches."""
 
     def __init__(self, file: SourceFile, source: object):
         self._path = file.path
@@ -52,9 +52,10 @@ class TableReader(ABC):
             return _runs(self._sizes(self._file(stream)))
 
     def dictionary_columns(self) -> frozenset[str]:
-        """Returns the columns stored as codes into a dictionary of values, as a categorical of pandas.
+        """Returns the columns that are stored as codes into a dictionary of values, such as pandas categoricals.
 
-        Parquet keeps dictionaries of text only; which others there were, pandas notes beside the schema.
+        Parquet keeps the dictionary type only for text. For other types, the metadata that pandas writes to the schema
+        names the categoricals.
         """
         with readable(self._path), _open(self._path) as stream:
             schema = self._schema(self._file(stream))
@@ -87,7 +88,7 @@ class TableReader(ABC):
 
     @abstractmethod
     def _batches(self, file: Any, roots: list[str] | None, reading: Reading) -> Iterator[pa.Table]:
-        """Yields the rows of a part; `roots` are the top-level columns needed, None for all."""
+        """Yields the rows of a part; `roots` are the needed top-level columns, None for all."""
 
 
 class ParquetReader(TableReader):
@@ -115,7 +116,7 @@ class ParquetReader(TableReader):
 
 
 def _rows_to_decode(metadata: Any, groups: Sequence[int]) -> int:
-    """Returns how many rows are decoded at a time: fewer where the rows of a group are large."""
+    """Returns the number of rows to decode at a time, which is smaller if the rows of a group are large."""
     of_groups = [metadata.row_group(group) for group in groups]
     largest = max((group.total_byte_size // max(group.num_rows, 1) for group in of_groups), default=0)
     return max(1, min(_DECODED_ROWS, BATCH_BYTES // max(largest, 1)))
@@ -129,7 +130,7 @@ class OrcReader(TableReader):
 
     def _sizes(self, file: Any) -> list[tuple[int, int]]:
         stripe_bytes = file.content_length // max(file.nstripes, 1)
-        first_column = file.schema.names[:1]  # no column at all would give no rows
+        first_column = file.schema.names[:1]  # without a column, num_rows would be 0
         return [(file.read_stripe(i, columns=first_column).num_rows, stripe_bytes) for i in range(file.nstripes)]
 
     def _batches(self, file: Any, roots: list[str] | None, reading: Reading) -> Iterator[pa.Table]:
@@ -171,13 +172,13 @@ def names_of(schema: pa.Schema) -> list[str]:
 
 
 def roots_of(columns: Sequence[str], schema: pa.Schema) -> list[str]:
-    """Returns the top-level columns that hold `columns`."""
+    """Returns the top-level columns that contain `columns`."""
     present = set(schema.names)
     return list(dict.fromkeys(name if name in present else _root(name, present) for name in columns))
 
 
 def select(table: pa.Table | pa.RecordBatch, columns: Sequence[str]) -> pa.Table:
-    """Returns the columns, in the order given; `a.b` is field b of the struct a."""
+    """Returns the given columns, in this order; `a.b` is field b of the struct a."""
     table = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
     return pa.table([_column(table, name) for name in columns], names=list(columns))
 
@@ -191,7 +192,7 @@ def _names(name: str, kind: pa.DataType) -> Iterator[str]:
 
 
 def _root(name: str, present: set[str]) -> str:
-    """Returns the longest column that a dotted name begins with."""
+    """Returns the longest column name that is a prefix of a dotted name."""
     parts = name.split(".")
     prefixes = (".".join(parts[:n]) for n in range(len(parts) - 1, 0, -1))
     return next(prefix for prefix in prefixes if prefix in present)
@@ -225,7 +226,7 @@ def _field_of_lists(lists: pa.Array, index: int) -> pa.Array:
 
 
 def sound(table: pa.Table) -> pa.Table:
-    """Returns a table whose text is UTF-8; columns that say so but are not hold bytes.
+    """Returns a table whose text is valid UTF-8. String columns with invalid UTF-8 become binary.
 
     Raises:
         pa.ArrowInvalid: Offsets or sizes contradict each other, as in a damaged file.
@@ -260,7 +261,7 @@ def _bytes_for_text(kind: pa.DataType) -> pa.DataType:
 
 
 def rows_of_table(table: pa.Table, first: int, reading: Reading) -> Rows:
-    """Returns what `reading` needs of a table, its rows numbered from `first`."""
+    """Returns the columns that `reading` needs of a table; the rows are numbered from `first`."""
     table = sound(table)
     return numbered(select(table, list(reading.columns)), first, table if reading.whole else None)
 

@@ -1,4 +1,4 @@
-"""Plain text: a row per line, or a row per file with its folder as label."""
+"""Reads plain text: a row per line, or a row per file with its folder as label."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Datasets of TensorFlow Datasets (TFDS) that are prepared on disk. Nothing is downloaded."""
+"""Reads datasets of TensorFlow Datasets (TFDS) that are prepared on disk. Nothing is downloaded."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ class TfdsReader(UncutReader):
             self._leaves = dict(_leaves(json.loads(stream.read()), ""))
 
     def columns(self) -> list[str]:
-        """See base class. `a.b` is feature b of the features, or of the sequence, a."""
+        """See base class. Column `a.b` is feature b of the features dict or the sequence a."""
         return list(self._leaves)
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
@@ -51,7 +51,7 @@ class TfdsReader(UncutReader):
                 yield select_rows(pa.table(arrays, names=list(needed)), numbers, reading)
 
     def _label_names(self, column: str) -> list[str] | None:
-        """Returns the names of a column of class labels; None for any other, and where labels have no names."""
+        """Returns the names of the class labels of a column; None if it has no class labels or they have no names."""
         path = f"{self._folder}/{column.replace('.', '-')}.labels.txt"
         if "classLabel" not in self._leaves[column] or not find(path):
             return None
@@ -59,7 +59,7 @@ class TfdsReader(UncutReader):
             return stream.read().decode().splitlines()
 
     def _examples(self) -> Any:
-        """Returns the examples as NumPy, one file after the other, images as they lie there."""
+        """Returns the examples as NumPy, one file after the other. Images are not decoded."""
         tfds = load_package("tensorflow_datasets", package="tensorflow-datasets", needed_by="format: tfds")
         builder = tfds.builder_from_directory(self._folder)
         try:
@@ -81,7 +81,7 @@ class TfdsReader(UncutReader):
 
 
 def _leaves(feature: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yields the features that hold values, as features.json describes them."""
+    """Yields the names and descriptions of the features with values, from features.json."""
     if "sequence" in feature:
         inner = feature["sequence"]["feature"]
         if "featuresDict" not in inner:
@@ -96,7 +96,7 @@ def _leaves(feature: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Mapp
 
 
 def _nested(by_name: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Returns `{"a.b": x}` as `{"a": {"b": x}}`; None for nothing."""
+    """Returns `{"a.b": x}` as `{"a": {"b": x}}`; None for an empty mapping."""
     result: dict[str, Any] = {}
     for name, value in by_name.items():
         *above, last = name.split(".")
@@ -119,5 +119,5 @@ def _value(example: Mapping[str, Any], name: str, labels: Sequence[str] | None) 
 
 
 def _label(index: int, labels: Sequence[str]) -> str | None:
-    """Returns a label's name; -1 is TFDS's way to say that there is none, as in test splits of competitions."""
+    """Returns a label's name; None for -1, which TFDS uses for a missing label, as in test splits of competitions."""
     return labels[index] if index >= 0 else None

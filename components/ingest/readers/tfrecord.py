@@ -1,4 +1,4 @@
-"""TFRecords of tf.Example, and of tf.SequenceExample, of which context features and feature lists are columns."""
+"""Reads TFRecord files of tf.Examples or tf.SequenceExamples, whose context features and feature lists are columns."""
 
 import gzip
 import struct
@@ -27,14 +27,14 @@ Decode = Callable[[list[bytes]], pa.RecordBatch]
 
 
 class TfRecordReader(UncutReader):
-    """See `Reader`. Records are numbered from 1; gzip is recognised by the file's first bytes."""
+    """See `Reader`. Records are numbered from 1; gzip is recognized by the file's first bytes."""
 
     def __init__(self, file: SourceFile, source: TfRecordSource):
         self._path = file.path
         self._payload = source.payload
 
     def columns(self) -> None:
-        """See base class. Any record may hold further features."""
+        """See base class. Returns None, because any record may have further features."""
         return None
 
     def rows(self, reading: Reading) -> Iterator[Rows]:
@@ -45,10 +45,10 @@ class TfRecordReader(UncutReader):
                 yield self._decoded(batch, numbers, decode, reading)
 
     def _decoded(self, records: list[bytes], numbers: np.ndarray, decode: Decode, reading: Reading) -> Rows:
-        """Decodes records; where the decoder takes them for damaged, those that are no messages are left out."""
+        """Decodes records. If the decoder rejects the batch, records that are no messages become bad rows."""
         try:
             decoded = decode(records)
-        except RuntimeError:  # which of them, it does not say
+        except RuntimeError:  # it does not name the record
             messages = parse_messages(records, self._payload)
             for number, record, message in zip(numbers.tolist(), records, messages, strict=True):
                 if message is None:
@@ -65,24 +65,24 @@ def read_records(stream: IO[bytes]) -> Iterator[bytes]:
     """Yields the records of a TFRecord stream, each checked against its checksum.
 
     Raises:
-        ValueError: A checksum does not fit, or the stream ends inside a record.
+        ValueError: A checksum is wrong, or the stream ends inside a record.
     """
     for _, record in read_frames(stream):
         yield record
 
 
 def begins_with_record(start: bytes) -> bool:
-    """Whether bytes, decompressed, begin as a TFRecord file does: a length and its checksum."""
+    """Returns whether decompressed bytes begin like a TFRecord file: with a length and its checksum."""
     return len(start) >= 12 and masked_crc(start[:8]) == struct.unpack("<I", start[8:12])[0]
 
 
 def payload_of(path: str) -> str:
-    """Returns what the first record holds, as `TfRecordSource.payload` says it.
+    """Returns the type of the first record, as a value of `TfRecordSource.payload`.
 
-    A SequenceExample without feature lists is a tf.Example byte for byte.
+    A SequenceExample without feature lists has the same bytes as a tf.Example.
 
     Raises:
-        UserError: The file holds no whole record, or the first is neither.
+        UserError: The file has no whole record, or the first record has neither type.
     """
     from tensorflow.core.example.example_pb2 import SequenceExample
 
@@ -97,10 +97,10 @@ def payload_of(path: str) -> str:
 
 
 def feature_names(path: str, payload: str, *, records: int) -> list[str]:
-    """Returns the names of the features, those of feature lists too, of the first records, sorted.
+    """Returns the sorted names of the features and feature lists of the first records.
 
     Raises:
-        UserError: The file is cut short or corrupt.
+        UserError: The file is truncated or corrupt.
     """
     with readable(path), open_records(path) as stream:
         messages = parse_messages(islice(read_records(stream), records), payload)
@@ -109,7 +109,7 @@ def feature_names(path: str, payload: str, *, records: int) -> list[str]:
 
 @contextmanager
 def open_records(path: str) -> Iterator[IO[bytes]]:
-    """Opens a TFRecord file, decompressing gzip, which its first bytes tell."""
+    """Opens a TFRecord file and decompresses gzip, which is recognized by the first bytes."""
     with open_raw(path) as raw:
         magic = raw.read(2)
         raw.seek(0)
@@ -132,9 +132,9 @@ def _decoder(payload: str) -> Decode:
 
 
 def _with_feature_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns a batch with a column for each feature list: a list of what its steps hold, one value each as a rule.
+    """Returns a batch with a column per feature list: the list of the steps' values, usually one value per step.
 
-    A context feature of the same name comes first.
+    A context feature takes precedence over a feature list of the same name.
     """
     if _SEQUENCE not in batch.schema.names:
         return batch

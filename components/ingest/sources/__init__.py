@@ -1,1 +1,1 @@
-"""Where raw data lies: the declared source, its files, and how they are opened."""
+"""The source of the raw data: its declaration, its files, and how they are opened."""

@@ -1,7 +1,7 @@
-"""Which files and folders of this machine a pattern names. Each folder is looked into once, whatever the pattern.
+"""Finds the local files and folders that match a pattern. Each folder is listed once, for any pattern.
 
-Python's glob goes through a tree once for every way in which several `**/` can share its folders, which takes minutes
-for a dozen of them.
+Python's glob walks a tree once per way in which several `**/` can share its folders. This takes minutes for a dozen of
+them.
 """
 
 import glob
@@ -14,10 +14,10 @@ _ANY_DEPTH = "**"
 
 
 def match_paths(pattern: str) -> list[str]:
-    """Returns the paths that a pattern names, sorted, as `glob.glob(pattern, recursive=True)` does.
+    """Returns the sorted paths that match a pattern, like `glob.glob(pattern, recursive=True)`.
 
-    `**` stands for any number of folders; hidden files and folders match only what names their dot. A link that leads
-    to a folder above it is not followed.
+    `**` matches any number of folders. Hidden files and folders match only a name pattern that starts with a dot. A
+    link to a folder above it is not followed.
     """
     parts = re.sub(r"(?<![^/])(\*\*/)+", "**/", pattern).split("/")
     level = next((n for n, part in enumerate(parts) if glob.has_magic(part)), None)
@@ -28,9 +28,10 @@ def match_paths(pattern: str) -> list[str]:
 
 
 def _below(start: str, parts: Sequence[str]) -> Iterator[str]:
-    """Yields the paths below a folder whose parts match.
+    """Yields the paths below a folder whose names match `parts`.
 
-    A place is a folder and the numbers of the parts that the next name may match: several, where `**` is among them.
+    A place is a folder and the indices of the parts that the next name may match. There are several indices if `**` is
+    among the parts.
     """
     places = [(start, _with_skipped({0}, parts), frozenset([os.path.realpath(start or ".")]))]
     while places:
@@ -49,14 +50,14 @@ def _below(start: str, parts: Sequence[str]) -> Iterator[str]:
 
 
 def _entries(folder: str, parts: Sequence[str]) -> Iterator["os.DirEntry[str] | _Named"]:
-    """Yields what a folder holds; where all parts are plain names these alone, for which it need not be readable."""
+    """Yields the entries of a folder. If all parts are plain names, yields only these; the folder may be unreadable."""
     if not any(map(glob.has_magic, parts)):
         yield from (_Named(folder, part) for part in parts if part and os.path.lexists(f"{folder}{part}"))
         return
     try:
         with os.scandir(folder or ".") as entries:
             yield from list(entries)
-    except OSError:  # a folder that is gone or cannot be read holds nothing
+    except OSError:  # a missing or unreadable folder has no entries
         return
 
 
@@ -68,16 +69,16 @@ class _Named:
         self._path = f"{folder}{name}"
 
     def is_dir(self) -> bool:
-        """Whether it is a folder, or a link to one."""
+        """Returns whether it is a folder or a link to a folder."""
         return os.path.isdir(self._path)
 
     def is_symlink(self) -> bool:
-        """Whether it is a link."""
+        """Returns whether it is a link."""
         return os.path.islink(self._path)
 
 
 def _next(name: str, states: frozenset[int], parts: Sequence[str], *, is_folder: bool) -> set[int]:
-    """Returns which parts the name after this one may match."""
+    """Returns the indices of the parts that the next name may match."""
     found = set()
     for state in states:
         if parts[state] == _ANY_DEPTH:
@@ -90,6 +91,6 @@ def _next(name: str, states: frozenset[int], parts: Sequence[str], *, is_folder:
 
 
 def _with_skipped(states: set[int], parts: Sequence[str]) -> frozenset[int]:
-    """Returns the states, and those behind a `**` that stands for no folder at all."""
+    """Returns the states, and the states after each `**`, which may stand for no folder."""
     skipped = {state + 1 for state in states if state < len(parts) - 1 and parts[state] == _ANY_DEPTH}
     return frozenset(states | skipped)

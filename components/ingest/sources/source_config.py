@@ -1,4 +1,4 @@
-"""The section `data.source` of the YAML: one model per format. Nothing here reads anything."""
+"""The section `data.source` of the YAML: one model per format. This module reads no data."""
 
 import codecs
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from fullpass.preprocessing.spec import Count, Flag, Name, Spec, discriminator
 from fullpass.preprocessing.values.raw_text import RawText
 
 Paths = Name | tuple[Name, ...] | dict[Name, Name | tuple[Name, ...]]
-"""A path, a list of paths, or paths per split; each may be a glob. Relative paths start at the YAML's folder;
+"""A path, a list of paths, or paths per split; each may be a glob. Relative paths are relative to the YAML's folder;
 `package:NAME/PATH` is a file inside an installed Python package."""
 
 ImportPath = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
@@ -30,7 +30,7 @@ def _known_encoding(name: str) -> str:
         encoded = "a".encode(name)
         codecs.getincrementaldecoder(name)("surrogateescape").decode(encoded)
     except (LookupError, UnicodeError, AttributeError):
-        # Python lists zip and rot13 as encodings too, and a few that cannot decode piece by piece.
+        # Python also lists zip and rot13 as encodings, and a few that cannot decode incrementally.
         raise ValueError(f'"{name}" is no encoding of text in files. Usual: {", ".join(_ENCODINGS)}.') from None
     return name
 
@@ -40,76 +40,76 @@ Encoding = Annotated[Name, AfterValidator(_known_encoding)]
 
 class _Source(Spec):
     missing: tuple[str, ...] = ()
-    """Texts that mean missing, besides null."""
+    """Texts that mean missing, in addition to null."""
     missing_in: dict[Name, tuple[str, ...]] = Field(default_factory=dict)
-    """Column -> further texts that mean missing in it alone, such as `{age: ["-999"]}`."""
+    """Column -> further texts that mean missing in this column only, such as `{age: ["-999"]}`."""
 
     described_by: ClassVar[tuple[str, ...]] = ()
-    """Fields that say how data is read, beside `missing` and `missing_in`; no path, address, query or secret."""
+    """Fields that determine how data is read, besides `missing` and `missing_in`: no path, address, query or secret."""
     given_by: ClassVar[str]
-    """The field that may be given per split."""
+    """The field that may have a value per split."""
 
     def missing_of(self, column: str) -> tuple[str, ...]:
-        """Texts that mean missing in one column."""
+        """Returns the texts that mean missing in one column."""
         return self.raw_text.missing_of(column)
 
     def description(self) -> dict[str, Any]:
-        """Returns how data is read, as JSON. It travels with the model, so it does not say where the data is."""
+        """Returns the reading options as JSON. They are exported with the model, so they omit the data's location."""
         return self.model_dump(mode="json", include={"format", "missing", "missing_in", *self.described_by})
 
     @property
     def raw_text(self) -> RawText:
-        """How text is read as values."""
+        """The rules for reading text as values."""
         return RawText(missing=self.missing, missing_in=self.missing_in)
 
     @property
     def per_split(self) -> Any:
-        """What may be given per split: paths, queries or functions."""
+        """The value of the field that may have a value per split: paths, queries or functions."""
         return getattr(self, self.given_by)
 
     @property
     def given_splits(self) -> tuple[str, ...]:
-        """Names of the splits that have data of their own; empty if rows are split at ingest."""
+        """Names of the splits that have separate data; empty if Ingest splits the rows."""
         return tuple(self.per_split) if isinstance(self.per_split, Mapping) else ()
 
 
 class _Path(Spec):
     path: Paths
-    """A path, folder or glob, a list of them, or one or the other per split. Also an address that fsspec knows, such as
-    s3://bucket/trips/*.csv, if its driver (s3fs, gcsfs) is installed. Folders named key=value are columns."""
+    """A path, folder or glob, a list of them, or any of these per split. An address that fsspec supports, such as
+    s3://bucket/trips/*.csv, works if its driver (s3fs, gcsfs) is installed. Folders named key=value are columns."""
 
 
 class FileSource(_Source, _Path):
-    """What all sources made of files have in common."""
+    """Base class of all sources that consist of files."""
 
     endings: ClassVar[tuple[str, ...]] = ()
-    """File names that a folder is searched for; empty takes every name."""
+    """Suffixes of the files that are searched for in a folder; empty accepts every name."""
     given_by = "path"
 
 
 class CsvSource(FileSource):
-    """Comma separated text, or any other separator; gz, bz2, zst and zip by file name."""
+    """Comma-separated text, or text with another separator; gz, bz2, zst and zip are recognized by file name."""
 
     endings = (".csv", ".tsv", ".tab", ".txt")
     described_by = ("separator", "columns", "quoting", "encoding", "decimal", "strip", "max_cell_kb")
 
     format: Literal["csv"]
     separator: str = Field(default=",", min_length=1, max_length=1)
-    """What stands between cells: `;`, or `"\\t"` for a tab."""
+    """Character between cells, such as `;`, or `"\\t"` for a tab."""
     columns: tuple[Name, ...] | None = Field(default=None, min_length=1)
     """Column names, for files without a header line; None reads them from the first line of each file."""
     quoting: Flag = True
-    """Whether `"` quotes cells; a quoted cell may hold separators and line breaks."""
+    """Whether `"` quotes cells; a quoted cell may contain separators and line breaks."""
     encoding: Encoding = "utf-8"
-    """Of the file, by Python's name: utf-8, latin-1, cp1252."""
+    """Encoding of the file, by Python's name: utf-8, latin-1, cp1252."""
     decimal: Literal[".", ","] = "."
-    """What stands before the decimals of a number."""
+    """Decimal separator of numbers."""
     strip: Flag = True
-    """Drop blanks around cells, before missing tokens are compared."""
+    """Drop blanks around cells before they are compared with the missing tokens."""
     missing: tuple[str, ...] = MISSING
     """Cells that mean missing."""
     max_cell_kb: Count = 1024
-    """A row with a longer cell is a bad row: most often a quote that was never closed."""
+    """A row with a longer cell is a bad row. The usual cause is a quote that was never closed."""
 
     @property
     def raw_text(self) -> RawText:
@@ -168,42 +168,42 @@ class AvroSource(FileSource):
 
 
 class TfRecordSource(FileSource):
-    """TFRecords of tf.Example, or of tf.SequenceExample: context features and feature lists."""
+    """TFRecord files of tf.Examples, or of tf.SequenceExamples with context features and feature lists."""
 
     endings = (".tfrecord", ".tfrecords", ".gz")
     described_by = ("payload",)
 
     format: Literal["tfrecord"]
     payload: Literal["example", "sequence_example"] = "example"
-    """What the records hold."""
+    """Type of the records."""
 
 
 class ProtoSource(FileSource):
-    """TFRecords of a protocol buffer message of your own. `a.b` is field b of the message a, or value b of the map a; a
-    repeated field, or a field of a repeated message, is a list; an enum is its name."""
+    """TFRecord files of a user-defined protocol buffer message. `a.b` is field b of the message a, or value b of the
+    map a. A repeated field, or a field of a repeated message, is a list. An enum is read as its name."""
 
     endings = (".tfrecord", ".tfrecords", ".gz")
     described_by = ("message", "fields")
 
     format: Literal["proto"]
     descriptor_set: Name
-    """What `protoc --include_imports --descriptor_set_out=FILE` writes; relative files start at the YAML's folder."""
+    """Output of `protoc --include_imports --descriptor_set_out=FILE`; a relative path starts at the YAML's folder."""
     message: Name
     """Name of the message, with its package: `shop.v1.Order`."""
     fields: dict[Name, Name] = Field(default_factory=dict)
-    """Column -> dotted path of its field, for columns to be called otherwise."""
+    """Column -> dotted path of its field, to rename columns."""
 
 
 class NumpySource(FileSource):
-    """NumPy .npy and .npz files. The first axis is rows; the arrays of an .npz are columns, and so are the fields of a
-    structured array. An array of more axes is a vector."""
+    """NumPy .npy and .npz files. The first axis is the row axis. The arrays of an .npz file are columns, and so are the
+    fields of a structured array. An array with more axes is a vector column."""
 
     endings = (".npy", ".npz")
     described_by = ("columns",)
 
     format: Literal["numpy"]
     columns: tuple[Name, ...] | None = Field(default=None, min_length=1)
-    """Names for the columns of a plain .npy array, in the order of its second axis; None reads it as one column named
+    """Names of the columns of an .npy array, in the order of its second axis; None reads the array as one column named
     data."""
 
 
@@ -215,25 +215,25 @@ class TextSource(FileSource):
 
     format: Literal["text"]
     rows: Literal["lines", "files"] = "lines"
-    """lines: the column text is a line. files: the columns are text (the whole file), label (its folder's name) and
-    file."""
+    """lines: each line is a row with the column text. files: each file is a row with the columns text (the whole file),
+    label (the name of its folder) and file."""
     encoding: Encoding = "utf-8"
-    """Of the files, by Python's name."""
+    """Encoding of the files, by Python's name."""
 
 
 class Decoded(Spec):
-    """The size that every image is brought to."""
+    """The size to which every image is resized."""
 
     height: Count
-    """Rows of pixels."""
+    """Height in pixels."""
     width: Count
-    """Pixels of a row."""
+    """Width in pixels."""
     channels: Literal[1, 3] = 3
-    """1: grey. 3: red, green, blue."""
+    """1: gray. 3: red, green, blue."""
 
 
 class ImagesSource(FileSource):
-    """JPEG, PNG, GIF and BMP files as they are, in the column image, with height, width, channels, label and file."""
+    """JPEG, PNG, GIF and BMP files: undecoded in the column image, with height, width, channels, label and file."""
 
     endings = (".csv", ".parquet", ".pq")
     described_by = ("labels", "path_column", "decode", "max_file_mb", "max_megapixels")
@@ -243,19 +243,20 @@ class ImagesSource(FileSource):
     """folders: path is a folder with one folder of images per class. manifest: path is a CSV or Parquet file with the
     paths of images, relative to the manifest, and any other columns."""
     path_column: Name = "file"
-    """The column of a manifest that holds the paths."""
+    """The column of a manifest that contains the paths."""
     decode: Decoded | None = None
-    """Gives the column pixels too, for a vector feature: height * width * channels numbers from 0 to 255, by rows."""
+    """Adds the column pixels, for a vector feature: height * width * channels numbers from 0 to 255, in row order."""
     folders: tuple[Name, ...] = ()
-    """Folders, or addresses of folders, in which a manifest may name files besides its own folder, by whole paths or
-    from there; relative ones start at the YAML's folder. A row that names a file elsewhere is a bad row."""
+    """Folders, or addresses of folders, whose files a manifest may name in addition to those of its own folder, by
+    absolute paths or by paths relative to these folders. Relative folders start at the YAML's folder. A row that names
+    a file elsewhere is a bad row."""
     max_file_mb: Count = 64
-    """An image of more megabytes is a bad row; it is not read any further."""
+    """An image with more megabytes is a bad row; its rest is not read."""
     max_megapixels: Annotated[Count, Field(le=178)] = 64
-    """An image of more million pixels is a bad row; it is not decoded. A small file can hold a picture that takes
+    """An image with more megapixels is a bad row; it is not decoded. A small file can contain an image that takes
     gigabytes."""
     missing: tuple[str, ...] = MISSING
-    """Cells of a manifest that mean missing; these defaults do not hold for names of folders."""
+    """Cells of a manifest that mean missing; these defaults do not apply to names of folders."""
 
     @property
     def raw_text(self) -> RawText:
@@ -265,43 +266,43 @@ class ImagesSource(FileSource):
 
 
 class SqlSource(_Source):
-    """A table or query of any database that SQLAlchemy has a dialect for."""
+    """A table or query of any database with a SQLAlchemy dialect."""
 
     given_by = "query"
 
     format: Literal["sql"]
     url: Name
     """SQLAlchemy URL without a password, such as postgresql+psycopg://reader@db.example.com/trips, sqlite:///trips.db
-    or duckdb:///trips.duckdb. Relative files start at the YAML's folder."""
+    or duckdb:///trips.duckdb. A relative path starts at the YAML's folder."""
     password_env: Name | None = Field(default=None, pattern=r"^[A-Za-z_]\w*$")
-    """Name of the environment variable that holds the password."""
+    """Name of the environment variable with the password."""
     query: Name | dict[Name, Name]
     """A table's name or a SELECT, or one per split."""
     key: Name | None = None
-    """Column of unique values, in whose order rows are read. With it, reading is spread over workers by ranges of the
-    key and repeats in the same order; without it, the order is the database's."""
+    """Column of unique values, which determines the order of the rows. With a key, workers read ranges of the key in
+    parallel, and the order is reproducible. Without a key, the database determines the order."""
     rows_per_range: Count = 1_000_000
-    """Rows of one range of the key."""
+    """Number of rows of one range of the key."""
 
 
 class BigQuerySource(_Source):
-    """A table or query of BigQuery, by Google's own client and the credentials of the machine that runs it. Zeros and
-    empty texts stay what they are."""
+    """A table or query of BigQuery, read by Google's client with the credentials of the machine that runs it. Zeros and
+    empty texts are preserved."""
 
     given_by = "query"
 
     format: Literal["bigquery"]
     query: Name | dict[Name, Name]
-    """A table, `project.dataset.table`, or a SELECT, or one per split. ORDER BY makes the order repeat."""
+    """A table, `project.dataset.table`, or a SELECT, or one per split. ORDER BY makes the order reproducible."""
     project: Name | None = None
-    """Project that pays for the query; None takes that of the credentials."""
+    """Project that pays for the query; None uses the project of the credentials."""
     location: Name | None = None
-    """Where the query runs, such as EU; None lets BigQuery find out."""
+    """Location of the query, such as EU; None lets BigQuery determine it."""
 
 
 class TfdsSource(_Source):
-    """A dataset of TensorFlow Datasets that is prepared on disk. Class labels are their names, images the bytes of
-    their files; `a.b` is feature b of the features or the sequence a."""
+    """A dataset of TensorFlow Datasets that is prepared on disk. Class labels are read as their names, images as the
+    bytes of their files. `a.b` is feature b of the features dict or the sequence a."""
 
     given_by = "splits"
 
@@ -309,11 +310,11 @@ class TfdsSource(_Source):
     name: Name
     """Name of the dataset, with its config if it has one: `mnist`, `glue/cola`."""
     version: Name | None = None
-    """As its folder is called, `3.0.1`; None takes the newest that is there."""
+    """Version, which is the name of its folder, such as `3.0.1`; None uses the newest existing version."""
     data_dir: Name
-    """Folder of prepared datasets; a relative one starts at the YAML's folder."""
+    """Folder of prepared datasets; a relative path starts at the YAML's folder."""
     splits: Name | dict[Name, Name]
-    """A split of the dataset, or one for each split here, in TFDS's own words: `train`, `train[:80%]`,
+    """A split of the dataset, or one for each split of the pipeline, in TFDS's notation: `train`, `train[:80%]`,
     `train[80%:]+validation`."""
 
 
@@ -325,7 +326,7 @@ class ModuleSource(_Source):
 
     format: Literal["module"]
     function: ImportPath | dict[Name, ImportPath]
-    """`package.module:function`, or one per split. It is called on a worker; the same call must give the same rows."""
+    """`package.module:function`, or one per split. A worker calls it; every call must return the same rows."""
 
 
 Source = Annotated[

@@ -1,4 +1,4 @@
-"""Finds the inputs that a source names, and computes a fingerprint that changes when they do."""
+"""Finds the inputs of a source, and computes a fingerprint that changes when they change."""
 
 import glob
 import hashlib
@@ -37,12 +37,14 @@ Resolve = Callable[[str], str]
 class SourceFile:
     """One file, folder of images, query or function to read.
 
-    path: the file, or for other sources the query or function, as messages name it.
-    split: the split all its rows belong to, or None if rows are split one by one.
-    size: bytes; 0 where that is not known. version: text that changes when the data does.
-    address: where to find it, if that is not `path`: the URL of a database, the folder of a dataset. Or what else it
-    takes to read it: the descriptors of its messages, or the folders that a manifest may name, one per line. rest:
-    whether rows without a span belong to the span that is read.
+    Attributes:
+        path: the path of the file, or, for other sources, the query or function; also used in messages.
+        split: the split of all its rows, or None if each row is assigned to a split.
+        size: number of bytes; 0 if unknown.
+        version: text that changes when the data changes.
+        address: location, if it is not `path`: the URL of a database or the folder of a dataset. Or another input of
+            the reader: the path of the message descriptors, or the folders that a manifest may use, one per line.
+        rest: whether rows without a span belong to the current span.
     """
 
     path: str
@@ -56,7 +58,7 @@ class SourceFile:
 def resolve_path(path: str, directory: Path) -> str:
     """Returns an absolute path, pattern or address.
 
-    `package:NAME/PATH` is looked up in the installed package without importing it; other relative paths start at
+    `package:NAME/PATH` is found in the installed package without importing it; other relative paths start at
     `directory`.
 
     Raises:
@@ -74,10 +76,10 @@ def resolve_path(path: str, directory: Path) -> str:
 
 
 def place_pattern(written: str, resolve: Resolve) -> tuple[str, str]:
-    """Returns where a relative path or pattern starts, and the rest, in which alone brackets and braces mean anything.
+    """Returns the folder at which a relative path or pattern starts, and the rest; only the rest may contain a pattern.
 
     Args:
-        written: as in the YAML.
+        written: the path as in the YAML.
         resolve: makes a path of the YAML absolute.
 
     Example:
@@ -92,7 +94,7 @@ def place_pattern(written: str, resolve: Resolve) -> tuple[str, str]:
 
 
 def find_inputs(source: Source, resolve: Resolve) -> tuple[SourceFile, ...]:
-    """Returns everything that a source reads.
+    """Returns all inputs of a source.
 
     Args:
         source: the section of the YAML.
@@ -118,19 +120,19 @@ def find_inputs(source: Source, resolve: Resolve) -> tuple[SourceFile, ...]:
 
 
 def reads_folders(source: object) -> bool:
-    """Whether a path of the source is a folder that is read as one."""
+    """Returns whether the source reads whole folders."""
     if isinstance(source, ImagesSource):
         return source.labels == "folders"
     return isinstance(source, TextSource) and source.rows == "files"
 
 
 def find_files(paths: Paths, resolve: Resolve, *, endings: Sequence[str] = ()) -> tuple[SourceFile, ...]:
-    """Returns the files that `paths` name, patterns and folders expanded, in sorted order per entry.
+    """Returns the files of `paths`, with patterns and folders expanded, in sorted order per entry.
 
     Args:
-        paths: as in the YAML.
+        paths: paths as in the YAML.
         resolve: makes a path of the YAML absolute.
-        endings: file names that a folder is searched for.
+        endings: suffixes of the files that are searched for in a folder.
 
     Raises:
         UserError: An entry matches no file, is a folder without any, or two entries match the same file.
@@ -153,7 +155,7 @@ def fingerprint(files: Sequence[SourceFile]) -> str:
 
 
 def entries(per_split: Any) -> Iterator[tuple[str | None, str]]:
-    """Yields what a source reads, with the split that all of it belongs to, if it names one."""
+    """Yields pairs of a split and a path, query or function of a source; the split is None if none is given."""
     if isinstance(per_split, Mapping):
         for split, entry in per_split.items():
             for pattern in (entry,) if isinstance(entry, str) else entry:
@@ -178,7 +180,7 @@ def _matches(written: str, folder: str, pattern: str, endings: Sequence[str]) ->
 
 
 def nearby(pattern: str) -> str:
-    """Returns a hint at a file whose name is like that of one that is not there."""
+    """Returns a hint at an existing file with a name similar to that of a missing file."""
     folder = Path(pattern).parent
     return did_you_mean(Path(pattern).name, [p.name for p in folder.iterdir()]) if folder.is_dir() else ""
 
@@ -197,7 +199,7 @@ def _folders(paths: Paths, resolve: Resolve, endings: Sequence[str]) -> Iterator
 
 
 def _described(files: Sequence[SourceFile], source: ProtoSource, resolve: Resolve) -> tuple[SourceFile, ...]:
-    """Returns files with the place of their descriptors, whose version is a part of their own."""
+    """Returns files with the path of their descriptors; each file's version includes the version of the descriptors."""
     found = find(path := resolve(source.descriptor_set))
     if len(found) != 1:
         raise UserError(
@@ -222,7 +224,7 @@ def _queries(source: SqlSource, resolve: Resolve) -> Iterator[SourceFile]:
 
 
 def _prepared(source: TfdsSource, resolve: Resolve) -> Iterator[SourceFile]:
-    """Returns the splits of a prepared dataset; the digest of all its files is the version of each."""
+    """Returns the splits of a prepared dataset; the version of each is the digest of all files of the dataset."""
     dataset = f"{resolve(source.data_dir).rstrip('/')}/{source.name}"
     infos = find(f"{glob.escape(dataset)}/*/{_DATASET_INFO}")
     versions = {found.path.split("/")[-2]: found for found in infos}
@@ -251,11 +253,11 @@ def _functions(source: ModuleSource) -> Iterator[SourceFile]:
 
 
 def _file_version(path: Path) -> str:
-    """Returns the modification times of a database and of the log beside it that SQLite and DuckDB write first."""
+    """Returns the modification times of a database and of its write-ahead log (SQLite and DuckDB)."""
     logs = [path.with_name(path.name + ending) for ending in ("-wal", ".wal")]
     return " ".join(str(p.stat().st_mtime_ns) for p in (path, *logs) if p.exists())
 
 
 def _unknown_version() -> str:
-    """Returns a version of its own for every look: what cannot tell whether it changed is read anew."""
+    """Returns a new version at each call: a source whose changes cannot be detected is read again by every run."""
     return f"looked at {time.time_ns()}"

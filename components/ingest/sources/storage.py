@@ -1,4 +1,4 @@
-"""Opens and finds files, on this machine by path and elsewhere by any address that fsspec knows."""
+"""Opens and finds local files by path, and remote files by any address that fsspec supports."""
 
 import bz2
 import fnmatch
@@ -21,15 +21,15 @@ from fullpass.preprocessing.errors import UserError, blame
 
 _HIDDEN = (".", "_")
 _VERSIONS = ("ETag", "etag", "generation", "LastModified", "last_modified", "mtime", "updated", "created")
-"""Metadata of a file that changes when the file does; the first key that a driver has is taken."""
+"""Metadata keys of a file whose values change when the file changes; the first key that a driver returns is used."""
 _BELIEVED_SECONDS = 1.0
 _listed: dict[Any, float] = {}
-"""File system of an address -> when what it remembers was forgotten last."""
+"""File system of an address -> time at which its listing cache was last invalidated."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A file. version: text that changes when the file does."""
+    """A file. version: text that changes when the file changes."""
 
     path: str
     size: int
@@ -37,17 +37,17 @@ class Found:
 
 
 def is_address(path: str) -> bool:
-    """Whether `path` is an address such as s3://bucket/file, rather than a path of this machine."""
+    """Returns whether `path` is an address such as s3://bucket/file, rather than a local path."""
     return "://" in path
 
 
 def local_path(path: str) -> str:
-    """Returns the path behind a file:// address; anything else as it is."""
+    """Returns the path of a file:// address; any other path is returned unchanged."""
     return unquote(urlsplit(path).path) if path.startswith("file://") else path
 
 
 def open_raw(path: str) -> IO[bytes]:
-    """Opens a file for reading, seekable, as it lies there."""
+    """Opens a file for reading, seekable, without decompression."""
     if not is_address(path):
         return open(path, "rb")
     file_system, inner = _file_system(path)
@@ -57,10 +57,10 @@ def open_raw(path: str) -> IO[bytes]:
 
 @contextmanager
 def open_binary(path: str) -> Iterator[IO[bytes]]:
-    """Opens a file, decompressing gz, bz2 and zst by name, and a zip archive that holds one file.
+    """Opens a file; decompresses gz, bz2, zst and zip archives of one file, which are recognized by file name.
 
     Raises:
-        UserError: The zip archive holds several files.
+        UserError: The zip archive does not contain exactly one file.
     """
     suffix = PurePath(path).suffix.lower()
     with ExitStack() as stack:
@@ -79,26 +79,26 @@ def open_binary(path: str) -> Iterator[IO[bytes]]:
 
 
 def is_compressed(path: str) -> bool:
-    """Whether `open_binary` decompresses `path`, so that reading cannot start in its middle."""
+    """Returns whether `open_binary` decompresses `path`, which means that reading cannot start in the middle."""
     return PurePath(path).suffix.lower() in (".gz", ".bz2", ".zst", ".zip")
 
 
 def find(pattern: str, endings: Sequence[str] = (), *, folder: str = "") -> list[Found]:
-    """Returns the files that a path, folder or glob names, sorted by path.
+    """Returns the files that match a path, folder or glob, sorted by path.
 
-    A folder is searched for files with one of `endings`, names that begin with . or _ left out. A glob may match such
-    folders too, if they bear the ending themselves, as Spark writes them.
+    A folder is searched for files with one of `endings`; names that begin with . or _ are skipped. A glob may also
+    match such folders if their own names have one of the endings, as in the output of Spark.
 
     Args:
         pattern: the path, folder or glob.
-        endings: of the files to look for in a folder.
-        folder: what the pattern starts at, with / at its end; brackets in its name are no glob.
+        endings: suffixes of the files to find in a folder.
+        folder: the folder at which the pattern starts, with / at its end; brackets in its name are no glob.
     """
     return _find_remote(pattern, endings) if is_address(pattern) else _find_local(folder, pattern, endings)
 
 
 def matches(pattern: str) -> list[str]:
-    """Returns the files and folders that a glob names, sorted."""
+    """Returns the files and folders that match a glob, sorted."""
     if not is_address(pattern):
         return match_paths(pattern)
     file_system, inner = _as_it_is_now(pattern)
@@ -107,7 +107,7 @@ def matches(pattern: str) -> list[str]:
 
 
 def is_folder(path: str) -> bool:
-    """Whether `path` is a folder."""
+    """Returns whether `path` is a folder."""
     if not is_address(path):
         return Path(path).is_dir()
     file_system, inner = _as_it_is_now(path)
@@ -173,10 +173,9 @@ def _remote_paths(file_system: Any, pattern: str, endings: Sequence[str]) -> set
 
 
 def _remote_matches(file_system: Any, pattern: str) -> dict[str, str]:
-    """Returns the files and folders that a glob names -> file or directory.
+    """Returns the files and folders that match a glob -> `file` or `directory`.
 
-    A driver's own glob leaves out the folders that it could not list, so that a store that fails once would lose rows
-    without a word.
+    The glob of a driver skips folders that it cannot list. A single failure of the store would then silently lose rows.
     """
     if "**" in pattern:
         return {path: entry["type"] for path, entry in file_system.glob(pattern, detail=True).items()}
@@ -214,17 +213,17 @@ def _is_data(path: str, folder: str, endings: Sequence[str]) -> bool:
 
 
 def _remote(file_system: Any, path: str) -> Found:
-    """A driver's own `ukey` is made of all it knows, which is more of a file that was listed than of one asked for."""
+    """Returns a remote file. A driver's `ukey` is the last resort: it depends on whether the file was listed before."""
     told = file_system.info(path)
     version = next((str(told[key]).strip('"') for key in _VERSIONS if told.get(key)), None)
     return Found(file_system.unstrip_protocol(path), int(told["size"] or 0), version or file_system.ukey(path))
 
 
 def _as_it_is_now(address: str) -> tuple[Any, str]:
-    """Returns the file system of an address that remembers no listing of more than a second ago.
+    """Returns the file system and path of an address; listings cached for more than a second are dropped.
 
-    Drivers of object stores remember what they listed as long as the process lives, and a scheduler lives for months.
-    Within a look at hundreds of spans, what is remembered saves a request per file.
+    Drivers of object stores cache listings for the lifetime of the process, and a scheduler runs for months. During one
+    search of hundreds of spans, the cache saves a request per file.
     """
     file_system, inner = _file_system(address)
     now = monotonic()
@@ -235,7 +234,7 @@ def _as_it_is_now(address: str) -> tuple[Any, str]:
 
 
 def _file_system(address: str) -> tuple[Any, str]:
-    import fsspec.core  # takes 50 ms, which `check` of a local file should not spend
+    import fsspec.core  # takes 50 ms, which `check` of a local file should avoid
 
     try:
         return fsspec.core.url_to_fs(address)

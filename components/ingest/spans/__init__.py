@@ -1,1 +1,1 @@
-"""Spans of a source: which there are, and which of them a run takes."""
+"""The spans of a source: the existing ones, and the ones that a run uses."""

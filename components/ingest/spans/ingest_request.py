@@ -1,4 +1,4 @@
-"""What Ingest is asked for: spans, each with a fingerprint that tells whether it is ingested already."""
+"""The request to Ingest: spans, each with a fingerprint that shows whether it is already ingested."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ class KnownSpan:
 
 @dataclass(frozen=True)
 class SpanRequest:
-    """One span to ingest. label: how people write it."""
+    """One span to ingest. label: its name for people."""
 
     number: int
     label: str
@@ -40,10 +40,15 @@ class SpanRequest:
 
 @dataclass(frozen=True)
 class Request:
-    """What the examples of a run are made of.
+    """The inputs from which the examples of a run are made.
 
-    config: the part of `data:` that decides the records. splits: names, in order. columns: of the examples. gzip:
-    compress the records. spans: the whole window. spanned: whether the source has spans.
+    Attributes:
+        config: the part of `data:` that determines the records.
+        splits: names of the splits, in order.
+        columns: columns of the examples.
+        gzip: whether to compress the records.
+        spans: all spans of the window.
+        spanned: whether the source has spans.
     """
 
     config: IngestConfig
@@ -54,7 +59,7 @@ class Request:
     spanned: bool = False
 
     def to_json(self, *, known: Collection[KnownSpan] = ()) -> str:
-        """Returns the request for those spans that are not known, as the executor takes it."""
+        """Returns the request for the spans that are not known, in the form that the executor reads."""
         have = {(span.number, span.fingerprint) for span in known}
         lacking = [span for span in self.spans if (span.number, span.fingerprint) not in have]
         return json.dumps(self._common() | {"spanned": self.spanned, "spans": [asdict(span) for span in lacking]})
@@ -68,9 +73,9 @@ class Request:
         }
 
     def with_window(self, window: Window, known: Collection[KnownSpan]) -> "Request":
-        """Returns the request for the spans of a window; what has changed since it was known is a new version."""
+        """Returns the request for the spans of a window; a span that differs from its known version gets a new one."""
         common = self._common()
-        # Files are part of a span's fingerprint by their paths; how the YAML names them decides no record.
+        # The fingerprint of a span contains the paths of its files; their notation in the YAML changes no record.
         common["config"]["source"].pop("path", None)
         text = json.dumps(common, sort_keys=True)
         spans = []
@@ -88,7 +93,7 @@ def _next_version(number: int, fingerprint: str, known: Collection[KnownSpan]) -
 
 @cache
 def code_digest() -> str:
-    """Returns a digest of the code that makes records of rows."""
+    """Returns a digest of the code that converts rows to records."""
     digest = hashlib.sha256()
     for path in (_PACKAGE / part for part in _CODE):
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:

@@ -1,7 +1,7 @@
-"""Spans that a column tells, where a file holds many: which rows belong to which, and what stands in each.
+"""Spans given by a column, for files that hold many spans: the span of each row, and a digest of each span's content.
 
-A file is read once to see its spans, and only again when it has changed. A span's part of a file is known by its
-content, so a file that grows at its end has new spans and leaves the others as they are.
+A file is read once to find its spans, and again only when it has changed. The version of a span's part of a file is a
+digest of its content, so appending to a file adds spans and leaves the others unchanged.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ from fullpass.preprocessing.features.raw_columns import RawColumn
 from fullpass.preprocessing.values.arrow_text import to_text
 
 NO_SPAN = np.iinfo(np.int64).min
-"""Number of a row whose cell has no span."""
+"""Span number of a row whose cell contains no span."""
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d))?")
 _WHOLE = re.compile(r"-?\d+")
 _ISO_WIDTH = {"year": 10, "month": 10, "day": 10, "hour": 13}
@@ -43,7 +43,7 @@ _PARTS = {"year": 1, "month": 2, "day": 3, "hour": 4}
 
 @dataclass(frozen=True)
 class PartOfFile:
-    """What a file holds of a span. digest: of the content of its rows, in order."""
+    """The rows of one span in a file. digest: digest of the content of the rows, in order."""
 
     span: int
     rows: int
@@ -51,10 +51,10 @@ class PartOfFile:
 
 
 def span_numbers(table: pa.Table, span: SpanColumn) -> np.ndarray:
-    """Returns the number of each row's span, int64 [rows]; NO_SPAN where the cell is missing or cannot be read."""
+    """Returns the number of each row's span, int64 [rows]; NO_SPAN if the cell is missing or cannot be read."""
     texts = to_text(table.column(span.column).combine_chunks(), strip=True, missing=())[0]
     iso = span.unit != "number" and span.format == "iso"
-    # Of times to the second hardly two are equal; of their first characters most are.
+    # Times to the second are mostly distinct; their first characters are mostly equal.
     keys = pc.utf8_slice_codeunits(texts, 0, _ISO_WIDTH[span.unit]) if iso else texts
     distinct = keys.dictionary_encode()
     numbers = np.array([*(_number(text, span) for text in distinct.dictionary.to_pylist()), NO_SPAN], dtype=np.int64)
@@ -76,7 +76,7 @@ def of_span(rows: Rows, span: SpanColumn, number: int) -> Rows:
 
 
 def without_span(rows: Rows, span: SpanColumn) -> list[tuple[int, str]]:
-    """Returns row number and cell of the rows that belong to no span."""
+    """Returns the row number and the cell of each row that belongs to no span."""
     places = np.flatnonzero(span_numbers(rows.table, span) == NO_SPAN).tolist()
     cells = rows.table.column(span.column)
     return [(int(rows.numbers[place]), text_at(cells, place)) for place in places]
@@ -85,16 +85,16 @@ def without_span(rows: Rows, span: SpanColumn) -> list[tuple[int, str]]:
 def split_by_span(
     files: Sequence[SourceFile], source: Source, span: SpanColumn, index: Path | None
 ) -> dict[int, tuple[SourceFile, ...]]:
-    """Returns the spans in some files; what a file holds of a span is a file of its own, its content the version.
+    """Returns the spans of files. The part of a file in a span is a separate `SourceFile`, versioned by its content.
 
     Args:
-        files: with the versions that they have now.
+        files: the files with their current versions.
         source: the section of the YAML.
-        span: how to tell spans.
-        index: folder that keeps what was seen in a file; None keeps it in this process only.
+        span: the column with the spans.
+        index: folder that caches the spans found in each file; None caches them only in this process.
 
     Raises:
-        UserError: A file cannot be read, or no row of it tells its span.
+        UserError: A file cannot be read, or none of its rows contains a span.
     """
     spans: dict[int, list[SourceFile]] = {}
     for file in files:
@@ -105,14 +105,14 @@ def split_by_span(
                 "data.span.column or data.span.format."
             )
         for part in parts:
-            # A row of no span is a bad row of the last span that its file holds.
+            # A row without a span is a bad row of the last span in its file.
             mine = replace(file, version=part.digest, rest=part == parts[-1])
             spans.setdefault(part.span, []).append(mine)
     return {number: tuple(spans[number]) for number in sorted(spans)}
 
 
 def index_name(file: SourceFile, source: Source, span: SpanColumn) -> str:
-    """Returns the name, in the folder `index`, of what was seen in a version of a file."""
+    """Returns the name of the file in the folder `index` that caches the spans of one version of a file."""
     seen = file, source.model_dump_json(), span.model_dump_json()
     return f"{hashlib.sha256(repr(seen).encode()).hexdigest()[:16]}.json"
 
@@ -137,9 +137,9 @@ def _parts_of(file: SourceFile, source: Source, span: SpanColumn, index: Path | 
 
 @lru_cache(maxsize=4096)
 def _look(file: SourceFile, source_json: str, span_json: str) -> tuple[PartOfFile, ...]:
-    """Reads a file for its spans; what it holds does not change while its version is the same.
+    """Finds the spans of a file. They do not change while the version of the file is the same.
 
-    A runner or a scheduler lives on, whatever the file does to a decoder in native code.
+    A crash of a decoder in native code does not end the calling runner or scheduler.
     """
     source: Source = TypeAdapter(Source).validate_json(source_json)
     span = SpanColumn.model_validate_json(span_json)
@@ -161,7 +161,7 @@ def _seen(file: SourceFile, source: Source, span: SpanColumn) -> tuple[PartOfFil
 
 
 def _rows(file: SourceFile, source: Source, span: SpanColumn) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yields span and content hash of each row, int64 and uint64 [rows]; a row that does not parse is of no span."""
+    """Yields span and content hash of each row, int64 and uint64 [rows]; a row that does not parse has NO_SPAN."""
     needed = {span.column: RawColumn(span.column, "string")}
     for part in parts_of(file, source):
         reading = Reading(file, needed, part, whole="to_hash")
@@ -193,7 +193,7 @@ def _number_or_none(span: SpanColumn, text: str) -> int:
 
 
 def _by_instant(text: str | None, span: SpanColumn) -> int:
-    """Returns the span of a date in any format that date features know; in UTC, if it has an offset."""
+    """Returns the span of a date in any format that date features support; in UTC if the date has an offset."""
     seconds = None if text is None else instant(text, span.format)
     if seconds is None:
         return NO_SPAN

@@ -1,8 +1,7 @@
-"""Paths with `{SPAN}` or date fields: which span a file belongs to is part of its name.
+"""Paths with `{SPAN}` or date fields, which contain the span of a file.
 
-A span is a piece of the data that arrives as a whole, such as a day. Its number counts days from 1970-01-01, as TFX
-does; months are counted from 1970-01, hours from 1970-01-01T00, a year is its own number, and `{SPAN}` is one as it
-stands.
+A span is a piece of the data that arrives as a whole, such as a day. Its number counts days from 1970-01-01, as in TFX.
+Months are counted from 1970-01, hours from 1970-01-01T00. A year is its own number, and `{SPAN}` is the number itself.
 """
 
 import glob
@@ -23,7 +22,7 @@ FORMS: Mapping[Unit, str] = {
     "day": "2013-01-05",
     "hour": "2013-01-05T07",
 }
-"""How a span of each unit is written."""
+"""An example of a span in each unit."""
 _WRITTEN: Mapping[Unit, re.Pattern[str]] = {
     "number": re.compile(r"(\d+)"),
     "year": re.compile(r"(\d{4})"),
@@ -51,7 +50,7 @@ def number_of(unit: Unit, parts: Sequence[int]) -> int:
     """Returns the number of a span from its parts: year, month, day and hour, or the number itself.
 
     Raises:
-        ValueError: There is no such date, or the number is one that 64 bits cannot hold.
+        ValueError: There is no such date, or the number does not fit into 64 bits.
     """
     if unit == "number":
         return _checked(unit, parts[0])
@@ -68,7 +67,7 @@ def _checked(unit: Unit, number: int) -> int:
     """Returns the number of a span.
 
     Raises:
-        ValueError: No span of the unit has it.
+        ValueError: No span of the unit has this number.
     """
     first, last = _NUMBERS if unit == "number" else (number_of(unit, ends) for ends in _ENDS[unit])
     if not first <= number <= last:
@@ -77,7 +76,7 @@ def _checked(unit: Unit, number: int) -> int:
 
 
 def label_of(unit: Unit, number: int) -> str:
-    """Returns how people write a span: `2013-01-05` for day 15710."""
+    """Returns a span as text for people: `2013-01-05` for day 15710."""
     if unit == "year":
         return f"{number:04d}"
     if unit == "month":
@@ -90,7 +89,7 @@ def label_of(unit: Unit, number: int) -> str:
 
 
 def described(unit: Unit, number: int) -> str:
-    """Returns a span in both forms, `2013-01-05 (span 15710)`, where they differ."""
+    """Returns a span in both forms, `2013-01-05 (span 15710)`, or in one if they are equal."""
     label = label_of(unit, number)
     return label if label == str(number) else f"{label} (span {number})"
 
@@ -99,7 +98,7 @@ def parse_span(unit: Unit, text: str) -> int:
     """Returns the number of a span written as a date or as a number.
 
     Raises:
-        UserError: It is neither.
+        UserError: The text is neither.
     """
     found = _WRITTEN[unit].fullmatch(text.strip())
     try:
@@ -117,8 +116,13 @@ def parse_span(unit: Unit, text: str) -> int:
 class SpanPattern:
     """One path with span fields.
 
-    written: as in the YAML. glob: what finds its files. regex: finds the fields in a path without its protocol.
-    folders: whether it may name folders.
+    Attributes:
+        written: the path as in the YAML.
+        glob: glob that matches its files.
+        regex: regular expression of the fields in a path without its protocol.
+        unit: span unit of the fields.
+        versioned: whether the path has the field VERSION.
+        folders: whether the path may match folders.
     """
 
     written: str
@@ -129,10 +133,10 @@ class SpanPattern:
     folders: bool
 
     def place(self, path: str) -> tuple[int, int] | None:
-        """Returns the span and version that a path belongs to, version 0 where none is written; None for no match.
+        """Returns the span and the version of a path, version 0 if the pattern has none; None for no match.
 
         Raises:
-            UserError: The fields of the path are no date.
+            UserError: The fields of the path are no valid date or number.
         """
         found = self.regex.fullmatch(_PROTOCOL.sub("", path))
         if found is None:
@@ -151,20 +155,20 @@ class SpanPattern:
 
 
 def has_fields(path: str) -> bool:
-    """Whether anything in a path looks like a span field."""
+    """Returns whether a path contains text that looks like a span field."""
     return _FIELD.search(path) is not None
 
 
 def parse_pattern(written: str, folder: str, pattern: str) -> SpanPattern:
-    """Returns a path with span fields, taken apart.
+    """Parses a path with span fields.
 
     Args:
         written: the path as in the YAML, for messages.
-        folder: what it starts at, with / at its end; nothing in it is a field or a glob.
-        pattern: the rest, with `folder` an absolute path or an address.
+        folder: folder at which the path starts, with / at its end; it contains no fields and no glob.
+        pattern: the rest; `folder` + `pattern` is an absolute path or an address.
 
     Raises:
-        UserError: A field is unknown, fields contradict each other, or do not say where they end.
+        UserError: A field is unknown, fields contradict each other, or the end of a field is ambiguous.
     """
     pattern = re.sub(r"(?<![^/])(\*\*/)+", "**/", pattern)
     tokens = _tokens(written, pattern)
@@ -228,7 +232,7 @@ def _glob(tokens: Sequence[_Field | str]) -> str:
     parts: list[str] = []
     for token in tokens:
         if isinstance(token, str):
-            # Behind a field of any width stands a star already.
+            # The glob of a field of any width already ends with a star.
             part = token[1:] if token.startswith("*") and parts and parts[-1] == "[0-9]*" else token
         elif token.width or token.name == "YYYY":
             part = "[0-9]" * (token.width or 4)
@@ -254,7 +258,7 @@ def _regex(written: str, tokens: Sequence[_Field | str]) -> str:
 
 
 def _digits(written: str, field: _Field, before: _Field | str, behind: _Field | str) -> str:
-    """Returns what a field matches; without a width it is all digits that stand together."""
+    """Returns the regular expression of a field; a field without a width matches a maximal run of digits."""
     if field.width or field.name == "YYYY":
         return rf"\d{{{field.width or 4}}}"
     touching = [

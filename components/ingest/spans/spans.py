@@ -1,6 +1,6 @@
-"""Which spans a source has, which of them a run takes, and a fingerprint of each that changes when its records would.
+"""The spans of a source, the spans that a run uses, and a fingerprint of each that changes when its records change.
 
-Plain functions over files: no TFX, no metadata. What is ingested already is for the caller to say.
+These are functions of files only, without TFX and without metadata. The caller knows which spans are already ingested.
 """
 
 import hashlib
@@ -41,15 +41,19 @@ _SHOWN = 6
 
 
 class SpanNotFoundError(UserError):
-    """The span asked for is not there."""
+    """The requested span does not exist."""
 
 
 @dataclass(frozen=True)
 class Span:
     """One span of a source.
 
-    version: the one that `{VERSION}` of its files says, else 0. by_content: whether the version of a file is the
-    content of the span in it, so that its size says nothing.
+    Attributes:
+        number: number of the span.
+        files: files of the span.
+        version: value of `{VERSION}` in the paths of its files, else 0.
+        by_content: whether the version of a file is the digest of the span's rows in it. The size of the file is then
+            irrelevant.
     """
 
     number: int
@@ -62,8 +66,11 @@ class Span:
 class Window:
     """The spans of one run, the oldest first.
 
-    unit: what a span is; None for a source without spans, which is read as one. missing: spans between the first and
-    the last that the source does not have. there: numbers of all spans of the source.
+    Attributes:
+        unit: length of a span; None for a source without spans, which is read as a single span.
+        spans: the spans that exist.
+        missing: numbers of the spans between the first and the last that the source lacks.
+        there: numbers of all spans of the source.
     """
 
     unit: Unit | None
@@ -73,15 +80,15 @@ class Window:
 
     @property
     def files(self) -> tuple[SourceFile, ...]:
-        """Files of all spans."""
+        """The files of all spans."""
         return tuple(file for span in self.spans for file in span.files)
 
     def label(self, number: int) -> str:
-        """Returns how people write a span."""
+        """Returns a span as text for people."""
         return label_of(self.unit or "number", number)
 
     def lines(self) -> list[str]:
-        """Returns what people should know of the window; nothing for a source without spans."""
+        """Returns a description of the window for people; empty for a source without spans."""
         if self.unit is None:
             return []
         first, last = self.spans[0].number, self.spans[-1].number
@@ -94,12 +101,12 @@ class Window:
 
 
 def has_spans(data: DataConfig) -> bool:
-    """Whether the data says which span a row belongs to."""
+    """Returns whether the data is divided into spans."""
     return data.span is not None or _in_path(data)
 
 
 def span_unit(data: DataConfig) -> Unit | None:
-    """Returns what a span of the data is, without a look at its files; None for a source without spans.
+    """Returns the length of a span, without access to the files; None for a source without spans.
 
     Raises:
         UserError: The fields of a path contradict each other, or those of another path.
@@ -116,16 +123,16 @@ def _in_path(data: DataConfig) -> bool:
 
 
 def find_window(data: DataConfig, resolve: Resolve, asked: str | None = None, *, index: Path | None = None) -> Window:
-    """Returns the spans that a run takes.
+    """Returns the spans that a run uses.
 
     Args:
         data: the section of the YAML.
         resolve: makes a path of the YAML absolute.
         asked: `latest`, a span as a date or a number, or A:B, both included; by default the newest.
-        index: folder that keeps which spans a column tells in each file; None looks again.
+        index: folder that caches the spans found in the column of each file; None reads the files again.
 
     Raises:
-        SpanNotFoundError: The span asked for is not there.
+        SpanNotFoundError: The requested span does not exist.
         UserError: Files are missing, patterns contradict each other, or `asked` cannot be read.
     """
     source = data.source
@@ -147,7 +154,7 @@ def find_window(data: DataConfig, resolve: Resolve, asked: str | None = None, *,
 
 
 def index_names(data: DataConfig, resolve: Resolve) -> set[str]:
-    """Returns the names of the files of `index` that `find_window` reads of the source as it is now.
+    """Returns the names of the files of `index` that `find_window` reads for the current files of the source.
 
     Raises:
         UserError: Files are missing.
@@ -158,10 +165,10 @@ def index_names(data: DataConfig, resolve: Resolve) -> set[str]:
 
 
 def select(unit: Unit, found: Mapping[int, Span], size: int | Literal["all"], asked: str | None = None) -> Window:
-    """Returns the window of `size` consecutive spans that ends with the one asked for, or the one asked for as A:B.
+    """Returns the window of `size` consecutive spans that ends with the requested span, or the requested window A:B.
 
     Raises:
-        SpanNotFoundError: A span that `asked` names is not there.
+        SpanNotFoundError: A span named in `asked` does not exist.
         UserError: `asked` cannot be read, or the window is too wide.
     """
     there = tuple(sorted(found))
@@ -171,14 +178,14 @@ def select(unit: Unit, found: Mapping[int, Span], size: int | Literal["all"], as
     if last - first >= MOST_SPANS:
         raise UserError(f"a window of {last - first + 1} spans is too wide; {MOST_SPANS} are the most.")
     inside = [found[number] for number in there if first <= number <= last]
-    # What comes before the source began is not missing: a window grows until it is full.
+    # Spans before the first span of the source are not missing: a window grows until it is full.
     begin = max(first, there[0])
     missing = tuple(number for number in range(begin, last + 1) if number not in found)
     return Window(unit, tuple(inside), missing, there)
 
 
 def ranges(unit: Unit, numbers: Collection[int]) -> str:
-    """Returns spans as text, consecutive ones as `A to B`; of many the first and the last few."""
+    """Returns spans as text, consecutive ones as `A to B`; if there are many ranges, only the first and last few."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and number == runs[-1][-1] + 1:
@@ -192,12 +199,12 @@ def ranges(unit: Unit, numbers: Collection[int]) -> str:
 
 
 def span_fingerprint(span: Span, request: str, code: str) -> str:
-    """Returns 16 hex digits that change when the records of a span would.
+    """Returns 16 hex digits that change when the records of a span change.
 
     Args:
-        span: its files, by path, size and version.
-        request: all that is asked of ingestion, but the files.
-        code: digest of the code that ingests.
+        span: the span; its files count by path, size and version.
+        request: the request to Ingest without the files.
+        code: digest of the ingestion code.
     """
     files = [replace(file, size=0) for file in span.files] if span.by_content else span.files
     digest = hashlib.sha256()
@@ -207,7 +214,7 @@ def span_fingerprint(span: Span, request: str, code: str) -> str:
 
 
 def _ends(unit: Unit, there: Sequence[int], asked: str | None) -> tuple[int | None, int]:
-    """Returns the first span of the window, None if its size decides, and the last."""
+    """Returns the first span of the window, or None if the window's size determines it, and the last span."""
     first, colon, last = (asked or LATEST).rpartition(":")
     end = _existing(unit, there, last, default=there[-1])
     if not colon:
@@ -231,10 +238,10 @@ def _existing(unit: Unit, there: Sequence[int], text: str, *, default: int) -> i
 
 
 def find_spans(source: FileSource, resolve: Resolve) -> tuple[Unit, dict[int, Span]]:
-    """Returns every span of a source by its number; of several versions of one, the newest.
+    """Returns every span of a source by its number, each in its newest version.
 
     Raises:
-        UserError: A pattern matches nothing, patterns do not go together, or a span has files for one split only.
+        UserError: A pattern matches nothing, patterns have different units, or a span lacks files for a split.
     """
     patterns = [(split, _pattern(path, resolve)) for split, path in entries(source.path)]
     unit = _common_unit([pattern for _, pattern in patterns])
@@ -286,7 +293,7 @@ def _files(pattern: SpanPattern, source: FileSource, resolve: Resolve) -> Iterat
     matched = False
     for path in matches(pattern.glob):
         place = pattern.place(path)
-        # A folder is read whole if the pattern names folders, as without spans; an empty one is no span yet.
+        # If the pattern matches folders, a folder is read as a whole, as without spans. An empty folder is no span yet.
         of_name = source.endings if pattern.folders or path.endswith(tuple(source.endings) or ("\0",)) else ()
         if place is not None and (find(path, of_name) or (reads_folders(source) and is_folder(path))):
             for file in find_inputs(source.model_copy(update={"path": path}), resolve):  # type: ignore[arg-type]
@@ -299,7 +306,7 @@ def _files(pattern: SpanPattern, source: FileSource, resolve: Resolve) -> Iterat
 
 
 def _check_complete(unit: Unit, placed: Sequence[_Placed]) -> None:
-    """A span whose files for one split have not arrived yet must not be taken for whole."""
+    """Raises UserError for a span that lacks the files for a split: they may not have arrived yet."""
     of_split: dict[str | None, set[int]] = {}
     for entry in placed:
         of_split.setdefault(entry.split, set()).update(entry.versions)

@@ -1,1 +1,1 @@
-"""Which split a row belongs to, and rows that stand in two splits."""
+"""The assignment of rows to splits, and the detection of rows that are in two splits."""

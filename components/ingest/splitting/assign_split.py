@@ -1,4 +1,4 @@
-"""Which split each row belongs to."""
+"""Assigns each row to a split."""
 
 import math
 from collections.abc import Mapping
@@ -17,25 +17,25 @@ _SEED_WITHOUT_KEY = 1
 
 
 def split_columns(split: Split) -> tuple[str, ...]:
-    """Returns the raw columns that deciding a row's split reads by name, beside those that features read."""
+    """Returns the raw columns that assigning a split reads by name, in addition to those that features read."""
     return () if isinstance(split, StratifiedSplit) else made_by(split)
 
 
 def made_by(split: Split) -> tuple[str, ...]:
-    """Returns the columns that the split names, raw or derived."""
+    """Returns the columns named in the split section, raw or derived."""
     column = getattr(split, "column", None)
     return () if column is None else (column,) if isinstance(column, str) else tuple(column)
 
 
 def reads_whole_rows(split: Split) -> bool:
-    """Whether a row's split depends on all columns of the source."""
+    """Returns whether a row's split depends on all columns of the source."""
     return isinstance(split, StratifiedSplit) or (isinstance(split, HashSplit) and split.column is None)
 
 
 def assign(split: Split, table: pa.Table, numbers: np.ndarray, *, file_index: int) -> np.ndarray:
-    """Returns the index into the split names for each row; NO_SPLIT where a row fits none.
+    """Returns the index into the split names for each row, int64 [rows]; NO_SPLIT if a row fits no split.
 
-    A stratified split is assigned by hash here, which is close enough for a sample; Ingest uses `stratified.Cuts`.
+    This function assigns a stratified split by hash, which is sufficient for a sample; Ingest uses `stratified.Cuts`.
 
     Args:
         split: the section of the YAML.
@@ -55,13 +55,13 @@ def assign(split: Split, table: pa.Table, numbers: np.ndarray, *, file_index: in
 
 
 def _by_ratio(fractions: np.ndarray, ratios: Mapping[str, float]) -> np.ndarray:
-    """Returns the split of each fraction in [0, 1): splits follow one another, each as wide as its share."""
+    """Returns the split of each fraction in [0, 1). The splits are consecutive ranges, each as wide as its share."""
     shares = np.cumsum(np.array(list(ratios.values())))
     return np.searchsorted(shares / shares[-1], fractions, side="right").clip(max=len(shares) - 1)
 
 
 def _key_fractions(keys: pa.Array, numbers: np.ndarray, file_index: int) -> np.ndarray:
-    """Returns BLAKE2b-64 of the key's UTF-8 text over 2**64; a row without a key is dealt by chance."""
+    """Returns BLAKE2b-64 of the key's UTF-8 text over 2**64; a random number for a row without a key."""
     fractions = hashes(keys) / 2**64
     if keys.null_count:
         absent = keys.is_null().to_numpy(zero_copy_only=False)
@@ -70,14 +70,14 @@ def _key_fractions(keys: pa.Array, numbers: np.ndarray, file_index: int) -> np.n
 
 
 def _random_fractions(seed: int, numbers: np.ndarray, file_index: int) -> np.ndarray:
-    """Returns a counter-based random number per row, the same however the file is cut into batches."""
+    """Returns a counter-based random number per row, which does not depend on how the file is cut into batches."""
     start = (seed * 0x9E3779B97F4A7C15 + (file_index << 40)) % 2**64
     state = numbers.astype(np.uint64) + np.uint64(start)
     return _mix(state).astype(np.float64) / 2**64
 
 
 def _mix(state: np.ndarray) -> np.ndarray:
-    """Returns the SplitMix64 finaliser of each state (Steele et al. 2014)."""
+    """Returns the SplitMix64 finalizer of each state (Steele et al. 2014)."""
     with np.errstate(over="ignore"):
         state = (state + np.uint64(0x9E3779B97F4A7C15)).astype(np.uint64)
         state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -95,9 +95,9 @@ def _by_time(split: TimeSplit, texts: pa.Array) -> np.ndarray:
 
 
 def instant(text: str, date_format: str) -> float | None:
-    """Returns seconds since 1970-01-01 UTC of a date in a format of date features, finite, or None if it does not fit.
+    """Returns a date in a format of date features as finite seconds since 1970-01-01 UTC, or None if it does not parse.
 
-    Text without an offset is taken as UTC.
+    Text without an offset counts as UTC.
     """
     scale = {"epoch_seconds": 1.0, "epoch_millis": 1e-3, "epoch_days": 86_400.0}.get(date_format)
     try:
@@ -114,7 +114,7 @@ def instant(text: str, date_format: str) -> float | None:
 
 
 def joined_texts(table: pa.Table, split: Split) -> pa.Array:
-    """Returns what decides the split of each row, string [rows]: the columns it is made by, joined by `-`."""
+    """Returns the text that determines the split of each row, string [rows]: the split's columns, joined by `-`."""
     return pc.binary_join_element_wise(*(_texts(table, column) for column in made_by(split)), "-")
 
 

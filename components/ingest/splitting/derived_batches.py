@@ -1,4 +1,4 @@
-"""Derived columns of a batch of raw rows, computed by the same TensorFlow ops as in the transform graph."""
+"""Computes derived columns of a batch of raw rows, with the same TensorFlow ops as in the transform graph."""
 
 from collections.abc import Mapping, Sequence
 
@@ -18,10 +18,10 @@ def derived_column(
     """Returns a derived column, float32 or binary [rows], null where it is missing.
 
     Args:
-        name: of the derived column.
+        name: name of the derived column.
         arrays: raw columns, float32 or binary, null where missing.
-        columns: what they are; vectors and lists are left out, no expression reads them.
-        derive: derived column -> expression, in an order in which each reads those before it.
+        columns: descriptions of the raw columns; vectors and lists are skipped, because no expression reads them.
+        derive: derived column -> expression, in dependency order.
     """
     values: dict[str, Value] = {column.name: _value(arrays[column.name]) for column in columns if column.is_single}
     for derived, text in derive.items():

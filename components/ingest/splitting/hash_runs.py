@@ -1,4 +1,4 @@
-"""Hashes of many rows in files, each sorted, so that rows of all parts are compared in memory that does not grow."""
+"""Keeps the hashes of many rows in sorted files, to compare the rows of all parts in bounded memory."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ import numpy as np
 from tfx.dsl.io import fileio
 
 ENTRY = np.dtype([("hash", "<u8"), ("what", "<i8")])
-"""A row's hash, and a number that says more of it: its row id, or its class."""
+"""A row's hash, and a further number of the row: its row id or its class."""
 
 _RUN_ROWS = 1 << 20
 _RANGE_ROWS = 1 << 21
@@ -23,7 +23,7 @@ class Run:
 
 @dataclass
 class RunWriter:
-    """Writes entries as sorted runs of at most a million. prefix: path that all runs begin with."""
+    """Writes entries as sorted runs of about a million. prefix: common prefix of the paths of all runs."""
 
     prefix: str
     runs: list[Run] = field(default_factory=list)
@@ -40,7 +40,7 @@ class RunWriter:
             self.close()
 
     def close(self) -> None:
-        """Writes what is still held."""
+        """Writes the pending entries."""
         if self._rows:
             run = Run(f"{self.prefix}-{len(self.runs):05d}.hashes", self._rows)
             fileio.makedirs(run.path.rpartition("/")[0])
@@ -53,14 +53,14 @@ class RunWriter:
 def read_ranges(groups: Sequence[Sequence[Run]], range_rows: int = _RANGE_ROWS) -> Iterator[list[np.ndarray]]:
     """Yields, per range of hashes in increasing order, the entries of each group sorted by hash.
 
-    A hash is in one range only. A range holds about `range_rows` entries of all groups together, hashes being spread
-    evenly, and every run is read once from start to end.
+    Each hash is in one range only. A range holds about `range_rows` entries of all groups together, because hashes are
+    uniformly distributed. Every run is read once from start to end.
     """
     total = sum(run.rows for runs in groups for run in runs)
     ranges = max(1, -(-total // range_rows))
     cursors = [[_Cursor(run, ranges) for run in runs] for runs in groups]
     for i in range(ranges):
-        limit = (i + 1 << 64) // ranges  # exclusive; of the last range beyond every hash
+        limit = (i + 1 << 64) // ranges  # exclusive; the limit of the last range is above every hash
         yield [_merged([cursor.below(limit) for cursor in group]) for group in cursors]
 
 
@@ -69,12 +69,12 @@ def _merged(pieces: list[np.ndarray]) -> np.ndarray:
 
 
 def _sorted(entries: np.ndarray) -> np.ndarray:
-    """Returns entries by hash, equal ones in the order given; NumPy's own sort of records takes ten times as long."""
+    """Returns entries sorted by hash, stably; NumPy's sort of structured arrays takes ten times as long."""
     return entries[np.argsort(entries["hash"], kind="stable")]
 
 
 class _Cursor:
-    """A place in a run. The file is open only while a piece is read, since there may be thousands of runs."""
+    """A position in a run. The file is open only while a piece is read, because there may be thousands of runs."""
 
     def __init__(self, run: Run, ranges: int):
         self._run = run
@@ -83,7 +83,7 @@ class _Cursor:
         self._ahead = np.empty(0, ENTRY)
 
     def below(self, limit: int) -> np.ndarray:
-        """Returns the entries up to a hash, exclusive, that were not returned before."""
+        """Returns the entries with hashes below a limit that were not returned before."""
         while self._read < self._run.rows and (not len(self._ahead) or int(self._ahead["hash"][-1]) < limit):
             self._ahead = np.concatenate([self._ahead, self._next()])
         cut = len(self._ahead) if limit >> 64 else int(np.searchsorted(self._ahead["hash"], np.uint64(limit)))

@@ -1,4 +1,4 @@
-"""What stands in a row, as one number: equal rows have equal hashes, whatever the file, format or YAML around them."""
+"""Hashes the content of rows: equal rows have equal hashes, independent of the file, the format and the YAML."""
 
 import hashlib
 import json
@@ -17,9 +17,9 @@ _BINARY = pa.binary()
 
 
 def hashes(values: pa.Array) -> np.ndarray:
-    """Returns BLAKE2b-64 of each value's bytes, uint64 [rows]; of null, that of no bytes.
+    """Returns BLAKE2b-64 of each value's bytes, uint64 [rows]; null has the hash of zero bytes.
 
-    The same number as `b2sum -l 64` prints in hexadecimal. Source: RFC 7693 with an 8-byte digest.
+    `b2sum -l 64` prints the same number in hexadecimal. Source: RFC 7693 with an 8-byte digest.
     """
     blake2b = hashlib.blake2b
     digests = [blake2b(value or b"", digest_size=8).digest() for value in values.cast(_BINARY).to_pylist()]
@@ -27,10 +27,10 @@ def hashes(values: pa.Array) -> np.ndarray:
 
 
 def contents(table: pa.Table) -> pa.BinaryArray:
-    """Returns the bytes of each row: name and cell of every present cell in order of the names, U+001F before each.
+    """Returns the bytes of each row: name and content of every present cell, sorted by name, with U+001F before each.
 
-    A cell that is absent, or null, leaves nothing, so that a new empty column changes no row. Cells are as `to_text`
-    writes them, bytes as they are, lists and structs as JSON.
+    An absent or null cell contributes no bytes, so a new empty column changes no row. Cells have the form of `to_text`,
+    except that bytes are unchanged, and lists and structs are JSON.
 
     Example:
         A row with city = Oslo, at = null and n = 5 is the bytes `\\x1fcity\\x1fOslo\\x1fn\\x1f5`.
@@ -52,13 +52,13 @@ def contents(table: pa.Table) -> pa.BinaryArray:
 
 
 def table_of_dicts(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Returns all that stands in rows given as dicts, each cell as the bytes that `contents` takes."""
+    """Returns rows that are dicts as a table of all their cells, each as bytes for `contents`."""
     names = dict.fromkeys(str(name) for row in rows for name in row)
     return pa.table([pa.array([_bytes(row.get(n)) for row in rows], _BINARY) for n in names], names=list(names))
 
 
 def _cells(column: pa.ChunkedArray) -> pa.Array:
-    """Returns each cell as bytes, null where there is none."""
+    """Returns each cell as bytes; null for a missing cell."""
     cells = plain(column.combine_chunks() if column.num_chunks != 1 else column.chunk(0))
     kind = cells.type
     if is_binary(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -71,7 +71,7 @@ def _cells(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _lists(lists: pa.Array) -> pa.Array:
-    """Returns lists of one value as that value, as TFRecords hold it, and longer ones as JSON; an empty one is null."""
+    """Returns lists of one value as that value, as in TFRecords, longer lists as JSON, and an empty list as null."""
     lengths = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
     ends = np.cumsum(lengths)
     single = lengths == 1

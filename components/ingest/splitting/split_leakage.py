@@ -1,4 +1,4 @@
-"""Rows that stand in two splits: what is measured on them is known from training already."""
+"""Counts the rows that are in two splits: a metric measured on such rows is measured on training data."""
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -12,10 +12,10 @@ from fullpass.preprocessing.errors import UserError
 
 
 def count_overlaps(runs: Mapping[str, Sequence[Run]]) -> tuple[Overlap, ...]:
-    """Returns the overlap of each pair of splits, train before the others, by the hashes of their rows.
+    """Returns the overlap of each pair of splits, by the hashes of their rows; train is first.
 
-    A row counts once, however often it stands in the other split. Two different rows have the same hash with a chance
-    of about rows of one * rows of the other / 2**64.
+    A row counts once, however often it occurs in the other split. The probability that two different rows have the same
+    hash is about (rows of one split) * (rows of the other) / 2**64.
 
     Args:
         runs: split -> runs of (content hash, row id).
@@ -38,10 +38,10 @@ def count_overlaps(runs: Mapping[str, Sequence[Run]]) -> tuple[Overlap, ...]:
 
 
 def check_overlaps(overlaps: Sequence[Overlap], limit: SplitLeakage, locate: Mapping[int, str]) -> None:
-    """Raises UserError if more rows stand in two splits than the YAML allows.
+    """Raises UserError if more rows are in two splits than the YAML allows.
 
     Args:
-        overlaps: of all pairs.
+        overlaps: the overlaps of all pairs of splits.
         limit: the section of the YAML.
         locate: row id of an example -> `file, row n`.
     """

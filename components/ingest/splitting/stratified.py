@@ -1,7 +1,7 @@
-"""The stratified split: how many rows each class has is counted first, then every class is cut at the ratios.
+"""The stratified split: a first pass counts the rows of each class, then every class is cut at the ratios.
 
-The rows of a class are ordered by their content hash, and the order is cut so that each split gets the class's share,
-rounded. What is kept of the first pass is the hash at each cut: as many numbers as classes times splits.
+The rows of a class are ordered by their content hash. The cuts give each split its rounded share of the class. The
+first pass keeps only the hash at each cut: classes times splits numbers.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,15 +18,15 @@ from fullpass.preprocessing.values.arrow_text import to_text
 
 MAX_CLASSES = 10_000
 MISSING = ""
-"""Class of rows whose column is missing; an empty text is missing too, as it is to features."""
+"""Class of rows whose column is missing; empty text is also missing, as for features."""
 
 Cuts = Mapping[str, Sequence[int]]
-"""Class -> for each split but the last, the first hash that belongs to a later split."""
+"""Class -> for each split except the last, the first hash that belongs to a later split."""
 
 
 @dataclass
 class ClassWriter:
-    """Notes hash and class of the rows of one part. prefix: path that its files begin with."""
+    """Writes the hash and the class of the rows of one part to files. prefix: common prefix of their paths."""
 
     prefix: str
     classes: dict[str, int] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class ClassWriter:
         self._runs.write(hashes, numbers[encoded.indices.to_numpy(zero_copy_only=False)])
 
     def close(self) -> list[Run]:
-        """Writes what is still held; returns all files."""
+        """Writes the pending rows, and returns all files."""
         if self._runs is None:
             return []
         self._runs.close()
@@ -52,7 +52,7 @@ class ClassWriter:
 
 
 def check_classes(count: int) -> None:
-    """Raises UserError if a column has too many values to be one of classes."""
+    """Raises UserError if a column has too many distinct values for a class column."""
     if count > MAX_CLASSES:
         raise UserError(
             f"data.split.column: more than {MAX_CLASSES:,} different values, so they are hardly classes. Name a column "
@@ -61,10 +61,10 @@ def check_classes(count: int) -> None:
 
 
 def cuts_of(parts: Sequence[tuple[Sequence[str], Sequence[Run]]], split: StratifiedSplit) -> dict[str, list[int]]:
-    """Returns where to cut each class.
+    """Returns the cuts of each class.
 
     Args:
-        parts: class names in the order of their numbers, and files, of each part.
+        parts: for each part, its class names in the order of their numbers, and its files.
         split: the section of the YAML.
     """
     names = list(dict.fromkeys(name for classes, _ in parts for name in classes))
@@ -79,7 +79,7 @@ def cuts_of(parts: Sequence[tuple[Sequence[str], Sequence[Run]]], split: Stratif
     cuts = np.full(ranks.shape, 1 << 64, dtype=object)
     before = np.zeros(len(names), dtype=np.int64)
     for values, classes in _hashes_with_classes(parts, of_part):
-        order = np.argsort(classes, kind="stable")  # within a class by hash still
+        order = np.argsort(classes, kind="stable")  # stable: still sorted by hash within a class
         counts = np.bincount(classes, minlength=len(names))
         starts = np.cumsum(counts) - counts
         here = (ranks >= before[:, None]) & (ranks < (before + counts)[:, None])
@@ -121,8 +121,8 @@ def classes_of(
     Args:
         name: raw or derived column.
         arrays: raw columns, float32 or binary, null where missing.
-        columns: what they are.
-        derive: derived column -> expression, those that `name` is computed from before it.
+        columns: descriptions of the raw columns.
+        derive: derived column -> expression; the inputs of `name` come before it.
     """
     if name not in derive:
         return _as_text(arrays[name])

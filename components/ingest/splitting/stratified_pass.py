@@ -1,4 +1,4 @@
-"""The pass over the data that a stratified split takes before the rows are written."""
+"""The additional pass over the data of a stratified split, before the rows are written."""
 
 import glob
 import json
@@ -21,7 +21,7 @@ from fullpass.preprocessing.progress import report
 
 
 def with_cuts(ingest: Ingest, make_pipeline: Callable[[], beam.Pipeline]) -> Ingest:
-    """Returns the ingestion with the cuts of its classes, if its split is stratified; else as it is.
+    """Returns the ingestion with the cuts of its classes if its split is stratified; else returns it unchanged.
 
     Raises:
         UserError: A file cannot be read, or the column has too many values to be classes.
@@ -54,7 +54,7 @@ class _CountTask(beam.DoFn):
                 if not len(rows.numbers):
                     continue
                 arrays, good = convert_columns(self._ingest, reading, rows)
-                reading.take_bad()  # they are kept when the rows are written
+                reading.take_bad()  # the second pass records them
                 classes, hashes = classes_and_hashes(self._ingest, rows, arrays)
                 writer.write(classes.filter(pa.array(good)), hashes[good])
                 count += len(rows.numbers)

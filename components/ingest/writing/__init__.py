@@ -1,1 +1,1 @@
-"""Rows to sharded TFRecord files and their manifest."""
+"""Writes rows to sharded TFRecord files, and the manifest."""

@@ -1,8 +1,8 @@
-"""Columns to serialized tf.Examples, a batch at a time.
+"""Encodes columns as serialized tf.Examples, a batch at a time.
 
-A tf.Example is a map from names to features, and the entries of a serialized map stand one after the other. So the
-entries of all numbers are written as one matrix of bytes, those of texts are made by Arrow, and all are joined row by
-row: several times as fast as building messages. Numbers come first, then texts, each in the order of their names; a
+A tf.Example is a map from names to features, and a serialized map is the concatenation of its entries. Therefore the
+entries of all numbers are written as one matrix of bytes, the entries of texts are built by Arrow, and all are joined
+row by row. This is several times as fast as building messages. Numbers come first, then texts, each sorted by name. A
 missing value is an absent feature.
 """
 
@@ -27,8 +27,8 @@ def encode(columns: Mapping[str, pa.Array]) -> pa.BinaryArray:
     """Returns one serialized tf.Example per row.
 
     Args:
-        columns: name -> float32, int64 or (large) binary array; list array of float32 whose lists are equally long; or
-            large list array of float32, int64 or (large) binary whose lists are of any length; null is missing. All
+        columns: name -> float32, int64 or (large) binary array; list array of float32 with lists of equal length; or
+            large list array of float32, int64 or (large) binary with lists of any length. Null is missing. All arrays
             have the same length.
     """
     return examples(entries(columns))
@@ -40,7 +40,7 @@ def records(encoded: pa.BinaryArray) -> list[bytes]:
 
 
 def entries(columns: Mapping[str, pa.Array]) -> pa.BinaryArray:
-    """Returns the features of each row, equal for equal rows, to be made `examples`; columns as in `encode`."""
+    """Returns the serialized features of each row, equal for equal rows, for `examples`; columns as in `encode`."""
     names = sorted(columns, key=str.encode)
     floats = [name for name in names if _is_float(columns[name].type)]
     numbers = [_float_entries({name: columns[name] for name in floats})] if floats else []
@@ -50,22 +50,22 @@ def entries(columns: Mapping[str, pa.Array]) -> pa.BinaryArray:
 
 
 def examples(*features: pa.BinaryArray) -> pa.BinaryArray:
-    """Returns one serialized tf.Example per row, of what several calls of `entries` returned."""
+    """Returns one serialized tf.Example per row, from the results of one or more calls of `entries`."""
     sizes = [pc.binary_length(part).to_numpy(zero_copy_only=False).astype(np.int64) for part in features]
     return _joined([pa.scalar(_FEATURES, _BINARY), varints(np.sum(sizes, axis=0)), *features])
 
 
 def _joined(pieces: list[pa.Array | pa.Scalar]) -> pa.BinaryArray:
-    """Returns the bytes of each row's pieces one after another; null is nothing."""
+    """Returns the concatenated bytes of each row's pieces; null contributes no bytes."""
     empty = pa.scalar(b"", _BINARY)
     return pc.binary_join_element_wise(*pieces, empty, null_handling="replace", null_replacement="")
 
 
 def varints(numbers: np.ndarray) -> pa.BinaryArray:
-    """Returns numbers as protocol buffer varints: seven bits a byte, the lowest first; negative ones modulo 2**64."""
+    """Returns numbers as protocol buffer varints: seven bits per byte, lowest first; negative numbers modulo 2**64."""
     whole = numbers.astype(np.uint64)
     most = whole.max(initial=0)
-    # Pixels and most ids fit in two bytes, which is several times as fast.
+    # Pixels and most ids fit into two bytes; the narrow type is several times as fast.
     rest: np.ndarray = whole.astype(np.min_scalar_type(most))
     width = max(1, (int(most).bit_length() + 6) // 7)
     columns = np.empty((len(rest), width), dtype=np.uint8)
@@ -86,7 +86,7 @@ def _is_float(kind: pa.DataType) -> bool:
 
 
 def _float_entries(columns: Mapping[str, pa.Array]) -> pa.BinaryArray:
-    """Returns the entries of all numbers and vectors: they are equally long in every row, or absent."""
+    """Returns the entries of all numbers and vectors, which have the same length in every row or are absent."""
     rows = len(next(iter(columns.values())))
     values = {name: _as_bytes(column) for name, column in columns.items()}
     heads = {name: _head(_key(name), _FLOAT_LIST, value.shape[1]) for name, value in values.items()}
@@ -108,7 +108,7 @@ def _float_entries(columns: Mapping[str, pa.Array]) -> pa.BinaryArray:
 
 
 def _as_bytes(column: pa.Array) -> np.ndarray:
-    """Returns float32s as uint8 [rows, 4 times as many]; anything where the row is null."""
+    """Returns float32 values as uint8 [rows, 4 * values per row]; null rows have arbitrary bytes."""
     if not pa.types.is_list(column.type):
         return column.to_numpy(zero_copy_only=False).astype("<f4").view(np.uint8).reshape(len(column), 4)
     present = as_mask(column.is_valid())
@@ -120,26 +120,26 @@ def _as_bytes(column: pa.Array) -> np.ndarray:
 
 
 def _entries(name: str, column: pa.Array) -> tuple[pa.BinaryArray, pa.BinaryArray]:
-    """Returns the heads and values of the entries of a column of texts or whole numbers, or of lists of any length.
+    """Returns the heads and values of the entries of a column of texts, of integers, or of lists of any length.
 
-    Both are null where the value is missing.
+    Both are null if the value is missing.
     """
     if pa.types.is_large_binary(column.type):
         column = column.cast(_BINARY)
     kind, values = _values(column)
-    several = pa.types.is_large_list(column.type) and kind == _BYTES_LIST  # each with a tag of its own
+    several = pa.types.is_large_list(column.type) and kind == _BYTES_LIST  # each value has its own tag
     valid = as_mask(column.is_valid())
     lengths = pc.binary_length(values).fill_null(0).to_numpy(zero_copy_only=False)
     distinct, index = np.unique(lengths, return_inverse=True)
     heads = [_head(_key(name), kind, int(length), tagged=several) for length in distinct]
     head_of_row = pa.array(heads, type=_BINARY).take(pa.array(index, mask=~valid))
-    if values is not column:  # which has its nulls
+    if values is not column:  # the column itself already has its nulls
         values = pc.if_else(column.is_valid(), values, pa.scalar(None, _BINARY))
     return head_of_row, values
 
 
 def _values(column: pa.Array) -> tuple[bytes, pa.BinaryArray]:
-    """Returns the kind of a column's feature, and the bytes of its value in each row; anything where it is null."""
+    """Returns the kind of a column's feature, and the bytes of its value in each row; arbitrary bytes for null."""
     if pa.types.is_large_list(column.type):
         return _list_values(column)
     if pa.types.is_binary(column.type):
@@ -148,7 +148,7 @@ def _values(column: pa.Array) -> tuple[bytes, pa.BinaryArray]:
 
 
 def _list_values(column: pa.LargeListArray) -> tuple[bytes, pa.BinaryArray]:
-    """Returns the kind of the elements, and those of each row: packed if they are numbers, else each with its tag."""
+    """Returns the kind of the elements, and the elements of each row: packed numbers, or texts each with its tag."""
     lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
     ends = np.concatenate([[0], np.cumsum(lengths)])
     flat = column.flatten()
@@ -176,7 +176,7 @@ def _key(name: str) -> bytes:
 
 
 def _head(key: bytes, kind: bytes, length: int, *, tagged: bool = False) -> bytes:
-    """Returns an entry's bytes before a value of `length` bytes; `tagged` if the value has its tags already."""
+    """Returns an entry's bytes before a value of `length` bytes; `tagged` if the value already contains its tags."""
     value = b"" if tagged else _LIST_VALUE + _varint(length)
     feature = kind + _varint(len(value) + length) + value
     entry = key + _VALUE + _varint(len(feature) + length) + feature

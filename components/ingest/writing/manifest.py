@@ -1,4 +1,4 @@
-"""What an ingestion says of every row, in a file beside its records; reading it needs neither Beam nor TensorFlow."""
+"""The manifest of an ingestion, a file that accounts for every row. Reading it needs neither Beam nor TensorFlow."""
 
 from dataclasses import dataclass, field
 
@@ -7,15 +7,17 @@ from fullpass.preprocessing.features.raw_columns import ROW_BITS
 
 MANIFEST = "ingest.json"
 QUARANTINE = "quarantine.parquet"
-"""Rows left out, with file, row and reason."""
+"""File of the rows that were not written, with file, row and reason."""
 
 
 @dataclass(frozen=True)
 class Overlap:
-    """Rows of split `second` that stand in split `first` too, equal in every column that is read.
+    """The rows of split `second` that are also in split `first`, equal in every column that is read.
 
-    of: rows of `second`. example: row ids of two equal rows, that of `first` before; None where there are none, or
-    none is known.
+    Attributes:
+        rows: number of these rows.
+        of: number of rows of `second`.
+        example: row ids of two equal rows, of `first` and `second`; None if there are none, or none is known.
     """
 
     first: str
@@ -26,12 +28,12 @@ class Overlap:
 
     @property
     def fraction(self) -> float:
-        """Share of the rows of `second`."""
+        """The overlapping share of the rows of `second`."""
         return self.rows / max(self.of, 1)
 
     @property
     def words(self) -> str:
-        """How many rows of which split stand in which other one, as said to people."""
+        """The overlap as text for people."""
         return (
             f"{self.rows:,} of {self.of:,} rows of {self.second} ({self.fraction:.2%}) stand in {self.first} too, "
             "equal in every column that is read"
@@ -40,7 +42,7 @@ class Overlap:
 
 @dataclass(frozen=True)
 class FileCount:
-    """What became of the rows of one file: read = those written, per split, + quarantined."""
+    """The number of rows of one file: read = sum of written over the splits + quarantined."""
 
     path: str
     read: int
@@ -50,11 +52,18 @@ class FileCount:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What became of every row.
+    """The account of every row of an ingestion.
 
-    files: paths, in the order of row ids. written: rows per split. quarantined: rows per reason. by_file: the counts of
-    each file. overlaps: rows that stand in two splits, per pair of splits. seconds: from the first row to the last.
-    first_file: number of the first file in row ids.
+    Attributes:
+        files: paths, in the order of row ids.
+        read: number of rows read.
+        written: number of rows per split.
+        quarantined: number of rows per reason.
+        bytes_read: total size of the files.
+        by_file: the counts of each file.
+        overlaps: rows that are in two splits, per pair of splits.
+        seconds: time from the first row to the last.
+        first_file: number of the first file in row ids.
     """
 
     files: tuple[str, ...]
@@ -69,17 +78,17 @@ class Manifest:
 
     @property
     def rows_per_second(self) -> float:
-        """Over all workers, from the first row read to the last row written."""
+        """Rows per second over all workers, from the first row read to the last row written."""
         return self.read / max(self.seconds, 1e-3)
 
     @property
     def rows_written(self) -> int:
-        """Rows in all splits."""
+        """The number of rows in all splits."""
         return sum(self.written.values())
 
     @property
     def rows_quarantined(self) -> int:
-        """Rows kept aside."""
+        """The number of quarantined rows."""
         return sum(self.quarantined.values())
 
     def locate(self, row_id: int) -> str:
@@ -88,7 +97,7 @@ class Manifest:
         return f"{self.files[index - self.first_file]}, row {row}"
 
     def holds(self, row_id: int) -> bool:
-        """Whether a row id was given to a row of these files."""
+        """Returns whether a row id belongs to a row of these files."""
         return 0 <= (row_id >> ROW_BITS) - self.first_file < len(self.files)
 
 

@@ -1,8 +1,8 @@
-"""TFRecord files of about equal size, never visible before they are whole.
+"""Writes TFRecord files of about equal size, which become visible only when they are complete.
 
-The size of a split is known only after it is written. So each worker first writes chunks, uncompressed, and notes the
-offsets at which they may be cut. When all chunks are written, workers join them into shards. The bytes of a record are
-copied, not parsed. While chunks are joined, the pending folder holds a second copy of the records.
+The size of a split is known only after it is written. Therefore each worker first writes uncompressed chunks, and
+records the offsets at which they may be cut. When all chunks are written, workers join them into shards. The bytes of a
+record are copied, not parsed. While chunks are joined, the pending folder holds a second copy of the records.
 """
 
 import gzip
@@ -21,9 +21,9 @@ from tfx.dsl.io import fileio
 from fullpass.components.ingest.writing.shards import FRAME_BYTES, Chunk, Layout, Range, cut, whole_chunk
 
 PENDING = "_pending"
-"""Folder of files being written, inside the artifact; no reader of a split looks there."""
+"""Folder of unfinished files inside the artifact; readers of a split ignore it."""
 SEGMENTS = 4096
-"""Segments of a shuffled chunk: no split has more files than this."""
+"""Number of segments of a shuffled chunk; no split has more files than this."""
 _SHUFFLED_CHUNK_BYTES = 64 << 20
 _COPY_BYTES = 4 << 20
 _GZIP_LEVEL = 6
@@ -32,17 +32,18 @@ _GZIP_LEVEL = 6
 class ChunkWriter:
     """Writes records of one split as chunks; see `shards.Chunk`. `chunks` is complete after `close`.
 
-    In order there is one chunk. Shuffled, chunks of 64 MB are each put into a random order before they are written.
+    Without a shuffle there is one chunk, in the order of the source. With a shuffle, each chunk holds 64 MB of records,
+    which are put into a random order before they are written.
     """
 
     def __init__(self, folder: str, split: str, prefix: str, layout: Layout):
-        """Opens nothing yet.
+        """Constructs the writer; `write` opens the file.
 
         Args:
-            folder: the artifact.
-            split: all records belong to it.
-            prefix: unique among writers, sorts in the order of the source.
-            layout: of the files that the chunks become.
+            folder: folder of the artifact.
+            split: split of all records.
+            prefix: prefix of the file names; unique among writers, and sorts in the order of the source.
+            layout: layout of the files into which the chunks are joined.
         """
         self.chunks: list[Chunk] = []
         self.prefix = prefix
@@ -58,7 +59,7 @@ class ChunkWriter:
 
     @property
     def rows(self) -> int:
-        """Records written so far."""
+        """Number of records written so far."""
         return sum(chunk.rows for chunk in self.chunks) + self._rows + len(self._held)
 
     def write(self, examples: Sequence[bytes]) -> None:
@@ -74,13 +75,13 @@ class ChunkWriter:
             self._write_shuffled()
 
     def close(self) -> None:
-        """Writes what is held back, and closes the last chunk."""
+        """Writes the buffered records, and closes the last chunk."""
         if self._held:
             self._write_shuffled()
         self._end_chunk()
 
     def _append(self, examples: Sequence[bytes]) -> None:
-        """Writes records in order; a mark is set at the first record to end beyond each multiple of `mark_bytes`."""
+        """Writes records in order. The end of the first record beyond each multiple of `mark_bytes` becomes a mark."""
         ends = self._write(examples)
         of_mark = ends // self._layout.mark_bytes
         first = np.diff(of_mark, prepend=self._size // self._layout.mark_bytes) > 0
@@ -88,7 +89,7 @@ class ChunkWriter:
         self._size = int(ends[-1])
 
     def _write_shuffled(self) -> None:
-        """Writes what is held in random order; every record falls into one of the segments, each as likely."""
+        """Writes the buffered records in random order; each record falls into a segment with equal probability."""
         segments = np.sort(self._random.integers(SEGMENTS, size=len(self._held)))
         order = self._random.permutation(len(self._held))
         ends = np.concatenate([[0], self._write([self._held[i] for i in order.tolist()])])
@@ -98,7 +99,7 @@ class ChunkWriter:
         self._end_chunk()
 
     def _write(self, examples: Sequence[bytes]) -> np.ndarray:
-        """Returns the offset at which each record ends, int64 [records]."""
+        """Writes records, and returns the offset at which each record ends, int64 [records]."""
         if self._writer is None:
             fileio.makedirs(self._folder)
             self._path = f"{self._folder}/{self.prefix}-{len(self.chunks):05d}"
@@ -120,7 +121,7 @@ class ChunkWriter:
 
 
 class JoinChunks(beam.PTransform):
-    """(split, Chunk) -> nothing; the files of every split lie beside its chunks, for `publish` to name."""
+    """Joins (split, Chunk) elements into files next to the chunks; `publish` gives them their final names."""
 
     def __init__(self, layout: Layout):
         super().__init__()
@@ -189,7 +190,7 @@ def _open_to_write(path: str, *, compress: bool) -> Iterator[IO[bytes]]:
         if not compress:
             yield raw
             return
-        # Neither name nor time: the same records give the same bytes.
+        # Without name and time in the header, the same records give the same bytes.
         with gzip.GzipFile("", "wb", _GZIP_LEVEL, cast(Any, raw), mtime=0) as file:
             yield cast(IO[bytes], file)
 
@@ -207,7 +208,7 @@ def _blocks(range_: Range) -> Iterator[bytes]:
 
 
 def _records(data: bytes) -> Iterator[bytes]:
-    """Yields the records of TFRecord bytes, their lengths and checksums included."""
+    """Yields the records of TFRecord bytes, including their lengths and checksums."""
     begin = 0
     while begin < len(data):
         (length,) = struct.unpack_from("<Q", data, begin)

@@ -1,8 +1,8 @@
-"""The rule for how many shards a split has and where each begins, for writing and for planning.
+"""The rule for the number of shards of a split and their boundaries, for writing and for planning.
 
-TensorFlow's guide to TFRecords (https://www.tensorflow.org/tutorials/load_data/tfrecord): ten files or more for each
-host that reads, so that hosts shard by file and each still reads several at once; each file of 10 MB or more, and
-better of over 100 MB, so that opening files costs little.
+It follows TensorFlow's guide to TFRecords (https://www.tensorflow.org/tutorials/load_data/tfrecord): at least ten files
+per reading host, so hosts can shard by file and each reads several files at once; each file of at least 10 MB, and
+preferably over 100 MB, to keep the cost of opening files low.
 """
 
 from bisect import bisect_left
@@ -13,16 +13,19 @@ from itertools import accumulate, pairwise
 FILES_PER_READER = 10
 LEAST_BYTES = 10 << 20
 FRAME_BYTES = 16
-"""What a TFRecord adds to each record: its length and two checksums."""
+"""Number of bytes that TFRecord framing adds to a record: its length and two checksums."""
 _MARKS = 128
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How the records of every split are laid out.
+    """The layout of the records of every split.
 
-    shard_bytes: largest file, before compression. readers: hosts that read at the same time. gzip: compress the files.
-    seed: of the shuffle across all files; None keeps the order of the source.
+    Attributes:
+        shard_bytes: size of the largest file, before compression.
+        readers: number of hosts that read at the same time.
+        gzip: whether to compress the files.
+        seed: seed of the shuffle across all files; None keeps the order of the source.
     """
 
     shard_bytes: int
@@ -32,16 +35,19 @@ class Layout:
 
     @property
     def mark_bytes(self) -> int:
-        """How far apart the places are, at most, where one file may end and the next begin."""
+        """Largest distance, in bytes, between positions at which one file may end and the next begin."""
         return max(self.shard_bytes // _MARKS, 1)
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Records that one worker wrote, uncompressed and one after the other.
+    """A file of uncompressed records that one worker wrote.
 
-    marks: increasing byte offsets at which a record ends; the last is the chunk's size. Of a shuffled chunk: where each
-    of its segments ends, some of them empty.
+    Attributes:
+        path: path of the file.
+        rows: number of records.
+        marks: increasing byte offsets at which a record ends; the last is the chunk's size. For a shuffled chunk, the
+            end of each segment; segments may be empty.
     """
 
     path: str
@@ -50,13 +56,13 @@ class Chunk:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Number of bytes."""
         return self.marks[-1] if self.marks else 0
 
 
 @dataclass(frozen=True)
 class Range:
-    """Bytes `begin` to `end` of a chunk: whole records."""
+    """The whole records in bytes `begin` to `end` of a chunk."""
 
     path: str
     begin: int
@@ -64,9 +70,10 @@ class Range:
 
 
 def shard_count(size: int, layout: Layout) -> int:
-    """Returns how many files `size` bytes of records are written in.
+    """Returns the number of files for `size` bytes of records.
 
-    Ten per reader, unless they would be of less than 10 MB (then fewer), or larger than the layout allows (then more).
+    This is ten per reader; fewer if the files would be smaller than 10 MB, and more if they would be larger than the
+    layout allows.
 
     Example:
         >>> layout = Layout(shard_bytes=128 << 20, readers=1, gzip=False)
@@ -79,10 +86,10 @@ def shard_count(size: int, layout: Layout) -> int:
 
 
 def cut(chunks: Sequence[Chunk], layout: Layout) -> list[tuple[Range, ...]]:
-    """Returns what each file of a split holds, all files about equally large; none is empty.
+    """Returns the ranges of each file of a split. The files have about equal sizes, and none is empty.
 
-    In the order of the source a file holds a run of records. Shuffled, it holds one segment after the other of every
-    chunk, whose records are yet to be put into an order of their own.
+    Without a shuffle, a file holds a run of records in the order of the source. With a shuffle, it holds the same
+    segments of every chunk, and its records must still be shuffled.
     """
     chunks = [chunk for chunk in chunks if chunk.size]
     if not chunks:
@@ -93,7 +100,7 @@ def cut(chunks: Sequence[Chunk], layout: Layout) -> list[tuple[Range, ...]]:
 
 
 def whole_chunk(ranges: Sequence[Range], chunks: Sequence[Chunk]) -> bool:
-    """Whether a file is one whole chunk, so that nothing need be copied."""
+    """Returns whether a file is one whole chunk, which need not be copied."""
     return any(ranges == (Range(chunk.path, 0, chunk.size),) for chunk in chunks)
 
 

@@ -1,6 +1,6 @@
-"""Rules across sections of a pipeline file: one named function each, grouped by what they look at.
+"""Checks rules across sections of a pipeline file. Each rule is one named function; modules group them by subject.
 
-A check takes the loaded file and yields findings; it imports neither TensorFlow nor Beam and runs no code of the user.
+A check takes the loaded file and yields findings. It imports neither TensorFlow nor Beam and runs no user code.
 """
 
 from collections.abc import Callable, Iterator
@@ -79,16 +79,16 @@ CHECKS: tuple[Check, ...] = (
 
 
 _OF_THIS_MACHINE: tuple[Check, ...] = (source_rules.check_source, source_rules.check_credentials)
-# Says what this machine has, where only this machine tells receivers.
+# These rules check this machine. Only the machine that runs the pipeline sends notifications.
 _OF_RUNS_HERE: tuple[Check, ...] = (schedule_rules.check_notify, run_rules.check_mlflow)
 
 
 def check(loaded: Loaded, *, runs_here: bool = True) -> tuple[Problem, ...]:
-    """Returns everything that is wrong or doubtful across sections, in file order.
+    """Returns all errors and warnings across sections, in file order.
 
     Args:
         loaded: the file.
-        runs_here: whether the pipeline is to run on this machine; if not, data that is not here is only doubtful.
+        runs_here: whether the pipeline will run on this machine. If not, data that this machine lacks is a warning.
     """
     problems = []
     for rule in CHECKS if runs_here else [rule for rule in CHECKS if rule not in _OF_RUNS_HERE]:
@@ -100,7 +100,7 @@ def check(loaded: Loaded, *, runs_here: bool = True) -> tuple[Problem, ...]:
 
 
 def require(loaded: Loaded, *, runs_here: bool = True) -> tuple[Problem, ...]:
-    """Returns the warnings of a file that can be run.
+    """Returns the warnings of a file that has no errors.
 
     Example:
         >>> require(load("examples/taxi/pipeline.yaml"))
@@ -108,7 +108,7 @@ def require(loaded: Loaded, *, runs_here: bool = True) -> tuple[Problem, ...]:
 
     Args:
         loaded: the file.
-        runs_here: as of `check`.
+        runs_here: see `check`.
 
     Raises:
         ConfigError: A check found an error; the error holds the warnings too.

@@ -31,7 +31,7 @@ def check_text_in_the_model(loaded: Loaded) -> Iterator[Finding]:
     try:
         on_text = working_on_text(preprocessing, in_model)
     except UserError:
-        return  # check_derive or check_column_types says what is wrong
+        return  # check_derive or check_column_types reports the error
     for name in in_model:
         if name in on_text:
             by_keys.setdefault(_keys(loaded, name), []).append(name)
@@ -50,7 +50,7 @@ def check_text_in_the_model(loaded: Loaded) -> Iterator[Finding]:
 
 
 def check_lists_in_the_model(loaded: Loaded) -> Iterator[Finding]:
-    """Features of lists are not computed in the model, whose raw columns have one width."""
+    """List features are not computed in the model, because its raw columns have a fixed width."""
     config = loaded.config
     features = config.all_features
     for name, where in compute_at_by_feature(config.preprocessing_config).items():

@@ -1,4 +1,4 @@
-"""Checks of the section `data:` beside its source: splits, derived columns, and whether the columns are there."""
+"""Checks of the section `data:` except its source: splits, derived columns, and whether the columns exist."""
 
 import re
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _USUAL_NAMES = {"validation": "eval", "valid": "eval", "val": "eval", "dev": "ev
 
 
 def check_split_names(loaded: Loaded) -> Iterator[Finding]:
-    """There is a train and an eval split, and split names are distinct and fit for folders."""
+    """A train and an eval split exist, and split names are distinct and valid as folder names."""
     names = loaded.config.data.split_names
     keys = _split_keys(loaded)
     for needed in ("train", "eval"):
@@ -37,7 +37,7 @@ def check_split_names(loaded: Loaded) -> Iterator[Finding]:
 
 
 def check_split_by_time(loaded: Loaded) -> Iterator[Finding]:
-    """The limits of a split by time can be read, and are in order."""
+    """The limits of a split by time are valid dates in ascending order."""
     split = loaded.config.data.split
     if not isinstance(split, TimeSplit):
         return
@@ -71,7 +71,7 @@ def check_split_by_column(loaded: Loaded) -> Iterator[Finding]:
 
 
 def check_stratified(loaded: Loaded) -> Iterator[Finding]:
-    """A stratified split is by a column that puts every row into one class."""
+    """A stratified split uses a column that holds one class per row."""
     split, label = loaded.config.data.split, loaded.config.label
     if not isinstance(split, StratifiedSplit):
         return
@@ -89,7 +89,7 @@ def check_stratified(loaded: Loaded) -> Iterator[Finding]:
 
 
 def check_derive(loaded: Loaded) -> Iterator[Finding]:
-    """Derived columns parse, read what stands above them, fit in type, have new names, and are of use."""
+    """Derived columns parse, read only columns above them, have fitting types and new names, and are used."""
     config = loaded.config
     expressions, errors = parsed(config.data.derive)
     _, type_errors = derived_types(config)
@@ -123,7 +123,7 @@ def _several(raw: RawColumn) -> str:
 
 
 def check_column_types(loaded: Loaded) -> Iterator[Finding]:
-    """No column is read in ways that do not go together, and derived ones have the type their features read."""
+    """No column is read as two conflicting types, and derived columns have the type that their features read."""
     config = loaded.config
     expressions, errors = parsed(config.data.derive)
     if not errors:
@@ -144,7 +144,7 @@ def check_column_types(loaded: Loaded) -> Iterator[Finding]:
 
 
 def check_columns_of_files(loaded: Loaded) -> Iterator[Finding]:
-    """Every raw column is in the data, as far as the names of the first file show."""
+    """Every raw column exists in the data, judged by the column names of the first file."""
     present = columns_present(loaded)
     if present is None:
         return
@@ -182,7 +182,7 @@ def _columns_read(loaded: Loaded) -> Iterator[tuple[Keys, str]]:
 
 
 def _type_hint(loaded: Loaded, expression: Expression, error: ExpressionError) -> str:
-    """Returns how to declare the column that an error points at, if nothing but the expression decides its type."""
+    """Returns a hint to declare the column that an error points at, if only the expression decides its type."""
     found = _NAME.match(expression.text, error.position)
     pointed_at = {found["quoted"] or found["plain"]} & expression.columns if found else set()
     data = loaded.config.data

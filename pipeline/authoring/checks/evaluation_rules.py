@@ -26,13 +26,13 @@ def check_metrics(loaded: Loaded) -> Iterator[Finding]:
 
 
 def check_thresholds(loaded: Loaded) -> Iterator[Finding]:
-    """Bounds are on the side where a metric is bad."""
+    """Thresholds bound a metric on its bad side."""
     for name, threshold in loaded.config.evaluation.thresholds.items():
         yield from bound_problems(("evaluation", "thresholds", name), name, threshold)
 
 
 def bound_problems(keys: Keys, name: str, bounds: Bounds) -> Iterator[Finding]:
-    """Yields what is wrong with the bounds of a metric, which stand at `keys`, and with those on slices."""
+    """Yields the problems of a metric's bounds at the path `keys`, including its bounds on slices."""
     if isinstance(bounds, SlicedBounds) and bounds.slices is not None:
         yield from bound_problems((*keys, "slices"), name, bounds.slices)
     better = METRICS[name].higher_is_better if name in METRICS else True
@@ -51,7 +51,7 @@ def bound_problems(keys: Keys, name: str, bounds: Bounds) -> Iterator[Finding]:
 
 
 def check_slice_bounds(loaded: Loaded) -> Iterator[Finding]:
-    """Where a metric must reach something on slices, there are some."""
+    """Thresholds on slices need at least one slice in `evaluation.slices`."""
     evaluation = loaded.config.evaluation
     if evaluation.slices:
         return
@@ -67,7 +67,7 @@ def check_slice_bounds(loaded: Loaded) -> Iterator[Finding]:
 
 
 def check_slices(loaded: Loaded) -> Iterator[Finding]:
-    """Slices are made of raw columns that hold one value each."""
+    """Slices consist of raw columns with one value per row."""
     config = loaded.config
     several = _columns_of_several(loaded)
     for i, columns in enumerate(config.evaluation.slices):

@@ -25,7 +25,7 @@ from fullpass.preprocessing.features.outputs import date_part_kind, outputs
 
 
 def check_output_names(loaded: Loaded) -> Iterator[Finding]:
-    """No two transformed features have one name."""
+    """No two transformed features have the same name."""
     owner: dict[str, Keys] = {}
     for name, sequence in loaded.config.sequences.items():
         for twice in sorted(sequence.features(name).keys() & loaded.config.features.keys()):
@@ -52,7 +52,7 @@ def check_crosses(loaded: Loaded) -> Iterator[Finding]:
 
 
 def check_separators(loaded: Loaded) -> Iterator[Finding]:
-    """A category has one place for its separator; a column of a sequence gets that of the sequence under `list`."""
+    """A category declares its separator beside `list`; only the columns of a sequence have one under `list`."""
     for name, feature in loaded.config.features.items():
         options = list_options(feature)
         if isinstance(feature, CategoryFeature) and options is not None and options.separator is not None:
@@ -71,7 +71,7 @@ def check_vocabulary_files(loaded: Loaded) -> Iterator[Finding]:
 
 
 def check_shared_embeddings(loaded: Loaded) -> Iterator[Finding]:
-    """A shared embedding table has several readers, and one id means the same to all of them."""
+    """A shared embedding table has several readers, and an id has the same meaning for all of them."""
     tables: dict[str, list[tuple[Keys, Embedding, Any]]] = {}
     for keys, item in _features_and_crosses(loaded):
         encoding = getattr(item, "encoding", None)
@@ -97,7 +97,7 @@ def check_shared_embeddings(loaded: Loaded) -> Iterator[Finding]:
 
 
 def check_shared_vocabularies(loaded: Loaded) -> Iterator[Finding]:
-    """A vocabulary is shared with a category that has one of its own, and attention has a candidate of it."""
+    """A shared vocabulary is owned by a category, and attention has a candidate feature with the same vocabulary."""
     config = loaded.config.preprocessing_config
     categories = {name: f for name, f in config.features.items() if isinstance(f, CategoryFeature)}
     for name, feature in config.features.items():
@@ -120,7 +120,7 @@ def check_shared_vocabularies(loaded: Loaded) -> Iterator[Finding]:
 
 
 def _candidate_problem(config: PreprocessingConfig, candidate: str, lists: Sequence[str]) -> str | None:
-    """Returns why a value cannot be compared with the elements of lists; None if it can with those of one of them."""
+    """Returns why a candidate cannot attend to the elements of lists; None if exactly one list has its vocabulary."""
     categories = {name: f for name, f in config.features.items() if isinstance(f, CategoryFeature)}
     if candidate not in categories or list_options(categories[candidate]) is not None:
         return f"{candidate} is no category with one value per row.{did_you_mean(candidate, categories)}"
@@ -138,7 +138,7 @@ def _candidate_problem(config: PreprocessingConfig, candidate: str, lists: Seque
 
 
 def _owner_problem(name: str, owner: str, categories: Mapping[str, CategoryFeature]) -> str | None:
-    """Returns why a feature cannot have the vocabulary of `owner`, or None if it can."""
+    """Returns why a feature cannot use the vocabulary of `owner`, or None if it can."""
     if name not in categories:
         return f"is for categories, and {name} is none."
     if owner not in categories:
@@ -223,7 +223,7 @@ def _features_and_crosses(loaded: Loaded) -> Iterator[tuple[Keys, Feature | Cros
 
 
 def _ids_of(name: str, item: Feature | Cross) -> Any:
-    """Returns what decides which id stands for what: all settings, and the column where ids are learned from it."""
+    """Returns what determines the meaning of each id: all settings, and the column if ids are learned from it."""
     settings = item.model_dump(exclude={"encoding", "missing", "indicator", "name", "compute_at"})
     vocabulary = getattr(item, "vocabulary", None)
     learned = vocabulary is not None and vocabulary.tokens is None and vocabulary.file is None

@@ -1,4 +1,4 @@
-"""What a check yields: a path in the file and what is wrong there."""
+"""The findings that checks yield: a path in the file and the problem there."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,7 +9,7 @@ from fullpass.pipeline.authoring.loading.problems import Keys, Problem, format_p
 
 @dataclass(frozen=True)
 class Finding:
-    """A problem before its line is looked up."""
+    """A problem whose line has not been looked up yet."""
 
     keys: Keys
     message: str
@@ -21,5 +21,5 @@ class Finding:
 
 
 def warning(keys: Keys, message: str) -> Finding:
-    """Returns a finding that lets the run go on."""
+    """Returns a finding that does not stop the run."""
     return Finding(keys, message, "warning")

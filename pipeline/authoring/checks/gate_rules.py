@@ -9,7 +9,7 @@ from fullpass.preprocessing.errors import did_you_mean
 
 
 def check_gate_columns(loaded: Loaded) -> Iterator[Finding]:
-    """Columns with limits of their own are raw columns that the run reads, and none is the label."""
+    """Columns with their own drift limits are raw columns that the run reads, and none is the label."""
     config = loaded.config
     columns = [name for name in known_raw_columns(config) if name != config.label.name]
     for name in config.gates.drift.features if columns else ():

@@ -1,8 +1,9 @@
-"""Checks of images: the files of their encoders, and what mixup can blend."""
+"""Checks of image features: the weight files of their encoders, and mixup."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
+from fullpass.components.ingest.sources.storage import is_address
 from fullpass.pipeline.authoring.checks.findings import Finding
 from fullpass.pipeline.authoring.loading.load import Loaded
 from fullpass.pipeline.authoring.loading.problems import Keys
@@ -10,25 +11,34 @@ from fullpass.preprocessing.features.image_feature import ImageFeature, Pretrain
 
 
 def check_pretrained(loaded: Loaded) -> Iterator[Finding]:
-    """Weights of pretrained encoders are there."""
+    """The weights of pretrained encoders are existing local files: every build reads them for a digest."""
     for keys, feature in _images(loaded):
         encoder = feature.encoder
         if isinstance(encoder, Pretrained):
-            path = Path(loaded.resolve(encoder.weights))
-            if "://" not in encoder.weights and not path.is_file():
+            path = loaded.resolve(encoder.weights)
+            where: Keys = (*keys, "encoder", "pretrained", "weights")
+            if is_address(path):
                 yield Finding(
-                    (*keys, "encoder", "pretrained", "weights"),
-                    f"no file {path}. Write one where the weights may be had: "
+                    where, f"{path} is an address. Accepted: a local file. Copy the weights to one and give its path."
+                )
+            elif not Path(path).is_file():
+                yield Finding(
+                    where,
+                    f"no file {path}. Create it on a machine that can download the weights: "
                     f"keras.applications.{encoder.architecture}(include_top=False).save_weights(FILE).",
                 )
 
 
 def check_mixup(loaded: Loaded) -> Iterator[Finding]:
-    """Examples are blended only where all that the model reads can be: images, decoded before the model."""
+    """Mixup needs a model that reads only images decoded before the model, since nothing else can be blended."""
     blended = {name: feature for (_, name), feature in _images(loaded) if feature.augment and feature.augment.mixup}
     images = {name for (_, name), _ in _images(loaded)}
     config = loaded.config
-    others = [*(name for name in config.features if name not in images), *(c.feature_name for c in config.crosses)]
+    others = [
+        *(name for name in config.features if name not in images),
+        *(cross.feature_name for cross in config.crosses),
+        *(f"sequences.{name}" for name in config.sequences),
+    ]
     for name, feature in blended.items():
         keys: Keys = ("features", name, "augment", "mixup")
         if others:

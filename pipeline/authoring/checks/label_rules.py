@@ -1,4 +1,4 @@
-"""Checks of the label: that no feature gives it away, and that it fits its task."""
+"""Checks of the label: no feature leaks it, and it fits its task."""
 
 from collections.abc import Iterator, Mapping
 
@@ -32,7 +32,7 @@ def check_label_is_no_feature(loaded: Loaded) -> Iterator[Finding]:
 
 
 def check_label_cannot_be_computed(loaded: Loaded) -> Iterator[Finding]:
-    """Of the columns that a derived label is computed from, at least one is unknown to the features."""
+    """The features do not read all columns that a derived label is computed from."""
     config = loaded.config
     expressions, _ = parsed(config.data.derive)
     label_inputs = columns_behind([config.label.name], expressions) - set(config.data.derive)
@@ -40,7 +40,7 @@ def check_label_cannot_be_computed(loaded: Loaded) -> Iterator[Finding]:
         name: columns_behind(feature_columns(name, feature), expressions)
         for name, feature in config.all_features.items()
     }
-    # Features that read the label itself are named by the check above.
+    # The check above reports features that read the label itself.
     readers = {name: columns & label_inputs for name, columns in behind.items() if config.label.name not in columns}
     if config.label.name not in config.data.derive or not label_inputs:
         return
@@ -54,7 +54,7 @@ def check_label_cannot_be_computed(loaded: Loaded) -> Iterator[Finding]:
 
 
 def check_label_type(loaded: Loaded) -> Iterator[Finding]:
-    """A derived label or weight has a type that its task takes."""
+    """A derived label or weight has a type that the task accepts."""
     label = loaded.config.label
     types, _ = derived_types(loaded.config)
     derived = types.get(label.name)
@@ -78,7 +78,7 @@ def check_label_type(loaded: Loaded) -> Iterator[Finding]:
 
 
 def check_class_weights(loaded: Loaded) -> Iterator[Finding]:
-    """Class weights name classes that there are."""
+    """Class weights name existing classes."""
     label = loaded.config.label
     classes = label.class_names
     if not isinstance(label.class_weights, Mapping) or classes is None:

@@ -1,4 +1,4 @@
-"""Checks of what one model passes to the next: ids, weights, and thresholds against it."""
+"""Checks of retraining: stable ids, warm starts, and thresholds on the newest span."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +29,7 @@ def check_stable_ids(loaded: Loaded) -> Iterator[Finding]:
 
 
 def check_warm_start(loaded: Loaded) -> Iterator[Finding]:
-    """The export to start from exists; a warm start beside a search is doubtful."""
+    """The export of a warm start exists; a warm start combined with `tuning` is a warning."""
     training = loaded.config.training
     if training.begins_from_folder and not is_address(training.warm_start):
         folder = Path(loaded.resolve(training.warm_start))

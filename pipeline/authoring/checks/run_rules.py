@@ -1,4 +1,4 @@
-"""Checks of what a run does beside features: code of the user, training, folders, Beam."""
+"""Checks of run settings other than features: user code, training, folders, Beam."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,7 +30,7 @@ def check_functions(loaded: Loaded) -> Iterator[Finding]:
 
 
 def check_training(loaded: Loaded) -> Iterator[Finding]:
-    """The loss fits the label's task, and labels are smoothed only where they are classes."""
+    """The loss fits the label's task, and label smoothing is used only for classes."""
     config = loaded.config
     loss, task = config.training.loss.kind, config.label.task
     if task not in TASKS[loss]:
@@ -82,7 +82,7 @@ def check_beam(loaded: Loaded) -> Iterator[Finding]:
 
 
 def check_mlflow(loaded: Loaded) -> Iterator[Finding]:
-    """This machine can reach an MLflow server, as far as it is known before."""
+    """This machine meets the requirements for recording runs on an MLflow server."""
     missing = missing_for_mlflow() if loaded.config.mlflow is not None else None
     if missing is not None:
         yield warning(("mlflow",), missing)

@@ -1,4 +1,4 @@
-"""Checks of `schedule:` and `notify:` against the source, and against what this machine has."""
+"""Checks of `schedule:` and `notify:` against the source and this machine."""
 
 import os
 import shutil
@@ -14,14 +14,14 @@ _DATED = ("year", "month", "day", "hour")
 
 
 def check_schedule(loaded: Loaded) -> Iterator[Finding]:
-    """A schedule fits its source: the spans it waits for exist there, and every key has an effect."""
+    """A schedule fits its source: the source has spans to wait for, and every key has an effect."""
     schedule = loaded.config.schedule
     if schedule is None:
         return
     try:
         unit = span_unit(loaded)
     except UserError:
-        return  # Named by the checks of the source.
+        return  # The checks of the source report it.
     given = schedule.model_fields_set
     if schedule.cron is None and not schedule.new_span and not schedule.drift:
         yield warning(("schedule",), "starts nothing by itself: it has neither cron nor new_span nor drift.")
@@ -50,13 +50,10 @@ def check_schedule(loaded: Loaded) -> Iterator[Finding]:
 
 
 def check_notify(loaded: Loaded) -> Iterator[Finding]:
-    """Programs exist and variables are set on this machine."""
+    """Notification programs exist and environment variables are set on this machine."""
     for number, hook in enumerate(loaded.config.notify):
         if hook.command is not None and not _is_program(loaded, hook.command[0]):
-            there = (loaded.folder / hook.command[0]).is_file()
-            hint = (
-                f" A script beside this file is ./{hook.command[0].lstrip('./')}, and needs chmod +x." if there else ""
-            )
+            hint = _script_hint(loaded, hook.command[0])
             yield warning(("notify", number, "command"), f'"{hook.command[0]}" is no program on this machine.{hint}')
         for key, name in (("url_env", hook.url_env), ("token_env", hook.token_env)):
             if name is not None and not os.environ.get(name):
@@ -85,6 +82,15 @@ def _marker_findings(loaded: Loaded, written: str) -> Iterator[Finding]:
         )
 
 
+def _script_hint(loaded: Loaded, name: str) -> str:
+    """Returns how to start a script that exists relative to the YAML's folder; "" if there is none."""
+    if not (loaded.folder / name).is_file():
+        return ""
+    if "/" in name:
+        return f" The file is not executable: chmod +x {name}."
+    return f" A script beside this file is ./{name}, and needs chmod +x."
+
+
 def _is_program(loaded: Loaded, name: str) -> bool:
-    """Returns whether a command can start: found by PATH, or beside the YAML if its name has a slash."""
+    """Returns whether a program exists: on PATH, or relative to the YAML's folder if its name contains a slash."""
     return shutil.which(str(loaded.folder / name) if "/" in name else name) is not None

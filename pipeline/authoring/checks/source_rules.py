@@ -1,4 +1,4 @@
-"""Checks of `data.source`: the files are there, of the format named, and can be opened."""
+"""Checks of `data.source`: the files exist, have the declared format, and can be opened."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
@@ -42,7 +42,7 @@ _ENDINGS: Mapping[str, tuple[str, ...]] = {
 
 
 def check_source(loaded: Loaded) -> Iterator[Finding]:
-    """Every path matches files of the declared format, no file twice, and file names show their spans."""
+    """Every path matches files of the declared format, no file matches twice, and file names contain their spans."""
     data = _without_column(loaded)
     source = data.source
     missing = False
@@ -74,7 +74,7 @@ def check_credentials(loaded: Loaded) -> Iterator[Finding]:
 
 
 def check_first_file(loaded: Loaded) -> Iterator[Finding]:
-    """The first file can be read as its format, and by the separator named."""
+    """The first file can be read with the declared format and separator."""
     source, file = loaded.config.data.source, _first_file(loaded)
     if file is None:
         return
@@ -104,7 +104,7 @@ def check_window(loaded: Loaded) -> Iterator[Finding]:
         window = find_window(data, loaded.resolve)
     except UserError as error:
         present = columns_present(loaded)
-        # What is wrong with the source, or a column that is not there, is named by other checks.
+        # Other checks report problems of the source and absent columns.
         if data.span is not None and (present is None or data.span.column in present):
             yield Finding(("data", "span"), str(error).removeprefix("data.span: "))
         return
@@ -118,7 +118,7 @@ def check_window(loaded: Loaded) -> Iterator[Finding]:
 
 
 def columns_present(loaded: Loaded) -> list[str] | None:
-    """Returns the columns of the first file; None where names are not known without reading rows, or are none."""
+    """Returns the columns of the first file; None if they need rows to be read, or the separator seems wrong."""
     source, file = loaded.config.data.source, _first_file(loaded)
     if file is None:
         return None
@@ -130,12 +130,12 @@ def columns_present(loaded: Loaded) -> list[str] | None:
 
 
 def _without_column(loaded: Loaded) -> DataConfig:
-    """Returns the data section without the span column, whose values are not known before files are found."""
+    """Returns the data section without the span column, whose values are unknown until the files are found."""
     return loaded.config.data.model_copy(update={"span": None})
 
 
 def _first_file(loaded: Loaded) -> SourceFile | None:
-    """Returns the first thing that is read; None if it is of another format or in a database elsewhere."""
+    """Returns the first file; None if it is not found, has another format, or is a table in a remote database."""
     source = loaded.config.data.source
     try:
         file = next(iter(find_window(_without_column(loaded), loaded.resolve).files), None)
@@ -147,7 +147,7 @@ def _first_file(loaded: Loaded) -> SourceFile | None:
 
 
 def _other_separator(source: Source, columns: list[str] | None) -> str | None:
-    """Returns the separator that a CSV file seems to have, if by the one named it has one column only."""
+    """Returns the likely separator of a CSV file that has only one column with the declared separator."""
     if not isinstance(source, CsvSource) or columns is None or len(columns) != 1:
         return None
     return next((separator for separator in _SEPARATORS if separator in columns[0]), None)

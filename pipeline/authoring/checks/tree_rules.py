@@ -1,4 +1,4 @@
-"""Checks of `model: {kind: trees}` and `auto`: what trees can read and learn, and the keys that are for networks."""
+"""Checks of `model: {kind: trees}` and `auto`: features and tasks that trees support, and keys only for networks."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +25,7 @@ _INSTEAD = "Remove it, or use model: {kind: wide_deep}"
 
 
 def check_trees(loaded: Loaded) -> Iterator[Finding]:
-    """Trees learn one label of numbers and categories, and read no key that is for networks."""
+    """Trees learn one label from numbers and categories, and the file sets no key that only networks read."""
     config = loaded.config
     if not isinstance(config.model, Trees | TreesOrNetwork):
         return
@@ -65,7 +65,7 @@ def _check_feature(name: str, feature: Feature) -> Iterator[Finding]:
 
 
 def _check_ids(name: str, feature: Feature, loaded: Loaded) -> Iterator[Finding]:
-    """Yields what is wrong with the number of ids of a list or text, each of which is a column of its own."""
+    """Yields a finding if a list or text has too many ids, each of which becomes a column."""
     if list_options(feature) is None and not isinstance(feature, TextFeature):
         return
     config = loaded.config
@@ -87,7 +87,7 @@ def _check_ids(name: str, feature: Feature, loaded: Loaded) -> Iterator[Finding]
 
 
 def _ids_of_vocabulary(vocabulary: Vocabulary, loaded: Loaded) -> int | None:
-    """Returns how many ids a vocabulary gives at most, that of missing values included; None where data decide."""
+    """Returns the maximum number of ids of a vocabulary, including that of missing values; None if data decides."""
     tokens = len(vocabulary.tokens) if vocabulary.tokens is not None else vocabulary.top_k
     if vocabulary.file is not None:
         file = Path(loaded.resolve(vocabulary.file))
@@ -96,7 +96,7 @@ def _ids_of_vocabulary(vocabulary: Vocabulary, loaded: Loaded) -> int | None:
 
 
 def _ids_of(feature: Feature) -> int:
-    """Returns how many ids the values of a list have, that of missing values included; 0 of numbers."""
+    """Returns the number of ids of a list's values, including that of missing values; 0 for numbers."""
     if isinstance(feature, CategoryFeature):
         return 1 + feature.hash.buckets if feature.hash is not None else 2 + getattr(feature.identity, "size", 0)
     if isinstance(feature, NumberFeature) and feature.transforms and isinstance(feature.transforms[-1], Bucketize):
@@ -107,7 +107,7 @@ def _ids_of(feature: Feature) -> int:
 
 
 def _check_keys_of_networks(loaded: Loaded) -> Iterator[Finding]:
-    """Yields the keys that are read where a network is trained only."""
+    """Yields a finding for each key that only network training reads."""
     config, usual = loaded.config, TrainingConfig()
     for name, feature in config.features.items():
         if getattr(feature, "encoding", "auto") != "auto":
@@ -117,7 +117,7 @@ def _check_keys_of_networks(loaded: Loaded) -> Iterator[Finding]:
             yield _encoding(("crosses", i, "encoding"))
     for key in TrainingConfig.model_fields:
         given = getattr(config.training, key)
-        # Trees are not saved while they grow, which is what null asks for.
+        # `checkpoint: null` disables checkpoints, and trees write none while they grow.
         if key not in TREE_KEYS and given != getattr(usual, key) and (key, given) != ("checkpoint", None):
             yield Finding(("training", key), f"is for networks; trees do not read it. {_instead(key)}")
     if config.training.distribution not in ("auto", "one_device"):

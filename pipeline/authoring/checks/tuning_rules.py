@@ -1,4 +1,4 @@
-"""Checks of the search for hyperparameters: its paths exist, and every value it may try is one that the path takes."""
+"""Checks of the hyperparameter search: its paths exist and accept the values to try."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +15,7 @@ from fullpass.trainer.tuning.search_space import OBJECTIVES, path_problem, with_
 
 
 def check_tuning_paths(loaded: Loaded) -> Iterator[Finding]:
-    """Every path of the search leads to a field, and takes the values that the search may try there."""
+    """Every path of the search leads to a field that accepts the values to try."""
     config = loaded.config
     for path, spec in config.tuning.search.items() if config.tuning else ():
         keys: Keys = ("tuning", "search", path)
@@ -31,7 +31,7 @@ def check_tuning_paths(loaded: Loaded) -> Iterator[Finding]:
 
 
 def check_tuning_objective(loaded: Loaded) -> Iterator[Finding]:
-    """The metric that decides is measured after every epoch of a training for this label."""
+    """The objective is a metric that training measures after every epoch for this label's task."""
     tuning, task = loaded.config.tuning, loaded.config.label.task
     if tuning is not None and tuning.objective not in (None, *OBJECTIVES[task]):
         known = OBJECTIVES[task]

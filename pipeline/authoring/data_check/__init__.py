@@ -1,1 +1,1 @@
-"""A pipeline file against a sample of its data."""
+"""Checks of a pipeline file against a sample of its data."""

@@ -1,4 +1,4 @@
-"""Checks of columns: whether what they hold fits the type that the features read them as."""
+"""Checks of columns: whether their values fit the type that the features read."""
 
 from collections.abc import Iterator
 
@@ -30,7 +30,7 @@ _OFTEN_A_WORD = 0.001
 
 
 def check_numbers(sampled: SampledData) -> Iterator[Finding]:
-    """Columns read as numbers hold numbers, or too few others for the run to stop."""
+    """Columns read as numbers hold numbers, or fewer other cells than would stop the run."""
     budget = sampled.loaded.config.data.bad_rows
     for name, raw in sampled.raw.items():
         if raw.type != "number" or name not in sampled.values:
@@ -51,7 +51,7 @@ def check_numbers(sampled: SampledData) -> Iterator[Finding]:
 
 
 def check_missing_words(sampled: SampledData) -> Iterator[Finding]:
-    """No value stands for "missing" without being declared."""
+    """Every value that means "missing" is declared."""
     for name, values in sampled.values.items():
         if name not in sampled.raw or sampled.raw[name].type == "number":
             continue
@@ -75,7 +75,7 @@ def check_constants(sampled: SampledData) -> Iterator[Finding]:
 
 
 def check_images(sampled: SampledData) -> Iterator[Finding]:
-    """Columns of encoded images hold such, as far as their headers tell, or too few others for the run to stop."""
+    """Image columns hold encoded images, judged by their headers, or fewer other cells than would stop the run."""
     budget = sampled.loaded.config.data.bad_rows
     for name, raw in sampled.raw.items():
         if not raw.image or name not in sampled.values:
@@ -94,7 +94,7 @@ def check_images(sampled: SampledData) -> Iterator[Finding]:
 
 
 def check_categories(sampled: SampledData) -> Iterator[Finding]:
-    """Categories repeat, and mostly get an id of their own."""
+    """The values of categories repeat, and most of them have their own id."""
     for keys, feature, column, values in sampled.features():
         if not isinstance(feature, CategoryFeature) or not values.present:
             continue
@@ -146,7 +146,7 @@ def check_dates(sampled: SampledData) -> Iterator[Finding]:
 
 
 def check_vectors(sampled: SampledData) -> Iterator[Finding]:
-    """Vectors are of the declared width."""
+    """Vectors have the declared width."""
     for name, feature in sampled.loaded.config.features.items():
         column = getattr(feature, "column", None) or name
         array = sampled.sample.columns.get(column)
@@ -166,7 +166,7 @@ def check_vectors(sampled: SampledData) -> Iterator[Finding]:
 
 
 def check_lists(sampled: SampledData) -> Iterator[Finding]:
-    """Columns of lists are read as lists, whose elements fit; columns read as one value hold no lists."""
+    """List columns are read as lists and their elements fit; columns read as single values hold no lists."""
     text = sampled.source.raw_text
     converted: dict[str, Converted] = {}
     for name, raw in sampled.raw.items():
@@ -189,7 +189,7 @@ def check_lists(sampled: SampledData) -> Iterator[Finding]:
 def _quarantined(
     sampled: SampledData, keys: tuple[str | int, ...], wrong: np.ndarray, what: str, fix: str
 ) -> Iterator[Finding]:
-    """Yields a finding for rows that Ingest sets aside: an error if they are more than `data.bad_rows` allows."""
+    """Yields a finding for rows that Ingest sets aside: an error if they exceed `data.bad_rows`."""
     share, budget = float(wrong.mean()) if len(wrong) else 0.0, sampled.loaded.config.data.bad_rows
     if share > budget.max_fraction:
         allowed = f"the run allows {budget.max_fraction:.2%} (data.bad_rows)"

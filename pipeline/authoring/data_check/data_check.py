@@ -1,4 +1,4 @@
-"""`fullpass check FILE --data`: the file against a sample of its data, in seconds and without TensorFlow."""
+"""`fullpass check FILE --data`: checks the file against a sample of its data, in seconds and without TensorFlow."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from fullpass.pipeline.printing import console
 from fullpass.preprocessing.errors import did_you_mean, listed
 
 ROWS = 20_000
-"""Rows of the sample, if the user asks for no other number."""
+"""Default number of rows in the sample."""
 _MOST_FILES = 100
 
 Check = Callable[[SampledData], Iterator[Finding]]
@@ -48,7 +48,13 @@ CHECKS: tuple[Check, ...] = (
 
 @dataclass(frozen=True)
 class DataReport:
-    """The findings of a data check. rows: of the sample. seen: rows that the sample was drawn from."""
+    """The findings of a data check.
+
+    Attributes:
+        problems: the findings, in file order.
+        rows: number of rows in the sample.
+        seen: number of rows that the sample was drawn from.
+    """
 
     problems: tuple[Problem, ...]
     rows: int
@@ -61,7 +67,7 @@ class DataReport:
 
 
 def check_data(loaded: Loaded, *, rows: int = ROWS) -> DataReport:
-    """Returns what is wrong or doubtful in a sample of the data, in the order of the file.
+    """Returns the errors and warnings of a sample of the data, in file order.
 
     Example:
         >>> report = check_data(load("examples/taxi/pipeline.yaml"))
@@ -113,7 +119,7 @@ def _needed(loaded: Loaded) -> list[str]:
 
 
 def _absent(loaded: Loaded, files: Sequence[SourceFile], needed: Sequence[str]) -> Iterator[tuple[str, Finding]]:
-    """Yields the columns that a file lacks, with a finding at the first key that reads each."""
+    """Yields each needed column that a file lacks, with a finding at the first key that reads it."""
     source = loaded.config.data.source
     known: dict[str, tuple[list[str], str]] = {}
     for file in files[:_MOST_FILES]:

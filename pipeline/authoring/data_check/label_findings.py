@@ -1,4 +1,4 @@
-"""Checks of the label by its values: missing, one-sided, rare, and given away by a feature."""
+"""Checks of the label's values: missing labels, single and rare classes, and leaks through a feature."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ _NAME: Keys = ("label", "name")
 
 
 def check_label(sampled: SampledData) -> Iterator[Finding]:
-    """Few enough rows lack a label that is read as the task needs it."""
+    """Enough rows have a label that the task can read."""
     label = sampled.loaded.config.label
     values = sampled.values.get(label.name)
     if values is None:
@@ -44,7 +44,7 @@ def check_label(sampled: SampledData) -> Iterator[Finding]:
 
 
 def check_classes(sampled: SampledData) -> Iterator[Finding]:
-    """There are several classes, none hardly ever sampled, the same in every split; numbers without far outliers."""
+    """Several classes exist, none is very rare, and splits share them; numeric labels have no far outliers."""
     label = sampled.loaded.config.label
     values = sampled.values.get(label.name)
     if values is None or label.task == "multilabel":
@@ -73,7 +73,7 @@ def check_classes(sampled: SampledData) -> Iterator[Finding]:
 
 
 def check_weight(sampled: SampledData) -> Iterator[Finding]:
-    """Weights are there, and not negative."""
+    """Example weights are present and above 0."""
     label = sampled.loaded.config.label
     values = sampled.values.get(label.weight or "")
     if values is None:
@@ -87,7 +87,7 @@ def check_weight(sampled: SampledData) -> Iterator[Finding]:
 
 
 def check_leaks(sampled: SampledData) -> Iterator[Finding]:
-    """No feature says nearly all about the label by itself."""
+    """No single feature predicts the label almost completely."""
     label = sampled.loaded.config.label
     values = sampled.values.get(label.name)
     if values is None or label.task == "multilabel":
@@ -147,7 +147,7 @@ def _number_findings(label: Label, known: np.ndarray) -> Iterator[Finding]:
 
 
 def _split_findings(sampled: SampledData, label: Label, values: ValueCounts, y: np.ndarray) -> Iterator[Finding]:
-    """Yields what differs between given splits: classes that one of them has alone."""
+    """Yields findings for given splits with a single class, or with classes that train lacks."""
     splits = sampled.sample.splits
     if "train" not in splits:
         return
@@ -168,7 +168,7 @@ def _split_findings(sampled: SampledData, label: Label, values: ValueCounts, y: 
 
 
 def _column(name: str, values: ValueCounts, feature: object) -> ColumnProfile:
-    """Returns a column as the feature reads it, for its strength."""
+    """Returns the profile of a column as the feature reads it, to compute its strength."""
     if isinstance(feature, NumberFeature):
         return ColumnProfile(name, "number", "", values, profile_numbers(values.row_numbers))
     if isinstance(feature, DateFeature):

@@ -1,4 +1,4 @@
-"""Checks of whole rows: bad ones, duplicates, splits, and rows that stand in two given splits."""
+"""Checks of whole rows: bad rows, splits, duplicates, and rows that appear in two given splits."""
 
 from collections.abc import Iterator
 
@@ -40,7 +40,7 @@ def check_bad_rows(sampled: SampledData) -> Iterator[Finding]:
 
 
 def check_splits(sampled: SampledData) -> Iterator[Finding]:
-    """Every row falls into a split, every split gets rows, and the one to be measured on gets enough."""
+    """Every row falls into a split, every split gets rows, and the eval split gets enough."""
     names = sampled.loaded.config.data.split_names
     indices = split_indices(sampled.loaded.config.data, sampled.sample)
     if indices is None:
@@ -63,7 +63,7 @@ def check_splits(sampled: SampledData) -> Iterator[Finding]:
 
 
 def check_duplicates(sampled: SampledData) -> Iterator[Finding]:
-    """Rows are different from one another in the columns that are read."""
+    """Rows differ from each other in the columns that the run reads."""
     rows = row_keys(sampled.sample, list(sampled.raw))
     repeated = len(rows) - len(rows.unique())
     share = repeated / max(len(rows), 1)
@@ -84,7 +84,7 @@ def check_duplicates(sampled: SampledData) -> Iterator[Finding]:
 
 
 def check_split_leakage(sampled: SampledData) -> Iterator[Finding]:
-    """No row of a given split stands in train too."""
+    """No row of another given split also appears in train."""
     splits = sampled.sample.all_splits
     if "train" not in splits:
         return

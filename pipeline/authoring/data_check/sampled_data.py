@@ -25,8 +25,9 @@ from fullpass.preprocessing.features.raw_columns import RawColumn, feature_colum
 class SampledData:
     """A pipeline file and a sample of its data.
 
-    raw: raw columns as they are read. values: raw and derived columns by name, missing tokens taken out; lists of
-    numbers are in the sample only.
+    Attributes:
+        raw: the raw columns and how they are read.
+        values: raw and derived columns by name, without missing tokens. Lists of numbers are only in `sample`.
     """
 
     loaded: Loaded
@@ -45,19 +46,19 @@ class SampledData:
         return str(getattr(self.source, "decimal", "."))
 
     def features(self) -> Iterator[tuple[Keys, Feature, str, ValueCounts]]:
-        """Yields each feature with each column it reads that holds one value per row."""
+        """Yields each feature with each of its columns that holds one value per row."""
         for name, feature in self.loaded.config.all_features.items():
             for column in feature_columns(name, feature):
                 if column in self.values:
                     yield self.loaded.config.keys_of(name), feature, column, self.values[column]
 
     def reader(self, column: str) -> Keys:
-        """Returns the path of the key that reads a raw column first."""
+        """Returns the path of the first key that reads a raw column."""
         return first_reader(self.loaded.config, column)
 
 
 def first_reader(config: PipelineConfig, column: str) -> Keys:
-    """Returns the path of the key that reads a raw column first: a feature, else the label, the split or `derive`."""
+    """Returns the path of the first key that reads a raw column: a feature, else the label, the split or `derive`."""
     for name, feature in config.all_features.items():
         if column in feature_columns(name, feature):
             return config.keys_of(name)
@@ -73,7 +74,7 @@ def first_reader(config: PipelineConfig, column: str) -> Keys:
 
 
 def sampled_data(loaded: Loaded, sample: Sample) -> SampledData:
-    """Returns the sample as the file reads it, with the derived columns whose inputs are there."""
+    """Returns the sample as the file reads it, with the derived columns whose inputs are in the sample."""
     source = loaded.config.data.source
     decimal = str(getattr(source, "decimal", "."))
     values = {

@@ -1,1 +1,1 @@
-"""From data to a pipeline file."""
+"""Writes a pipeline file from data."""

@@ -1,4 +1,4 @@
-"""`fullpass init`: from data to a pipeline file in which every line says why it is there."""
+"""`fullpass init`: writes a pipeline file from data, with a reason for every line."""
 
 import os
 import re
@@ -25,12 +25,12 @@ from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.features.label import Task
 
 ROWS = 20_000
-"""Rows of the sample, if the user asks for no other number."""
+"""Default number of rows in the sample."""
 _SMALL = 2_000
 _TREES_FROM = 3_000
-"""Rows from which boosted trees do better than a network on numbers and categories (docs/training.md)."""
+"""From this number of rows, boosted trees do better than a network on numbers and categories (docs/training.md)."""
 _BOTH_UP_TO = 200_000
-"""Rows up to which a network is tried beside trees, whose time grows less with the rows."""
+"""Up to this number of rows, a network is tried beside trees, whose training time grows more slowly with the rows."""
 _OF_TREES = ("number", "written_number", "category", "boolean", "date")
 _MOST_SLICES, _SLICE_VALUES = 2, 12
 _BUDGET = 0.001
@@ -41,7 +41,13 @@ _SURELY = {"beyond_chance": 0.95}
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """A pipeline file that `init` wrote. summary: what the user should know, line by line."""
+    """A pipeline file that `init` wrote.
+
+    Attributes:
+        file: the path of the file.
+        text: its content.
+        summary: the lines to print for the user.
+    """
 
     file: str
     text: str
@@ -51,20 +57,20 @@ class WrittenFile:
 def init(
     data: str, *, output: str, label: str | None = None, task: Task | None = None, rows: int = ROWS
 ) -> WrittenFile:
-    """Profiles data and writes a pipeline file for it, which passes `load` and `checks.require`.
+    """Profiles data and writes a pipeline file that passes `load` and `checks.require`.
 
     Example:
         >>> written = init("trips.csv", output="trips.yaml", label="tips")  # doctest: +SKIP
 
     Args:
         data: a file, folder, pattern or package:NAME/PATH.
-        output: the file to write; it must not be there yet.
-        label: a column, or a condition or formula over columns; None takes the column that stands out.
-        task: None decides by the label's values.
-        rows: size of the sample.
+        output: the file to write; it must not exist yet.
+        label: a column, or a condition or formula over columns; None takes the most likely label column.
+        task: the task; None infers it from the label's values.
+        rows: number of rows in the sample.
 
     Raises:
-        UserError: The data cannot be read or learned from, no label stands out, or the file is there already.
+        UserError: The data cannot be read or learned from, no column is clearly the label, or the file already exists.
     """
     file = Path(output)
     if file.exists():
@@ -85,7 +91,7 @@ def init(
 
 
 def _write(file: Path, text: str) -> None:
-    """Writes the file if it can be loaded and passes every check, else nothing."""
+    """Writes the file if it can be loaded and passes every check; otherwise writes nothing."""
     pending = file.absolute().with_name(f".{file.name}-{os.getpid()}.yaml")
     try:
         pending.write_text(text, encoding="utf-8")
@@ -166,7 +172,7 @@ def _data_lines(profile: SourceProfile, chosen: ChosenLabel, selection: Selectio
 
 
 def _apart(features: Sequence[YamlLine]) -> list[YamlLine]:
-    """Returns features under names that no other feature's parts take: `at.hour` is also the hour of the date `at`."""
+    """Returns features renamed to avoid collisions with parts: `at.hour` is also the hour of the date `at`."""
     taken: set[str] = set()
     lines = []
     for line in features:
@@ -188,9 +194,9 @@ def _made_of(name: str, value: Any) -> set[str]:
 
 
 def _linear_for_texts(chosen: ChosenLabel, selection: Selection) -> dict[str, Any] | None:
-    """Returns the linear model where classes are to be told by nothing but texts; it is hard to beat there.
+    """Returns the linear model if texts are the only features of a classification; it is hard to beat there.
 
-    That is measured (docs/init.md) for two classes by bags of words, and for several by weighted n-grams.
+    docs/init.md has the measurements for two classes with bags of words, and for several with weighted n-grams.
     """
     weighted = {c.text.chosen.rare if c.text is not None else None for c in selection.features}
     if chosen.guess.task == "binary" and weighted == {False}:
@@ -207,7 +213,7 @@ def _is_for_trees(chosen: ChosenLabel, selection: Selection) -> bool:
 def _model(
     profile: SourceProfile, chosen: ChosenLabel, selection: Selection, sequences: Sequence[YamlLine]
 ) -> list[YamlLine]:
-    """Returns the line `model`, and after it `training` where the model needs one."""
+    """Returns the line `model`, followed by `training` if the model needs it."""
     rows = profile.sample.seen
     if any(candidate.column.kind == "image" for candidate in selection.features):
         return [YamlLine("model", {"kind": "mlp", "hidden": [64]}, "over what the image's own network finds")]
@@ -238,7 +244,7 @@ def _evaluation(chosen: ChosenLabel, selection: Selection) -> YamlLine:
 
 
 def _slices(selection: Selection) -> list[str]:
-    """Returns the columns of a few common values by which to look at the metrics apart."""
+    """Returns the columns to slice metrics by: those with a few common values."""
     found = []
     for candidate in selection.features:
         values = candidate.column.values
@@ -249,7 +255,7 @@ def _slices(selection: Selection) -> list[str]:
 
 
 def _threshold(chosen: ChosenLabel) -> tuple[dict[str, Any], str]:
-    """Returns what a model must reach to be pushed: more than the best constant guess, beyond chance."""
+    """Returns the threshold for a push and its reason: the model must beat the best constant guess beyond chance."""
     y = chosen.target.y[~np.isnan(chosen.target.y)]
     task = chosen.guess.task
     if task in ("binary", "multilabel"):
@@ -293,5 +299,5 @@ def _summary(
 
 
 def _counted(number: int, one: str, several: str = "") -> str:
-    """Returns a number with what it counts, such as 1 sequence, 2 sequences."""
+    """Returns a number with its noun, such as 1 sequence, 2 sequences."""
     return f"{number} {one if number == 1 else several or one + 's'}"

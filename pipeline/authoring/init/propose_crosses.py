@@ -1,4 +1,4 @@
-"""`fullpass init`: what is made of several columns: distances, durations, buckets of positions, and crosses."""
+"""`fullpass init`: proposes features of several columns: distances, durations, buckets of positions, and crosses."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,15 +42,15 @@ class Combinations:
 def combine_columns(
     profile: SourceProfile, selection: Selection, target: Target, taken: Sequence[str], *, crosses: bool
 ) -> Combinations:
-    """Returns what several columns make together.
+    """Returns the features and crosses that combine several columns.
 
     Args:
         profile: the data.
         selection: the columns that are features.
         target: the label.
-        taken: names of columns and features there are.
-        crosses: whether to cross columns. Trees see by themselves which go together; a cross of many values has only
-            few rows for each, which they then learn by heart.
+        taken: names of the existing columns and features.
+        crosses: whether to cross columns. Trees find interactions of columns themselves. A cross of many values has
+            few rows per value, and trees memorize them.
     """
     combined = Combinations()
     columns = [candidate.column for candidate in selection.features]
@@ -65,7 +65,7 @@ def combine_columns(
 
 
 def _add_cells(combined: Combinations, columns: Sequence[ColumnProfile], names: list[str]) -> None:
-    """Adds a grid for each position."""
+    """Adds a grid cell for each position: a cross of bucketized latitude and longitude."""
     for latitude, longitude in position_pairs(columns):
         grid = []
         for column in (latitude, longitude):
@@ -80,7 +80,7 @@ def _add_cells(combined: Combinations, columns: Sequence[ColumnProfile], names: 
 def _add_distance(
     combined: Combinations, profile: SourceProfile, columns: Sequence[ColumnProfile], target: Target, names: list[str]
 ) -> None:
-    """Adds the distance between two positions, where there are exactly two."""
+    """Adds the distance between two positions, if there are exactly two."""
     pairs = position_pairs(columns)
     if len(pairs) != 2:
         return
@@ -98,7 +98,7 @@ def _add_distance(
 
 
 def _add_duration(combined: Combinations, columns: Sequence[ColumnProfile], target: Target, names: list[str]) -> None:
-    """Adds the time between two dates, where there are exactly two and it does not give the label away."""
+    """Adds the time between two dates, if there are exactly two and it does not leak the label."""
     dates = [column for column in columns if column.kind == "date"]
     if len(dates) != 2:
         return
@@ -128,7 +128,7 @@ def _add_crosses(combined: Combinations, columns: Sequence[ColumnProfile], targe
 
 
 def _inputs(column: ColumnProfile) -> Mapping[str, np.ndarray]:
-    """Returns what of a column can be crossed: input -> int [rows]."""
+    """Returns the cross inputs that a column provides: input -> int [rows]."""
     if column.values is None:
         return {}
     if column.kind in ("category", "boolean") and 2 <= column.values.distinct <= _MOST_VALUES:
@@ -142,7 +142,7 @@ def _inputs(column: ColumnProfile) -> Mapping[str, np.ndarray]:
 
 
 def _part(when: np.ndarray, part: str) -> np.ndarray:
-    """Returns a part of a moment as int [rows], from 1; 0 is missing."""
+    """Returns a date part as int [rows], counted from 1; 0 is missing."""
     known = np.nan_to_num(when)
     days = np.floor(known / _DAY).astype(np.int64)
     number = {

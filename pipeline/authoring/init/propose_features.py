@@ -1,4 +1,4 @@
-"""From what a column holds to the feature that reads it, with the reason that stands beside it."""
+"""Proposes the feature for a column from its profile, with the reason that is written beside it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ _OFTEN = 0.02
 
 @dataclass(frozen=True)
 class YamlLine:
-    """An entry of the YAML: its key, its value as plain data, and why it is there."""
+    """An entry of the YAML: its key, its value as plain data, and its reason."""
 
     name: str
     value: Any
@@ -31,7 +31,7 @@ class YamlLine:
 
 
 def feature_of(column: ColumnProfile, strength: Strength | None, text: MeasuredText | None = None) -> YamlLine:
-    """Returns the entry of `features` for a column whose kind can be a feature; `text` says how a text is encoded."""
+    """Returns the entry of `features` for a column whose kind can be a feature; `text` is the encoding of a text."""
     what, value = _BY_KIND[column.kind](column) if text is None else _encoded(column, text.chosen)
     told = f"; {strength.shown} alone" if strength is not None else f"; {text.shown}" if text is not None else ""
     return YamlLine(column.name, value, what + _missing_text(column) + told)
@@ -43,7 +43,7 @@ def is_usable(column: ColumnProfile) -> bool:
 
 
 def duration_of(name: str, start: ColumnProfile, end: ColumnProfile, seconds: np.ndarray) -> YamlLine:
-    """Returns the time between two date columns as a feature, in the unit in which its median is of usual size."""
+    """Returns the time between two date columns as a feature, in the largest unit that its median reaches."""
     median = float(np.nanmedian(seconds))
     unit, size = next((u, s) for u, s in _UNITS if median >= s or s == 1)
     value: dict[str, Any] = {"type": "duration", "start": start.name, "end": end.name}
@@ -57,7 +57,7 @@ def duration_of(name: str, start: ColumnProfile, end: ColumnProfile, seconds: np
 def seconds_between(start: ColumnProfile, end: ColumnProfile) -> np.ndarray | None:
     """Returns the seconds from one date to another, float64 [rows], NaN where either is missing.
 
-    None if they are not written in one format, or the one that is called the start is often the later one.
+    None if the two columns have different formats, or if `start` is often later than `end`.
     """
     if start.dates is None or end.dates is None or start.values is None or end.values is None:
         return None
@@ -71,13 +71,13 @@ def seconds_between(start: ColumnProfile, end: ColumnProfile) -> np.ndarray | No
 
 
 def bucket_of(name: str, column: ColumnProfile, buckets: int) -> YamlLine:
-    """Returns a number cut into buckets of equally many rows, which can be crossed."""
+    """Returns a number feature with buckets of equally many rows, which can be crossed."""
     value = {"type": "number", "column": column.name, "transforms": [{"bucketize": {"buckets": buckets}}]}
     return YamlLine(name, value, f"{column.name} in {buckets} buckets of equally many rows, to be crossed")
 
 
 def position_pairs(columns: Sequence[ColumnProfile]) -> tuple[tuple[ColumnProfile, ColumnProfile], ...]:
-    """Returns the latitudes and longitudes that belong together: by name, and within -90 .. 90 and -180 .. 180."""
+    """Returns matching latitude and longitude columns: by name, with values in -90 .. 90 and -180 .. 180."""
     latitudes = {_place(c, "latitude", "lat"): c for c in columns if _is_position(c, 90, "latitude", "lat")}
     longitudes = {_place(c, "longitude", "lon", "lng", "long"): c for c in columns if _is_position(c, 180, *_LONGITUDE)}
     return tuple((column, longitudes[words]) for words, column in latitudes.items() if words in longitudes)
@@ -196,7 +196,7 @@ def _image(column: ColumnProfile) -> tuple[str, Any]:
 
 
 def _list(column: ColumnProfile) -> tuple[str, Any]:
-    """Returns the feature of what a list's elements are, of which numbers without a missing value of their own."""
+    """Returns a list feature of the kind of its elements, without `missing` and `indicator`."""
     elements = column.elements
     if elements is None:
         return column.why, {"type": "category", "list": True}

@@ -1,4 +1,4 @@
-"""`fullpass init`: the label that the user names, by column or by condition, or the one that is most likely meant."""
+"""`fullpass init`: chooses the label: the column or condition that the user names, or the most likely column."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -31,8 +31,12 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 class ChosenLabel:
     """The label.
 
-    column: what it holds. guess: the section `label`. target: its value in every row. derive: how it is computed, if it
-    is. reads: raw columns that it is computed from, and as what.
+    Attributes:
+        column: the profile of its values.
+        guess: the section `label`.
+        target: its value in every row.
+        derive: the derived column that computes it; None if it is a raw column.
+        reads: raw columns that it is computed from, with the type that each is read as.
     """
 
     column: ColumnProfile
@@ -47,12 +51,12 @@ def choose_label(profile: SourceProfile, label: str | None, task: Task | None) -
 
     Args:
         profile: the data.
-        label: a column; a condition or formula over columns, with a name in front or without (`tipped = tips > 0`); or
-            None to take the column that stands out.
-        task: None decides by the values.
+        label: a column; a condition or formula over columns, with or without a name in front (`tipped = tips > 0`); or
+            None for the most likely column.
+        task: the task; None infers it from the values.
 
     Raises:
-        UserError: No such column, no column stands out, or the column is none that can be learned.
+        UserError: There is no such column, no column is clearly the label, or the column cannot be a label.
     """
     why = ""
     if label is None:
@@ -74,7 +78,7 @@ def choose_label(profile: SourceProfile, label: str | None, task: Task | None) -
 
 
 def _without_outliers(column: ColumnProfile) -> str:
-    """Returns the label, missing where it is so far out that a handful of rows would decide every metric."""
+    """Returns an expression that makes far outliers of the label missing, or a few rows would decide every metric."""
     name = quoted(column.name)
     below, above = column.numbers.outliers if column.numbers is not None else (None, None)
     tests = [f"{name} < {_two_digits(below)}"] if below is not None else []
@@ -91,7 +95,7 @@ def _same_in_all_splits(profile: SourceProfile, column: ColumnProfile) -> str | 
     """Returns the expression that makes labels of given splits equal, if they differ by a full stop in every row.
 
     Raises:
-        UserError: The label takes other values in another split, and no full stop explains it.
+        UserError: The label has other values in another split, and a full stop does not explain the difference.
     """
     values = column.values
     if values is None or column.kind not in ("category", "boolean") or "train" not in profile.sample.splits:
@@ -112,7 +116,7 @@ def _same_in_all_splits(profile: SourceProfile, column: ColumnProfile) -> str | 
 
 
 def named_columns(label: str | None) -> frozenset[str]:
-    """Returns the columns that a label as the user gives it may speak of: names in the data's header, then."""
+    """Returns the column names that the user's label may refer to; a line that holds one of them is a header."""
     if label is None:
         return frozenset()
     named = _NAMED.fullmatch(label)
@@ -133,10 +137,10 @@ def number_expression(column: ColumnProfile) -> str:
 
 
 def quoted(name: str) -> str:
-    """Returns a column as an expression writes it.
+    """Returns a column name as written in an expression.
 
     Raises:
-        UserError: The name holds a backtick or a line break, so that no expression can hold it.
+        UserError: The name contains a backtick or a line break, which no expression can quote.
     """
     if _PLAIN_NAME.fullmatch(name):
         try:
@@ -184,13 +188,13 @@ def _of_expression(profile: SourceProfile, name: str, formula: str, task: Task |
 
 
 def _type_of(column: ColumnProfile) -> Type:
-    """Returns as what an expression reads a raw column: a number where every value is one."""
+    """Returns the type that expressions assume for a raw column: number if every value is a number, else string."""
     numeric = column.values is not None and column.values.present > 0 and column.values.number_share == 1
     return "number" if numeric else "string"
 
 
 def unique(name: str, taken: Sequence[str]) -> str:
-    """Returns a name that is not taken: the name itself, or with a number behind it."""
+    """Returns a name that is not taken: the name itself, or the name with a number appended."""
     number = 2
     candidate = name
     while candidate in taken:

@@ -1,4 +1,4 @@
-"""Columns of lists that are equally long in every row belong together: they are read as one sequence."""
+"""`fullpass init`: groups list columns with equal lengths in every row into one sequence."""
 
 from collections.abc import Sequence
 
@@ -16,10 +16,10 @@ _FEWEST_LENGTHS = 3
 
 
 def propose_sequences(profile: SourceProfile, selection: Selection) -> list[YamlLine]:
-    """Takes the columns that make up sequences out of the features, and returns the entries of `sequences`.
+    """Removes the columns of sequences from the features, and returns the entries of `sequences`.
 
-    The fields of structs or objects in one list belong together, and so do lists of other columns if they are equally
-    long in every row, of at least three different lengths. A column alone stays a list.
+    The fields of structs or objects in one list form a sequence. Lists of other columns form a sequence if they are
+    equally long in every row and have at least three different lengths. A single column stays a list.
     """
     groups: dict[tuple[str, bytes], list[Candidate]] = {}
     for candidate in selection.features:
@@ -30,7 +30,7 @@ def propose_sequences(profile: SourceProfile, selection: Selection) -> list[Yaml
                 groups.setdefault((_within(candidate), lengths.tobytes()), []).append(candidate)
     lines: list[YamlLine] = []
     for (within, lengths_of_group), members in groups.items():
-        if 1 < len(members) < len(selection.features):  # a pipeline has at least one feature beside its sequences
+        if 1 < len(members) < len(selection.features):  # at least one feature must remain outside the sequences
             longest = int(np.frombuffer(lengths_of_group, np.int64).max())
             name = unique(within.rpartition(".")[2] or "sequence", [line.name for line in lines])
             lines.append(_line(name, within, members, longest))
@@ -52,7 +52,7 @@ def _line(name: str, within: str, members: Sequence[Candidate], longest: int) ->
 
 
 def _column(candidate: Candidate) -> str | dict:
-    """Returns the feature of a column as a sequence takes it: without what makes it one of lists."""
+    """Returns the feature of a column as a sequence declares it: without the key `list`."""
     value = dict(feature_of(candidate.column, None).value)
     del value["list"]
     return value if len(value) > 1 else value["type"]

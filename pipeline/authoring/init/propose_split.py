@@ -1,4 +1,4 @@
-"""`fullpass init`: how rows are split, and the other ways that would fit the data."""
+"""`fullpass init`: proposes how to split rows, and alternatives that fit the data."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _PARTS_OF_DATES = (
 
 
 def split_line(profile: SourceProfile, names: Sequence[str]) -> YamlLine:
-    """Returns how rows are split: by content, unless there are so few different rows that eval could go empty."""
+    """Returns the split of rows: by content, unless there are so few different rows that eval could be empty."""
     ratios = {"train": 8, "eval": 2}
     different = len(row_keys(profile.sample, names).unique())
     if any(column.kind == "image" for column in profile.columns):
@@ -62,7 +62,7 @@ def other_splits(profile: SourceProfile) -> list[YamlLine]:
 
 
 def _split_by_parts(profile: SourceProfile) -> dict[str, Any] | None:
-    """Returns a split by columns of year, month, day and hour, as far as there are; None without years."""
+    """Returns a split by those of the columns year, month, day and hour that exist; None without a year column."""
     columns, directives, texts = [], [], []
     for names, directive in _PARTS_OF_DATES:
         column = next((c for c in profile.columns if c.name.lower() in names and _is_part(c)), None)

@@ -43,8 +43,9 @@ _COULD_BE = {
 class Candidate:
     """A column that may be a feature.
 
-    strength: how well it predicts the label by groups; None if unknown. text: how a text is to be encoded; None if no
-    measurement tells.
+    Attributes:
+        strength: how well it predicts the label by groups; None if unknown.
+        text: the encoding of a text; None if it was not measured.
     """
 
     column: ColumnProfile
@@ -54,7 +55,14 @@ class Candidate:
 
 @dataclass(eq=False)
 class Selection:
-    """What becomes of the columns. features: in the order of the file. derive: columns that features need."""
+    """The selected and the omitted columns.
+
+    Attributes:
+        features: the columns that become features, in the order of the file.
+        left_out: the omitted columns, with the reason.
+        derive: derived columns that features need.
+        types: types of raw columns to declare in `data.types`.
+    """
 
     features: list[Candidate] = field(default_factory=list)
     left_out: list[YamlLine] = field(default_factory=list)
@@ -62,16 +70,16 @@ class Selection:
     types: dict[str, ColumnType] = field(default_factory=dict)
 
     def leave_out(self, candidate: Candidate, why: str) -> None:
-        """Moves a column from the features to those left out, as a comment that can be taken back."""
+        """Moves a column from the features to the omitted columns, as a comment that the user can activate."""
         self.features.remove(candidate)
         line = feature_of(candidate.column, None)
         self.left_out.append(YamlLine(line.name, line.value, why))
 
 
 def select_columns(profile: SourceProfile, chosen: ChosenLabel) -> Selection:
-    """Returns which columns become features.
+    """Returns the columns that become features.
 
-    Left out are columns of no use (ids, constants), those that hold the label under another name, and repetitions.
+    Omitted are useless columns (ids, constants), columns that hold the label under another name, and duplicates.
 
     Raises:
         UserError: No column is left.
@@ -104,7 +112,7 @@ def _consider(column: ColumnProfile, profile: SourceProfile, chosen: ChosenLabel
 
 
 def _as_measured(candidate: Candidate, chosen: ChosenLabel) -> Candidate:
-    """Returns codes as categories, and texts with their encoding, both chosen by a quick measurement."""
+    """Returns codes as categories and texts with their encoding, both chosen by a quick measurement."""
     if candidate.column.kind == "text":
         return replace(candidate, text=measure_text(candidate.column, chosen.target))
     column = _as_category(candidate.column, chosen)
@@ -122,7 +130,7 @@ def _as_category(column: ColumnProfile, chosen: ChosenLabel) -> ColumnProfile:
 
 
 def _read_number(column: ColumnProfile, profile: SourceProfile, chosen: ChosenLabel, selection: Selection) -> None:
-    """Adds a derived column that reads the numbers out of text."""
+    """Adds a derived column that parses numbers from text."""
     try:
         formula = number_expression(column)
     except UserError as error:
@@ -138,7 +146,7 @@ def _read_number(column: ColumnProfile, profile: SourceProfile, chosen: ChosenLa
 
 
 def _leave_out_inputs_of_label(chosen: ChosenLabel, selection: Selection) -> None:
-    """Leaves out the inputs of a computed label that give it away or are read with another type."""
+    """Omits the inputs of a computed label that leak it or are read as another type."""
     inputs = [c for c in selection.features if c.column.name in chosen.reads]
     strongest = max(inputs, key=lambda c: c.strength.value if c.strength else 0.0, default=None)
     for candidate in inputs:
@@ -155,7 +163,7 @@ def _leave_out_inputs_of_label(chosen: ChosenLabel, selection: Selection) -> Non
 
 
 def _leave_out_predictions(selection: Selection) -> None:
-    """Leaves out what another model said: it has seen the label, and need not be there when this one is asked."""
+    """Omits predictions of another model: it has seen the label, and may be unavailable at serving time."""
     for candidate in list(selection.features):
         if words_of(candidate.column.name) & _PREDICTION:
             told = f"; {candidate.strength.shown} alone" if candidate.strength is not None else ""
@@ -163,7 +171,7 @@ def _leave_out_predictions(selection: Selection) -> None:
 
 
 def _leave_out_leaks(chosen: ChosenLabel, selection: Selection) -> None:
-    """Leaves out columns that give the label away, alone or, where they nearly do alone, beside another."""
+    """Omits columns that leak the label alone, or that nearly do and leak it together with another column."""
     for candidate in list(selection.features):
         strength = candidate.strength
         if strength is None or not strength.is_suspect:
@@ -179,7 +187,7 @@ def _leave_out_leaks(chosen: ChosenLabel, selection: Selection) -> None:
 
 
 def _leave_out_sums(profile: SourceProfile, chosen: ChosenLabel, selection: Selection) -> None:
-    """Leaves out totals that, beside their parts, give the label or something it is computed from away."""
+    """Omits columns whose sums leak the label or one of its inputs."""
     hidden = {name: _numbers(profile.column(name)) for name in chosen.reads}
     if chosen.target.task == "regression" and chosen.derive is None:
         hidden[chosen.column.name] = chosen.target.y
@@ -200,7 +208,7 @@ def _leave_out_sums(profile: SourceProfile, chosen: ChosenLabel, selection: Sele
 
 
 def _leave_out_repetitions(selection: Selection) -> None:
-    """Leaves out columns that equal an earlier column in every row."""
+    """Omits columns that equal an earlier column in every row."""
     seen: dict[bytes, str] = {}
     for candidate in list(selection.features):
         values = candidate.column.values

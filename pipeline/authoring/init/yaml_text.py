@@ -1,4 +1,4 @@
-"""A pipeline file as text in which every line says why it is there."""
+"""Writes a pipeline file as text, with a reason for every line."""
 
 import re
 import textwrap
@@ -19,12 +19,14 @@ _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 @dataclass(frozen=True)
 class Draft:
-    """What a pipeline file is written from. A `YamlLine` without a reason stands without a comment.
+    """The content of a pipeline file to write. A `YamlLine` without a reason is written without a comment.
 
-    A line that begins with # is YAML once that is taken away; a remark of its own line begins with ##.
+    A line that begins with # is valid YAML without the #. A remark on its own line begins with ##.
 
-    head: lines of the remark at its beginning. splits: other ways to split. left_out: columns that are no features,
-    with the feature they could be, or None.
+    Attributes:
+        head: lines of the remark at the top of the file.
+        splits: alternative splits.
+        left_out: omitted columns, with the feature that each could be, or None.
     """
 
     name: str
@@ -100,7 +102,7 @@ def _lines(draft: Draft) -> Iterator[str]:
 
 
 def _block(lines: Sequence[YamlLine], indent: str, *, mark: str = "", item: bool = False) -> Iterator[str]:
-    """Yields entries with their reasons at the end of the line, one below the other; above it where it is too long."""
+    """Yields entries with aligned reasons at the end of their lines; a reason that is too long goes above its line."""
     written = [indent + mark + ("- " + flow(line.value) if item else _entry(line)) for line in lines]
     at = max((len(text) for text in written if len(text) <= _COMMENT_AT), default=0) + 2
     for line, text in zip(lines, written, strict=True):
@@ -120,7 +122,7 @@ def _entry(line: YamlLine) -> str:
 
 
 def _wrapped(text: str) -> Iterator[str]:
-    """Yields a line, on several lines where it is too long: broken after commas, outside of quotes."""
+    """Yields a line, wrapped if it is too long: broken after commas, outside of quotes."""
     margin = " " * (1 + min((text.find(bracket) for bracket in "{[" if bracket in text), default=0))
     line = ""
     for piece in _PIECES.findall(text):
@@ -132,7 +134,7 @@ def _wrapped(text: str) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    """Returns a string as a YAML scalar that is read as this string in flow and block style."""
+    """Returns a string as a YAML scalar that parses to this string in flow and block style."""
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
         return text
     if '"' in text and text.isprintable():

@@ -1,1 +1,1 @@
-"""From YAML to a validated config."""
+"""Loads YAML into a validated config."""

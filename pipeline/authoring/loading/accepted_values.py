@@ -1,4 +1,4 @@
-"""What is accepted at a path of a pipeline file, in words, read from its JSON Schema."""
+"""Describes the accepted values at a path of a pipeline file in words, from its JSON Schema."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -18,12 +18,12 @@ _MOST_NAMES = 20
 
 
 def schemas_at(root: Schema, keys: Keys, data: Any) -> list[Schema]:
-    """Returns the forms accepted at `keys`; a mapping around it narrows them by the type it names.
+    """Returns the forms accepted at `keys`; the type or kind that a mapping around it names narrows them.
 
     Args:
         root: The schema of a whole file.
         keys: The path.
-        data: The file as it was read, to see which type or kind a mapping names.
+        data: The content of the file, which holds the type or kind that a mapping names.
     """
     defs = root.get("$defs", {})
     here = list(_forms(root, defs))
@@ -54,7 +54,7 @@ def accepted_names(forms: Iterable[Schema]) -> list[str]:
 
 
 def accepts(forms: Iterable[Schema], kind: str) -> bool:
-    """Returns whether `forms` take any value of a JSON type, words of a fixed list left aside."""
+    """Returns whether `forms` accept arbitrary values of a JSON type; a fixed list of words does not count."""
     return any(form.get("type") == kind and "enum" not in form and "const" not in form for form in forms)
 
 
@@ -73,7 +73,7 @@ def describe(forms: Iterable[Schema], root: Schema) -> str:
 
 
 def resolve(schema: Schema, root: Schema) -> list[Schema]:
-    """Returns the forms a schema allows, references and alternatives followed."""
+    """Returns the forms that a schema allows, with references and alternatives resolved."""
     return list(_forms(schema, root.get("$defs", {})))
 
 
@@ -98,7 +98,7 @@ def _fits(form: Schema, data: Any) -> bool:
 
 
 def _sole_key(form: Schema) -> list[str]:
-    """Returns the key of a form that is written as {name: ...}, as transforms are."""
+    """Returns the key of a form that is written as {name: ...}, like a transform."""
     keys = list(form.get("properties", {}))
     return keys if len(keys) == 1 and form.get("required") == keys else []
 
@@ -119,7 +119,7 @@ def _step(data: Any, key: str | int) -> Any:
 
 
 def _describe_mappings(forms: list[Schema]) -> str:
-    """Describes all mappings among `forms` that have fixed keys in one phrase."""
+    """Returns one phrase that describes all mappings with fixed keys among `forms`."""
     mappings = [form for form in forms if form.get("properties")]
     if not mappings:
         return ""

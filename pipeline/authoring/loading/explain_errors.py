@@ -1,4 +1,4 @@
-"""Turns validation errors of the config models into Problems: received, accepted, how to fix it."""
+"""Converts validation errors of the config models into Problems: received value, accepted values, and the fix."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from fullpass.pipeline.authoring.loading.yaml_examples import example_at
 from fullpass.pipeline.authoring.loading.yaml_tree import Tree
 from fullpass.preprocessing.errors import did_you_mean
 
-# Paths with several forms, distinguished by a key: pydantic adds that key's value to the paths below them.
+# Paths with several forms, distinguished by a key. Pydantic adds that key's value to the paths below.
 _UNIONS: Mapping[str, str] = {
     "features.*": "type",
     "sequences.*.columns.*": "type",
@@ -29,7 +29,7 @@ _UNIONS: Mapping[str, str] = {
     "data.source": "format",
     "data.split": "method",
 }
-# Keys of earlier versions -> the key of today in the same section.
+# Keys of earlier versions -> the current key in the same section.
 RENAMED: Mapping[str, str] = {
     "data.split_overlap": "split_leakage",
     "features.*.place": "compute_at",
@@ -39,7 +39,7 @@ RENAMED: Mapping[str, str] = {
 }
 _TRANSFORM = "features.*.transforms[*]"
 _ABSENT = ("missing", "too_short")
-"""Of a key that is not in the file; too_short, where that counts as an empty section."""
+"""Error types for a key that is not in the file; too_short applies if an absent key counts as an empty section."""
 _NO_SUCH_FORM = ("union_tag_invalid", "union_tag_not_found")
 _BOOLEANS = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
 _LONGEST = 60
@@ -47,7 +47,7 @@ _LONGEST = 60
 
 @dataclass(frozen=True)
 class _File:
-    """What messages are made from: the file as read, the schema of such files, an example per path."""
+    """The inputs of messages: the content of the file, the schema of such files, an example per path."""
 
     data: Any
     schema: Schema
@@ -55,13 +55,13 @@ class _File:
 
 
 def explain(error: ValidationError, tree: Tree, schema: Schema, examples: Mapping[str, str]) -> list[Problem]:
-    """Returns what `error` says about the file, one problem per path.
+    """Returns the problems of the file that `error` contains, one per path.
 
     Args:
-        error: what the model of the file raised.
+        error: the error that the model of the file raised.
         tree: the file.
         schema: the JSON Schema of such files.
-        examples: path -> value as it would be written there.
+        examples: path -> example value as it would be written there.
     """
     file = _File(tree.data, schema, examples)
     found: dict[Keys, list[ErrorDetails]] = {}
@@ -95,7 +95,7 @@ def union_tag(keys: Keys) -> str | None:
 
 
 def _path(details: ErrorDetails, data: Any) -> Keys:
-    """Returns the path in the file: pydantic's own without the names of union members."""
+    """Returns the path in the file: pydantic's path without the names of union members."""
     keys: Keys = ()
     tagged: Keys | None = None
     last = len(details["loc"]) - 1
@@ -119,7 +119,7 @@ def _holds(data: Any, part: str | int) -> bool:
 
 
 def _belongs_to_another_form(keys: Keys, details: list[ErrorDetails], found: Mapping[Keys, list[ErrorDetails]]) -> bool:
-    """Returns whether a list's items have problems of their own, so that those of the form for text mean nothing."""
+    """Returns whether keys below have their own problems, which make those of a single-value form irrelevant."""
     kept = {"missing", "extra_forbidden", "value_error"} & {d["type"] for d in details}
     return not kept and any(len(other) > len(keys) and other[: len(keys)] == keys for other in found)
 
@@ -212,7 +212,7 @@ def _unknown_transform(value: Any, names: list[str]) -> str:
 
 
 def _not_null(forms: list[Schema]) -> list[Schema]:
-    """Returns the forms that say something; leaving a key out is simpler than null."""
+    """Returns the forms except null, since omitting a key is simpler than null."""
     return [form for form in forms if form.get("type") != "null"]
 
 

@@ -1,4 +1,4 @@
-"""Reads a pipeline file: YAML to a validated config, or every problem of the file at once."""
+"""Reads a pipeline file into a validated config, or reports all problems of the file at once."""
 
 import difflib
 from collections.abc import Callable, Mapping
@@ -26,11 +26,15 @@ Config = TypeVar("Config", bound=BaseModel)
 
 @dataclass(frozen=True)
 class FileForm(Generic[Config]):
-    """What one kind of YAML file holds.
+    """The format of one kind of YAML file.
 
-    model: of its content. schema: its JSON Schema, from which messages say what is accepted. examples: path -> value
-    as it would be written there. needed: keys that an empty file is asked for. names: patterns of paths whose keys are
-    names given by the user, which are never taken for credentials. instead: how to give a secret.
+    Attributes:
+        model: the model of its content.
+        schema: its JSON Schema, from which messages list the accepted values.
+        examples: path -> example value as it would be written there.
+        needed: the required keys that the error for an empty file lists.
+        names: patterns of paths whose keys are user-defined names, which never count as credentials.
+        instead: the advice on how to provide a secret.
     """
 
     model: type[Config]
@@ -59,19 +63,19 @@ class Loaded:
 
     config: PipelineConfig
     file: Path
-    """As the user named it."""
+    """The path as the user gave it."""
     text: str
     tree: Tree
 
     @property
     def folder(self) -> Path:
-        """Absolute folder of the file, where its relative paths begin."""
+        """Absolute folder of the file, the base of its relative paths."""
         return self.file.absolute().parent
 
     def resolve(self, path: str) -> str:
-        """Returns `path` as it can be opened from anywhere.
+        """Returns `path` in a form that can be opened from any working directory.
 
-        A relative path begins at the file's folder; an address (gs://, s3://, hdfs://) stays as it is; and
+        A relative path is relative to the file's folder. An address (gs://, s3://, hdfs://) is unchanged.
         `package:NAME/PATH` becomes the file inside that installed Python package, which is not imported.
 
         Raises:
@@ -93,8 +97,8 @@ def load(path: Path | str) -> Loaded:
         ('taxi', 'binary')
 
     Raises:
-        ConfigError: With every problem, in file order: the file cannot be read, is no YAML, or its keys, types
-            and values are not those of a pipeline. What only shows across sections is left to `checks.check`.
+        ConfigError: The file cannot be read, is no YAML, or has keys, types or values that a pipeline does not accept.
+            `problems` holds all problems in file order. `checks.check` finds problems across sections.
     """
     file = Path(path)
     text = _text(file)
@@ -103,10 +107,10 @@ def load(path: Path | str) -> Loaded:
 
 
 def load_as(path: Path | str, form: FileForm[Config]) -> tuple[Config, Tree]:
-    """Reads and validates a file of any form; returns it as an object and as a tree with lines.
+    """Reads and validates a file of any form; returns its config and its tree with line numbers.
 
     Raises:
-        ConfigError: As `load`.
+        ConfigError: See `load`.
     """
     file = Path(path)
     return read(file, _text(file), form)
@@ -150,7 +154,7 @@ def _text(file: Path) -> str:
 
 
 def _nearby(file: Path) -> str:
-    """Returns a hint at pipeline files beside the one that is not there."""
+    """Returns a hint at pipeline files beside the missing file."""
     folder = file.parent
     if not folder.is_dir():
         return f" There is no folder {folder} either."

@@ -1,4 +1,4 @@
-"""A pipeline file as the verbs of the command line take it: without errors, its warnings printed."""
+"""Loads a pipeline file for the commands of the command line: raises its errors and prints its warnings."""
 
 from pathlib import Path
 
@@ -7,14 +7,14 @@ from fullpass.pipeline.printing import say
 
 
 def load_checked(file: Path, *, runs_here: bool = True) -> Loaded:
-    """Returns a pipeline file without errors; its warnings go to standard error.
+    """Returns a pipeline file without errors; its warnings are printed to standard error.
 
     Args:
         file: the pipeline file.
-        runs_here: whether the pipeline is to run on this machine; if not, data that is not here is only doubtful.
+        runs_here: whether the pipeline will run on this machine. If not, data that this machine lacks is a warning.
 
     Raises:
-        ConfigError: With every problem of the file.
+        ConfigError: The file has errors; `problems` holds all problems of the file.
     """
     from fullpass.pipeline.authoring.checks.check import require
 

@@ -1,4 +1,4 @@
-"""What is wrong with a pipeline file, as data: where, what was received, what is accepted."""
+"""Problems of a pipeline file as data: the place, the received value, and the accepted values."""
 
 import re
 from collections.abc import Iterable
@@ -16,10 +16,10 @@ _PLAIN_KEY = re.compile(r"[^\s.\[\]\"']+")
 
 @dataclass(frozen=True)
 class Problem:
-    """One finding. A warning lets the run go on, an error does not."""
+    """One finding. A warning does not stop the run; an error does."""
 
     path: str
-    """As `format_path` writes it; empty for the file as a whole."""
+    """The path as `format_path` writes it; empty for the file as a whole."""
     line: int | None
     """Counted from 1; None if the file could not be read."""
     message: str
@@ -36,21 +36,21 @@ class ConfigError(UserError):
     """A pipeline file that cannot be used; `problems` holds every finding, in file order."""
 
     def __init__(self, file: Path | str, problems: Iterable[Problem]) -> None:
-        """Takes the file as the user named it and what is wrong with it."""
+        """Takes the path of the file as the user gave it, and its problems."""
         self.file = str(file)
         self.problems = in_file_order(problems)
         super().__init__("\n".join(problem.located(self.file) for problem in self.problems))
 
     @property
     def count(self) -> str:
-        """How many findings there are, in words: `2 errors, 1 warning.`"""
+        """The number of findings in words: `2 errors, 1 warning.`"""
         warnings = sum(problem.severity == "warning" for problem in self.problems)
         counts = {"error": len(self.problems) - warnings, "warning": warnings}
         return ", ".join(f"{n} {word}{'s' if n > 1 else ''}" for word, n in counts.items() if n) + "."
 
 
 def in_file_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Returns the distinct problems by line, those of one line by path."""
+    """Returns the distinct problems, sorted by line and then by path."""
     return tuple(sorted(dict.fromkeys(problems), key=lambda p: (p.line or 0, p.path)))
 
 
@@ -75,7 +75,7 @@ def format_path(keys: Keys) -> str:
 
 
 def matches(pattern: str, keys: Keys) -> bool:
-    """Returns whether `keys` fits a pattern in which `*` stands for any name and `[*]` for any item of a list.
+    """Returns whether `keys` fits a pattern in which `*` matches any name and `[*]` any item of a list.
 
     Example:
         >>> matches("features.*.transforms[*]", ("features", "fare", "transforms", 1))

@@ -1,6 +1,6 @@
-"""What must not stand in a pipeline file: credentials, and variables that nothing fills in.
+"""Finds forbidden content of a pipeline file: credentials, and variables that nothing substitutes.
 
-The file is copied into artifacts, metadata and reports, so whatever stands in it is read by everybody.
+The file is copied into artifacts, metadata and reports, so everybody can read its content.
 """
 
 import re
@@ -20,7 +20,7 @@ BY_ENVIRONMENT = (
     "FSSPEC_CONFIG_DIR; url_env and token_env of notify; os.environ, or a mounted file, in commands and code of "
     "your own."
 )
-"""How a run is given what must not stand in a pipeline file."""
+"""The advice on how to provide secrets to a run instead of writing them into a pipeline file."""
 
 
 def secrecy_problems(tree: Tree, names: Sequence[str], instead: str = BY_ENVIRONMENT) -> list[Problem]:
@@ -28,8 +28,8 @@ def secrecy_problems(tree: Tree, names: Sequence[str], instead: str = BY_ENVIRON
 
     Args:
         tree: the file.
-        names: patterns of paths whose keys are the user's own names (columns, classes, splits), not settings.
-        instead: how to give a secret.
+        names: patterns of paths whose keys are user-defined names (columns, classes, splits), not settings.
+        instead: the advice on how to provide a secret.
     """
     return [
         Problem(format_path(keys), tree.line(keys), message)
@@ -42,7 +42,7 @@ def _message(keys: Keys, value: Any, names: Sequence[str], instead: str) -> str 
     if _is_setting(keys, names) and is_secret_setting(str(keys[-1]), value):
         return f"looks like a credential. {instead}"
     words = isinstance(value, list) and all(isinstance(word, str) for word in value)
-    # A secret and the option before it may be two items of a command; each item is looked at by itself too.
+    # A secret and the option before it may be two items of a command. Each item is also checked by itself.
     text = " ".join(value) if words else value
     if not isinstance(text, str):
         return None

@@ -1,6 +1,6 @@
-"""One YAML example per path of a pipeline file: shown in error messages and in the reference.
+"""One YAML example per path of a pipeline file, shown in error messages and in the reference.
 
-Examples of feature types and transforms stand on their classes, as `example`.
+Examples of feature types and transforms are on their classes, as `example`.
 """
 
 from collections.abc import Mapping
@@ -86,7 +86,7 @@ EXAMPLES: Mapping[str, str] = {
     "beam": "{runner: direct, workers: 4}",
     "beam.options": "{temp_location: gs://bucket/tmp}",
 }
-"""Path -> value as it would be written there; `*` stands for any name, `[*]` for any item."""
+"""Path -> example value as it would be written there; `*` matches any name, `[*]` any item."""
 
 
 def example_at(keys: Keys, examples: Mapping[str, str]) -> str | None:

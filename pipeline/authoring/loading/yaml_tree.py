@@ -1,6 +1,6 @@
-"""YAML text as plain data, with the line of every key; syntax errors become Problems.
+"""Reads YAML text into plain data with the line of every key; syntax errors become Problems.
 
-YAML 1.2, core schema: `no` and `2013-07-01` are text, `true` is a boolean, and a key is always text, as written.
+The language is YAML 1.2, core schema: `no` and `2013-07-01` are text, `true` is a boolean, and keys are always text.
 """
 
 import math
@@ -18,7 +18,7 @@ _MOST_NODES = 200_000
 _EXCERPT = 100
 _TAG = "tag:yaml.org,2002:"
 _BASES = {"0x": 16, "0o": 8, "0b": 2}
-# Part of the parser's message -> what to look for. The first that fits is shown.
+# Part of the parser's message -> advice. The first match is shown.
 _ADVICE = (
     ("'\\t' that cannot start", "a tab. YAML is indented by blanks only"),
     ("mapping values", 'a ":" where no key can stand. Put text that holds ": " in quotes, or mend the indentation'),
@@ -51,7 +51,7 @@ class Tree:
 
 
 def read_yaml(text: str) -> Tree:
-    """Returns `text` as plain data; `data` is None if it is empty or no YAML."""
+    """Returns the tree of `text`; its `data` is None if the text is empty or not valid YAML."""
     yaml = YAML(typ="safe", pure=True)
     yaml.version = (1, 2)
     try:
@@ -68,7 +68,7 @@ def read_yaml(text: str) -> Tree:
 
 
 class _Reading:
-    """Turns the nodes of one document into data; collects lines and problems."""
+    """Converts the nodes of one document to data, and collects lines and problems."""
 
     def __init__(self) -> None:
         self._lines: dict[Keys, int] = {}

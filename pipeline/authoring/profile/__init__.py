@@ -1,1 +1,1 @@
-"""What a source holds, read from a sample."""
+"""Profiles a source from a sample."""

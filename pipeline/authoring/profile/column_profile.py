@@ -1,5 +1,4 @@
-"""What a column holds: a number, a category, a date, an id ...; decided by its values, and by its name where they leave
-it open."""
+"""Infers the kind of a column (number, category, date, id ...) from its values, or its name if they are unclear."""
 
 import re
 from collections import Counter
@@ -25,7 +24,7 @@ Kind = Literal[
 
 BOOLEAN = BooleanFeature(type="boolean")
 NUMBER_SIGNS = ("$", "€", "£", "%", ",", " ")
-"""What may stand in a number that people read, and is taken out before it is one."""
+"""Signs in numbers formatted for people, which are removed before a number is parsed."""
 _ID = frozenset({"id", "uuid", "guid", "key", "index", "idx", "pk", "rownum", "row", "unnamed"})
 _CODE = _ID | frozenset(
     "code zone zip zipcode postcode area tract type class category cat status state region district county location "
@@ -33,7 +32,7 @@ _CODE = _ID | frozenset(
     "level month mnth mth weekday wday dow day hour hr quarter qtr season grade flag".split()
 )
 _LARGEST = {"month": 12, "mnth": 12, "mth": 12, "weekday": 7, "wday": 7, "dow": 7, "day": 31, "hour": 24, "hr": 24}
-"""Of words for a part of a date: a number above it is no part, but counts days or hours, say."""
+"""Word for a part of a date -> largest value of that part. A larger number is a count, of days or hours for example."""
 _COUNT = frozenset("num count number n total amount qty quantity age price size length width weight".split())
 _IMAGE = re.compile(r"\.(jpe?g|png|gif|bmp|webp|tiff?)$", re.IGNORECASE)
 _WITHOUT_BLANKS = re.compile(
@@ -52,11 +51,16 @@ _LOOKED_AT = 5000
 
 @dataclass(frozen=True, eq=False)
 class ColumnProfile:
-    """A column and what it holds.
+    """A column with its kind and values.
 
-    values: of text columns, without missing tokens. why: what decided its kind, in a few words.
-    separator: of `categories`. width: of `vector`. image: of `image`. elements: of `list`, what they hold. bad:
-    share of present rows that do not fit the kind.
+    Attributes:
+        why: the reason for its kind, in a few words.
+        values: the values of a text column, without missing tokens.
+        separator: the separator of `categories`.
+        width: the width of a `vector`.
+        image: the shape of an `image`.
+        bad: share of present rows that do not fit the kind.
+        elements: the profile of the elements of a `list`.
     """
 
     name: str
@@ -73,7 +77,7 @@ class ColumnProfile:
 
 
 def profile_column(name: str, values: ValueCounts) -> ColumnProfile:
-    """Returns what a text column holds.
+    """Returns the profile of a text column.
 
     Example:
         >>> profile_column("paid", count_values(pa.array(["yes", "no", "yes"]))).kind
@@ -94,7 +98,7 @@ def profile_column(name: str, values: ValueCounts) -> ColumnProfile:
 
 
 def profile_list_column(name: str, lists: pa.Array) -> ColumnProfile:
-    """Returns what a column of lists holds: a vector where all are as long and hold numbers, else a list."""
+    """Returns the profile of a list column: a vector if all lists are equally long and hold numbers, else a list."""
     inner = lists.type.value_type
     lengths = lengths_of(lists)
     held = lengths[as_mask(lists.is_valid())]
@@ -192,9 +196,9 @@ def without_signs(text: str) -> str:
 
 
 def _separator(values: ValueCounts) -> str | None:
-    """Returns what splits cells into several values each, or None.
+    """Returns the separator that splits cells into several values each, or None.
 
-    Cells differ in how many there are, and the values repeat: neither sentences nor "city, state" are lists.
+    The number of values must differ between cells, and values must repeat. Neither sentences nor "city, state" qualify.
     """
     if values.present < _ROWS_FOR_LISTS:
         return None
@@ -211,7 +215,7 @@ def _separator(values: ValueCounts) -> str | None:
 
 
 def _words_repeat(values: ValueCounts) -> bool:
-    """Returns whether the words of texts that hardly repeat do so themselves, as those of titles and queries."""
+    """Returns whether the words of texts repeat, as in titles and queries, although the texts hardly do."""
     words = Counter(word.lower() for text in values.texts[:_LOOKED_AT] for word in text.split())
     return words.total() >= _WORD_REPEATS * len(words)
 
@@ -226,18 +230,18 @@ def _repeat(cells: Sequence[Sequence[str]], weights: np.ndarray) -> bool:
 
 
 def is_without_blanks(values: ValueCounts) -> bool:
-    """Returns whether a column of text is, for a good part, in scripts that put no blanks between words."""
+    """Returns whether a large part of a text column is in scripts without blanks between words."""
     letters = _mean(values, lambda text: len(_WITHOUT_BLANKS.findall(text)))
     return letters / _LETTERS_PER_WORD > 0.5 * _mean(values, _word_count)
 
 
 def letters_apart(text: str) -> str:
-    """Returns a text with a blank around every letter of scripts that put none between words."""
+    """Returns a text with a blank around every letter of scripts that put no blanks between words."""
     return _WITHOUT_BLANKS.sub(r" \g<0> ", text)
 
 
 def _word_count(text: str) -> int:
-    """Returns about how many words a text has, in any script."""
+    """Returns the approximate number of words of a text, in any script."""
     return len(_WITHOUT_BLANKS.sub(" ", text).split()) + len(_WITHOUT_BLANKS.findall(text)) // _LETTERS_PER_WORD
 
 
@@ -251,7 +255,7 @@ def _mean(values: ValueCounts, measure: Callable[[str], int]) -> float:
 
 
 def words_of(name: str) -> frozenset[str]:
-    """Returns the words that a column's name is made of.
+    """Returns the words in a column's name.
 
     Example:
         >>> sorted(words_of("pickupZone_id"))
@@ -262,6 +266,6 @@ def words_of(name: str) -> frozenset[str]:
 
 
 def shown(text: str, longest: int = 30) -> str:
-    """Returns a value as it can stand in a message or comment: on one line, and not too long."""
+    """Returns a value for a message or comment: on one line, shortened if it is too long."""
     line = "".join(c if c.isprintable() else " " for c in text)
     return line if len(line) <= longest else line[: longest - 3] + "..."

@@ -1,4 +1,4 @@
-"""Finds pairs of columns that predict the label better together than one after the other."""
+"""Finds pairs of columns that predict the label better as a cross than as two separate columns."""
 
 import itertools
 from collections.abc import Mapping
@@ -21,8 +21,9 @@ _ROUNDS = 3
 class Pair:
     """Two inputs worth crossing.
 
-    gain: share of what the two explain not one by one that they explain together, on rows not fitted.
-    combinations: how many different pairs of values there are in the sample.
+    Attributes:
+        gain: share of the residual of both separate effects that the cross explains, on rows not used for fitting.
+        combinations: number of distinct pairs of values in the sample.
     """
 
     inputs: tuple[str, str]
@@ -31,11 +32,11 @@ class Pair:
 
 
 def find_pairs(groups: Mapping[str, np.ndarray], target: Target) -> tuple[Pair, ...]:
-    """Returns up to three pairs worth crossing, best first; none where there are fewer than 1,000 rows.
+    """Returns up to three pairs worth crossing, best first; none with fewer than 1,000 rows.
 
     Args:
-        groups: input of a cross -> int [rows], the value of each row; the strongest inputs go first.
-        target: the label; of several classes, the commonest against the rest.
+        groups: input of a cross -> int [rows], the value of each row. Only the strongest inputs are tried.
+        target: the label. For several classes, it is the commonest class against the rest.
     """
     known = ~np.isnan(target.y)
     if known.sum() < _FEWEST_ROWS or target.task == "multilabel":
@@ -54,7 +55,7 @@ def find_pairs(groups: Mapping[str, np.ndarray], target: Target) -> tuple[Pair, 
 
 
 def _say_the_same(one: Pair, other: Pair, inputs: Mapping[str, np.ndarray]) -> bool:
-    """Returns whether two pairs part the rows in nearly the same way, as month and the month of a date do."""
+    """Returns whether two pairs group the rows in nearly the same way, like month and the month of a date."""
     both = np.unique(np.column_stack([inputs[name] for name in {*one.inputs, *other.inputs}]), axis=0)
     return len(both) <= _SAME * max(one.combinations, other.combinations)
 
@@ -68,7 +69,7 @@ def _one_number(target: Target, known: np.ndarray) -> np.ndarray:
 
 
 def _pair(names: tuple[str, str], a: np.ndarray, b: np.ndarray, y: np.ndarray) -> Pair:
-    """Returns the gain of crossing: what the combination explains of the residual of both effects added up."""
+    """Returns the gain of a cross: the share of the residual of the additive effects that the cross explains."""
     both = np.unique(a.astype(np.int64) * (int(b.max()) + 1) + b, return_inverse=True)[1]
     half = np.random.default_rng(len(y)).random(len(y)) < 0.5
     left = before = 0.0
@@ -85,7 +86,7 @@ def _pair(names: tuple[str, str], a: np.ndarray, b: np.ndarray, y: np.ndarray) -
 def _added(
     a: np.ndarray, b: np.ndarray, y: np.ndarray, size_a: int, size_b: int
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Returns the effects of the values of a and of b, and the mean, that add up to y: backfitting."""
+    """Returns additive effects of the values of a and b, and the mean of y, fitted by backfitting."""
     mean = float(y.mean())
     of_a, of_b = np.zeros(size_a), np.zeros(size_b)
     for _ in range(_ROUNDS):

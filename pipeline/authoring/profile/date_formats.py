@@ -1,4 +1,4 @@
-"""Which format the dates of a column are written in, and which moments they name."""
+"""Infers the date format of a column and converts its dates to timestamps."""
 
 import itertools
 import re
@@ -36,8 +36,11 @@ _DAY = 86_400.0
 class Dates:
     """A column of dates.
 
-    format: as a date feature takes it. share: share of present rows that fit it. moments: float64 [values], seconds
-    since 1970-01-01 UTC, NaN where the value does not fit. ambiguous: another format that fits as many.
+    Attributes:
+        format: the format as a date feature accepts it.
+        share: share of present rows that fit the format.
+        moments: float64 [values], seconds since 1970-01-01 UTC, NaN where the value does not fit.
+        ambiguous: another format that fits equally many rows.
     """
 
     format: str
@@ -49,8 +52,8 @@ class Dates:
 def find_dates(values: ValueCounts, name: str) -> Dates | None:
     """Returns the dates of a column, or None if fewer than 95 % of its present rows fit one format.
 
-    Whole numbers are taken for seconds or milliseconds since 1970 only where the column's name speaks of time and all
-    lie in the years 1990 to 2040; eight digits are a date only if all are days of the years 1900 to 2100.
+    Whole numbers count as seconds or milliseconds since 1970 only if the column's name refers to time and all of them
+    lie in the years 1990 to 2040. Eight digits are a date only if all of them are days of the years 1900 to 2100.
 
     Args:
         values: the column.
@@ -63,7 +66,7 @@ def find_dates(values: ValueCounts, name: str) -> Dates | None:
         return epoch
     formats = _fitting(values)
     if "iso" in formats:
-        formats = ["iso"]  # the same dates, written with directives, fit as well
+        formats = ["iso"]  # formats with directives also fit these dates
     fitting = [dates for dates in (_dates(values, text) for text in formats) if dates.share >= _ENOUGH]
     if not fitting:
         return None
@@ -73,7 +76,7 @@ def find_dates(values: ValueCounts, name: str) -> Dates | None:
 
 
 def moments(texts: Sequence[str], format: DateFormat) -> np.ndarray:
-    """Returns float64 [texts], seconds since 1970-01-01 UTC, as a date feature reads them; NaN where none is."""
+    """Returns the timestamps that a date feature reads, float64 [texts], seconds since 1970-01-01 UTC; NaN if none."""
     pattern = _pattern(format.text)
     return np.array([_moment(text, format, pattern) for text in texts], dtype=np.float64)
 
@@ -118,7 +121,7 @@ def _epoch(values: ValueCounts, name: str) -> Dates | None:
 
 
 def _swapped(one: str, other: str) -> bool:
-    """Returns whether two formats differ in which of day and month comes first."""
+    """Returns whether two formats differ only in the order of day and month."""
     return one != other and one.replace("%d", "%m").replace("%B", "%b") == other.replace("%d", "%m").replace("%B", "%b")
 
 
@@ -168,9 +171,9 @@ def _offset(text: str) -> float:
 
 
 def parts_of(dates: Dates) -> tuple[str, ...]:
-    """Returns the parts of a date that differ between rows: hour if the time of day varies, and so on up.
+    """Returns the date parts that differ between rows, from year down to hour or minute.
 
-    The year only where there are many: what a model learns of one or two years does not hold in the next.
+    The year is included only for a span of many years: effects of one or two years do not hold in the next.
     """
     when = dates.moments[~np.isnan(dates.moments)]
     days = np.floor(when / _DAY)

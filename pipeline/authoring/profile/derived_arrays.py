@@ -1,4 +1,4 @@
-"""Between columns by their values and the arrays that expressions are evaluated on."""
+"""Converts between value counts of columns and the arrays that expressions are evaluated on."""
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +9,7 @@ from fullpass.pipeline.authoring.profile.value_counts import ValueCounts, count_
 
 
 def array_of(values: ValueCounts, type: str) -> np.ndarray:
-    """Returns a column as `evaluate` takes it, [rows]: float32 for a number, else objects.
+    """Returns a column as an input of `evaluate`, [rows]: float32 for a number or boolean, objects for a string.
 
     Args:
         values: the column.
@@ -21,7 +21,7 @@ def array_of(values: ValueCounts, type: str) -> np.ndarray:
 
 
 def values_of_array(result: np.ndarray) -> ValueCounts:
-    """Returns a derived column by its values, as `evaluate` gives it."""
+    """Returns the value counts of a derived column, a result of `evaluate`."""
     if result.dtype == object:
         return count_values(pa.array(result.tolist(), pa.string()))
     texts = [None if np.isnan(value) else f"{value:.9g}" for value in result.tolist()]
@@ -29,11 +29,11 @@ def values_of_array(result: np.ndarray) -> ValueCounts:
 
 
 def derived_column(name: str, result: np.ndarray) -> ColumnProfile:
-    """Returns what a derived column holds.
+    """Returns the profile of a derived column.
 
     Args:
-        name: of the column.
-        result: as `evaluate` gives it.
+        name: the name of the column.
+        result: the result of `evaluate`.
     """
     values = values_of_array(result)
     column = profile_column(name, values)

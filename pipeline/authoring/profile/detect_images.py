@@ -1,4 +1,4 @@
-"""Finds images: folders of them, one per class, or a CSV file that names them; and what size they have."""
+"""Finds images and their sizes: image folders, one per class, or a CSV file that names image files."""
 
 import os
 import struct
@@ -16,7 +16,7 @@ from fullpass.preprocessing.errors import UserError
 from fullpass.preprocessing.values.encoded_images import image_shape
 
 _LARGEST = 128
-"""Pixels of the longer side that `init` proposes, at most."""
+"""Maximum number of pixels of the longer side that `init` proposes."""
 _LOOKED_AT = 500
 _DEEPEST = 2
 _NAMES_OF_SPLITS = {
@@ -30,17 +30,17 @@ FROM_IMAGE = {
     "channels": "the colours of the file's image, not what it shows",
     "file": "the path, whose folder is the label",
 }
-"""Columns of the format images that are no features, and why."""
+"""Columns of the format images that are not used as features, with the reason."""
 
 
 @dataclass(frozen=True)
 class ImageShape:
-    """What images are like.
+    """The proposed size and channels of images.
 
     Attributes:
-        size: Rows and columns that suit them: the median, at most 128 for the longer.
-        channels: 1 where all are grey.
-        why: In words.
+        size: Proposed height and width in pixels: the median, at most 128 for the longer side.
+        channels: 1 if all images are grey, else 3.
+        why: The reason, in words.
     """
 
     size: tuple[int, int]
@@ -49,10 +49,10 @@ class ImageShape:
 
 
 def image_folders(folder: Path) -> str | dict[str, str] | None:
-    """Returns the folder of class folders, or one for each split; None if it holds no images.
+    """Returns the folder that contains the class folders, or one per split; None if it holds no images.
 
     Raises:
-        UserError: It holds images, but not in folders of their classes.
+        UserError: The folder holds images, but no folder per class.
     """
     files = [PurePath(file.path).relative_to(folder) for file in find(str(folder), IMAGE_ENDINGS)]
     if not files:
@@ -76,11 +76,11 @@ def _by_name(folders: set[str]) -> dict[str, str]:
 
 
 def manifest_settings(settings: Mapping[str, Any], column: str) -> dict[str, Any] | None:
-    """Returns the source that reads a table of paths as images; None where its format would have to be told.
+    """Returns the source that reads a table of paths as images; None if the table needs CSV settings of its own.
 
     Args:
         settings: `data.source` of the table.
-        column: holds the paths.
+        column: the column of paths.
     """
     kept = {key: value for key, value in settings.items() if key in ("missing", "missing_in")}
     if set(settings) - {"format", "path", *kept}:
@@ -91,18 +91,23 @@ def manifest_settings(settings: Mapping[str, Any], column: str) -> dict[str, Any
 
 @dataclass(frozen=True)
 class NamedImages:
-    """Where the images lie that a table names. folder: the one to be named besides the table's own; None for none."""
+    """The image files that a table names.
+
+    Attributes:
+        files: their paths.
+        folder: the folder to declare if they are not in the table's folder; else None.
+    """
 
     files: list[str]
     folder: str | None
 
 
 def find_named(names: Sequence[str], table: Path) -> NamedImages | None:
-    """Returns the images that a table names, from its folder or one below it; None if the first is not there.
+    """Returns the images that a table names, in its folder or one below; None if the first image does not exist.
 
     Args:
-        names: paths as the table holds them.
-        table: the file, absolute.
+        names: the paths in the table.
+        table: the absolute path of the table.
     """
     for folder in _folders_below(table.parent, _DEEPEST):
         if not names or not (folder / names[0]).is_file():
@@ -116,7 +121,7 @@ def find_named(names: Sequence[str], table: Path) -> NamedImages | None:
 
 
 def _folders_below(folder: Path, depth: int) -> Iterator[Path]:
-    """Yields a folder and those in it, nearest first."""
+    """Yields a folder and then its subfolders in depth-first order, down to `depth` levels."""
     yield folder
     if depth:
         for inner in sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")):
@@ -124,10 +129,10 @@ def _folders_below(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def shape_of_files(paths: Sequence[str]) -> ImageShape:
-    """Returns what images are like, by the headers of some of them.
+    """Returns the shape for images, from the headers of some of them.
 
     Raises:
-        UserError: None of them can be read.
+        UserError: None of the images can be read.
     """
     chosen = np.unique(np.linspace(0, len(paths) - 1, num=min(len(paths), _LOOKED_AT)).round().astype(int))
     shapes = [shape for index in chosen if (shape := _shape(paths[index])) is not None]
@@ -145,7 +150,7 @@ def _shape(path: str) -> tuple[int, int, int] | None:
 
 
 def shape_of_columns(columns: Mapping[str, pa.Array]) -> ImageShape:
-    """Returns what images are like, by the columns that the format images gives."""
+    """Returns the shape for images, from the columns of the format images."""
     height, width, channels = (
         [int(text) for text in columns[name].drop_null().to_pylist()] for name in ("height", "width", "channels")
     )
@@ -153,7 +158,7 @@ def shape_of_columns(columns: Mapping[str, pa.Array]) -> ImageShape:
 
 
 def shape_of(heights: Sequence[int], widths: Sequence[int], channels: int) -> ImageShape:
-    """Returns what suits images of these sizes and at most so many channels."""
+    """Returns the shape for images of these sizes and at most this number of channels."""
     channels = 1 if channels <= 2 else 3
     height, width = (max(1, int(np.median(sides))) for sides in (heights, widths))
     factor = min(1.0, _LARGEST / max(height, width))

@@ -1,4 +1,4 @@
-"""From the data a user names to the section `data.source`: files, format, and how the text is written."""
+"""Infers the section `data.source` from the data that a user names: files, format, and text dialect."""
 
 import glob
 import json
@@ -70,9 +70,12 @@ _SOURCE: TypeAdapter[Source] = TypeAdapter(Source)
 
 @dataclass(frozen=True)
 class FoundSource:
-    """The section `data.source`, guessed.
+    """The inferred section `data.source`.
 
-    settings: as written in YAML. why: for some of its keys, what they were guessed from.
+    Attributes:
+        settings: the section as written in YAML.
+        why: the reasons for some of its keys.
+        files: the files that the source reads.
     """
 
     settings: Mapping[str, Any]
@@ -87,7 +90,11 @@ class FoundSource:
 
 @dataclass(frozen=True)
 class _Named:
-    """What the user named. endings: of the files meant, where a path is a folder."""
+    """The paths that the user named.
+
+    Attributes:
+        endings: the file endings to read if a path is a folder.
+    """
 
     paths: Paths
     endings: Sequence[str] = ()
@@ -98,12 +105,12 @@ def find_source(data: str, folder: Path, *, known: Collection[str] = ()) -> Foun
     """Returns the source that reads `data`.
 
     Args:
-        data: a file, a folder, a pattern, or package:NAME/PATH; from where the user stands.
-        folder: where the YAML will lie; paths are written relative to it.
-        known: names that, where a CSV file's first line holds one of them, show that it is a header.
+        data: a file, a folder, a pattern, or package:NAME/PATH, relative to the current directory.
+        folder: the folder of the YAML to write; paths are written relative to it.
+        known: known column names. The first line of a CSV file is a header if it holds one of them.
 
     Raises:
-        UserError: There is no such file, it is empty, or of a format that cannot be read.
+        UserError: There is no such file, it is empty, or its format cannot be read.
     """
     images = _images(data)
     if images is not None:
@@ -124,9 +131,9 @@ def find_source(data: str, folder: Path, *, known: Collection[str] = ()) -> Foun
 
 
 def _without_unlabelled(found: FoundSource, known: Collection[str]) -> FoundSource:
-    """Returns the source without splits that lack columns of train: data to be predicted, whose label nobody knows.
+    """Returns the source without splits that lack columns of train, such as unlabeled data for predictions.
 
-    Where the user names the label, only that one counts.
+    If the user names columns of the label, only these columns count.
     """
     columns = {file.split: set(column_names(file, found.source)) for file in found.files if file.size}
     train = columns.pop("train", set())
@@ -145,7 +152,7 @@ def _without_unlabelled(found: FoundSource, known: Collection[str]) -> FoundSour
 
 
 def _images(data: str) -> Any:
-    """Returns the folders of images that `data` names; None if it is no folder, or one that holds tables."""
+    """Returns the image folders that `data` names; None if it is no folder, or a folder with tables."""
     if data.startswith("package:") or is_address(data) or not Path(data).is_dir():
         return None
     tables = (file for source in _FORMATS.values() for file in find(data, source.endings))
@@ -153,15 +160,15 @@ def _images(data: str) -> Any:
 
 
 def changed(found: FoundSource, key: str, value: object, why: str) -> FoundSource:
-    """Returns the source with one more setting, and why."""
+    """Returns the source with one more setting and its reason."""
     return FoundSource({**found.settings, key: value}, {**found.why, key: why}, found.files)
 
 
 def column_names(file: SourceFile, source: Source) -> list[str]:
-    """Returns the columns of a file, in its order; those of the first 1,000 rows if there is no header.
+    """Returns the columns of a file in file order; those of the first 1,000 rows if there is no header.
 
     Raises:
-        UserError: The file is empty or not of its format.
+        UserError: The file is empty or does not have its declared format.
     """
     columns = columns_of(file, source)
     if columns is not None:
@@ -270,7 +277,7 @@ def _named(data: str) -> _Named:
 
 
 def _in_folder(folder: Path) -> _Named:
-    """Returns the files of the commonest ending in a folder, plain text last."""
+    """Returns the files with the commonest ending in a folder; .txt is the last choice."""
     found = {name: find(str(folder), source.endings) for name, source in _FORMATS.items()}
     by_ending: dict[tuple[str, str], list[str]] = {}
     for name, files in found.items():
@@ -299,7 +306,7 @@ def _ending(path: str) -> str:
 
 
 def _by_split(paths: Sequence[str]) -> dict[str, str | tuple[str, ...]] | None:
-    """Returns paths per split where the name of every file, or of its folder, says which it is; else None."""
+    """Returns paths per split if the name of every file, or of its folder, contains the split; else None."""
     found: dict[str, list[str]] = {}
     for path in paths:
         file = PurePath(path)
@@ -316,7 +323,7 @@ def _by_split(paths: Sequence[str]) -> dict[str, str | tuple[str, ...]] | None:
 
 
 def _is_submission(path: str) -> bool:
-    """Returns whether a file is the form for predictions that competitions put beside train and test."""
+    """Returns whether a file is the submission template that competitions put beside train and test."""
     return "submission" in PurePath(path).name.lower()
 
 
@@ -333,7 +340,7 @@ def _map_paths(paths: Any, change: Callable[[str], str]) -> Any:
 
 
 def path_from(path: str, folder: Path) -> str:
-    """Returns a path relative to the YAML's folder, or absolute where that would climb far."""
+    """Returns a path relative to the YAML's folder, or absolute if that needs more than two `..`."""
     if path.startswith("package:") or is_address(path):
         return path
     absolute = Path(path).absolute()

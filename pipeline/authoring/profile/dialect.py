@@ -1,6 +1,6 @@
-"""How a text file is written as CSV: encoding, separator, quotes and whether a header stands first.
+"""Infers the dialect of a CSV file: encoding, separator, quotes, and whether the first line is a header.
 
-Every guess is tried with the parser that reads the file later, so what is found here is what will be read.
+Every guess is tried with the parser that reads the file later, so the result matches the later read.
 """
 
 import codecs
@@ -14,7 +14,7 @@ import pyarrow.csv
 SEPARATORS = (",", "\t", ";", "|", " ")
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _MASK = bytes(range(0x80)) + b"x" * 0x80
-"""A letter for each byte that is no ASCII: Arrow cuts a row that it describes, and complains of letters cut in two."""
+"""Maps each non-ASCII byte to a letter. Arrow truncates a row in its error message, and fails on a split character."""
 _FIRST_LOOK = 256 << 10
 _CLEAN_ROWS = 300
 _HEADER_ROWS = 2000
@@ -26,10 +26,11 @@ _LONGEST_NAME, _MOST_WORDS = 64, 8
 
 @dataclass(frozen=True)
 class Dialect:
-    """How one CSV file is written.
+    """The dialect of one CSV file.
 
-    columns: names made up for a file without a header; None where the first line holds them.
-    why: for each of separator, columns, quoting and encoding that is not the usual one, what showed it.
+    Attributes:
+        columns: generated names for a file without a header; None if the first line holds the names.
+        why: the reason for each unusual value of separator, columns, quoting and encoding.
     """
 
     separator: str
@@ -41,7 +42,12 @@ class Dialect:
 
 @dataclass(frozen=True)
 class _Trial:
-    """One way to read the text. good, bad: rows with as many cells as the first, and other rows."""
+    """One attempt to read the text.
+
+    Attributes:
+        good: number of rows with as many cells as the first row.
+        bad: number of other rows.
+    """
 
     separator: str
     quoting: bool
@@ -51,7 +57,7 @@ class _Trial:
 
     @property
     def score(self) -> float:
-        """How regular the rows and how clean the cells are, as in CleverCSV: 0 (one column only) to 1."""
+        """The regularity of rows times the cleanness of cells, as in CleverCSV: 0 (only one column) to 1."""
         width = self.table.num_columns
         if width < 2 or (self.separator == " " and _share_empty(self.table) > _ALIGNED):
             return 0.0
@@ -59,7 +65,7 @@ class _Trial:
 
 
 def guess_encoding(start: bytes) -> str:
-    """Returns the encoding of a text by its first bytes: by its byte order mark, UTF-8 if it fits, else cp1252."""
+    """Returns the encoding of a text from its first bytes: by its byte order mark, else UTF-8, cp1252 or latin-1."""
     for mark, name in _BOMS:
         if start.startswith(mark):
             return name
@@ -73,12 +79,12 @@ def guess_encoding(start: bytes) -> str:
 
 
 def guess_dialect(start: bytes, *, whole: bool, known: Collection[str] = ()) -> Dialect | None:
-    """Returns how a CSV file is written, or None if no separator gives two columns or more.
+    """Returns the dialect of a CSV file, or None if no separator gives two columns or more.
 
     Args:
         start: the first bytes of the file, decompressed; a few megabytes show unbalanced quotes.
-        whole: whether that is all of the file, so that its last line is no part of a line.
-        known: names that, where the first line holds one of them, show that it is a header.
+        whole: whether `start` is the whole file, so its last line is complete.
+        known: known column names. The first line is a header if it holds one of them.
     """
     encoding = guess_encoding(start)
     text = _utf8(start, encoding)
@@ -106,7 +112,7 @@ def _utf8(start: bytes, encoding: str) -> bytes:
 
 
 def _lines(text: bytes, *, whole: bool) -> bytes:
-    """Returns the whole lines of a text that may be cut."""
+    """Returns the complete lines of a text that may be truncated."""
     text = text.lstrip(b"\r\n")
     if whole:
         return text if text.endswith((b"\n", b"\r")) else text + b"\n"
@@ -134,7 +140,7 @@ def _trial(text: bytes, separator: str, quoting: bool) -> _Trial | None:
 
     try:
         table = pa.csv.read_csv(
-            pa.BufferReader(text),  # a Python file can block Arrow's reader for ever when parsing fails
+            pa.BufferReader(text),  # with a Python file, Arrow's reader can block forever when parsing fails
             read_options=pa.csv.ReadOptions(use_threads=False, autogenerate_column_names=True),
             parse_options=pa.csv.ParseOptions(
                 delimiter=separator,
@@ -150,13 +156,13 @@ def _trial(text: bytes, separator: str, quoting: bool) -> _Trial | None:
 
 
 def _as_text(text: bytes, separator: str) -> dict[str, pa.DataType]:
-    """Returns types for the names that Arrow makes up, so that it guesses none."""
+    """Returns types for the column names that Arrow generates, to prevent type inference."""
     width = text.split(b"\n", 1)[0].count(separator.encode()) + 1
     return {f"f{i}": pa.binary() for i in range(width)}
 
 
 def _swallowed(text: bytes, separator: str) -> int:
-    """Returns how many line ends quotes would hide, if the same lines are all regular without quotes; else 0."""
+    """Returns the number of line ends inside quotes, if all lines are regular without quoting; else 0."""
     if b'"' not in text:
         return 0
     masked = text.translate(_MASK)
@@ -177,7 +183,7 @@ def _text(cell: object) -> str:
 
 
 def _share_empty(table: pa.Table) -> float:
-    """Returns the share of empty cells: many of them mean columns aligned by blanks, which no separator splits."""
+    """Returns the share of empty cells. A large share means columns aligned by blanks, which no separator splits."""
     cells = [cell for column in _cells(table, _CLEAN_ROWS) for cell in column]
     return cells.count("") / max(len(cells), 1)
 
@@ -195,7 +201,7 @@ def _is_clean(cell: str) -> float:
 
 
 def _made_up_names(trial: _Trial, known: Collection[str], why: dict[str, str]) -> tuple[str, ...] | None:
-    """Returns names for the columns of a file without a header, or None where the first row is one."""
+    """Returns generated names for the columns of a file without a header, or None if the first row is a header."""
     columns = list(_cells(trial.table, _HEADER_ROWS))
     if any(column[0] in known for column in columns):
         return None
@@ -207,7 +213,7 @@ def _made_up_names(trial: _Trial, known: Collection[str], why: dict[str, str]) -
 
 
 def _no_header(first: Sequence[str], below: Sequence[Sequence[str]]) -> str | None:
-    """Returns what shows that the first row holds values, or None if it holds names."""
+    """Returns the evidence that the first row holds values, or None if it holds names."""
     if len(first) > 3 and first in ([str(i) for i in range(len(first))], [str(i + 1) for i in range(len(first))]):
         return None
     named, valued = 0, []
@@ -235,7 +241,7 @@ def _is_value(cell: str) -> bool:
 
 
 def _are_no_names(first: Sequence[str]) -> bool:
-    """Returns whether a row of text is too long, or too often the same, to be names."""
+    """Returns whether the cells of a text row are too long or too repetitive to be names."""
     written = [cell for cell in first if cell]
     wordy = any(len(cell) > _LONGEST_NAME or len(cell.split()) > _MOST_WORDS for cell in written)
     return wordy or len(set(written)) < len(written) - 1

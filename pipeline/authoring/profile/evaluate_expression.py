@@ -1,6 +1,6 @@
-"""Derived columns of a sample: the tree of an expression on NumPy arrays, by the rules that stand in `expression_ops`.
+"""Computes derived columns of a sample: evaluates an expression tree on NumPy arrays, by the rules of `expression_ops`.
 
-A number or condition is float32 [rows] with NaN for missing; text is an object array [rows] with None for missing.
+A number or condition is float32 [rows] with NaN for missing. Text is an object array [rows] with None for missing.
 """
 
 import functools
@@ -26,8 +26,8 @@ def evaluate(expression: Expression, columns: Mapping[str, np.ndarray], rows: in
     """Returns a derived column, [rows].
 
     Args:
-        expression: one that `check_types` has accepted for these columns.
-        columns: at least those the expression reads.
+        expression: an expression that `check_types` has accepted for these columns.
+        columns: the columns that the expression reads; others are ignored.
         rows: length of the result, for expressions that read no column.
     """
     with np.errstate(all="ignore"):
@@ -77,7 +77,7 @@ def _call(node: Call, columns: Mapping[str, np.ndarray]) -> np.ndarray:
 def _strict(
     op: Callable[..., np.ndarray], arguments: Sequence[np.ndarray], written: Sequence[object] = ()
 ) -> np.ndarray:
-    """Runs `op` on whole arrays; the result is missing where an argument is, and where it is no finite number."""
+    """Runs `op` on whole arrays; the result is missing where an argument is missing or the result is not finite."""
     present = functools.reduce(operator.and_, map(_present, arguments))
     return np.where(present, _finite(np.asarray(op(*arguments, *written), dtype=np.float32)), np.float32("nan"))
 
@@ -85,7 +85,7 @@ def _strict(
 def _of_text(
     op: Callable[..., object], arguments: Sequence[np.ndarray], written: Sequence[object], *, gives_text: bool
 ) -> np.ndarray:
-    """Runs `op` row by row; the result is missing where an argument is."""
+    """Runs `op` row by row; the result is missing where an argument is missing."""
     rows = np.broadcast_arrays(*arguments)
     results = [
         None if any(value is None for value in row) else op(*row, *written)
@@ -179,7 +179,7 @@ STRICT: Mapping[str, Callable[..., np.ndarray]] = MappingProxyType(
         "haversine": _haversine,
     }
 )
-"""On whole arrays of numbers; the result is missing where an argument is."""
+"""Functions of whole arrays of numbers; the result is missing where an argument is missing."""
 
 TEXT: Mapping[str, Callable[..., object]] = MappingProxyType(
     {
@@ -196,7 +196,7 @@ TEXT: Mapping[str, Callable[..., object]] = MappingProxyType(
         "ends_with": str.endswith,
     }
 )
-"""Row by row on text; the result is missing where an argument is."""
+"""Functions of text, applied row by row; the result is missing where an argument is missing."""
 
 LENIENT: Mapping[str, Callable[..., np.ndarray]] = MappingProxyType(
     {
@@ -208,4 +208,4 @@ LENIENT: Mapping[str, Callable[..., np.ndarray]] = MappingProxyType(
         "missing_if": lambda a, condition: _keep(condition == 0, a),
     }
 )
-"""On whole arrays; these look at missing arguments themselves."""
+"""Functions of whole arrays that handle missing arguments themselves."""

@@ -1,4 +1,4 @@
-"""Encoded images as text that tells them apart, so that a sample of images is looked at like any other column."""
+"""Represents encoded images as digests, so a sample of images can be checked like any other column."""
 
 import hashlib
 import struct
@@ -10,16 +10,16 @@ from fullpass.preprocessing.values.arrow_text import is_binary
 from fullpass.preprocessing.values.encoded_images import header_problem, image_shape
 
 BROKEN = "broken: "
-"""Begins the text of an image that cannot be used; the reason follows."""
+"""Prefix of the text of an unusable image; the reason follows."""
 _NEARLY_ALL = 0.9
 _LOOKED_AT = 200
 
 
 def image_texts(cells: pa.Array) -> pa.Array:
-    """Returns a digest of each image, or why its header says that it cannot be used; null where missing.
+    """Returns a digest of each image, or the reason why its header makes it unusable; null where missing.
 
     Args:
-        cells: as a reader yields them: binary, or lists of one, as tf.Examples hold them; others are not images.
+        cells: the cells of a reader: binary, or lists of one element as in tf.Examples. Other types are not images.
     """
     cells = _single(cells)
     if pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type):
@@ -31,12 +31,12 @@ def image_texts(cells: pa.Array) -> pa.Array:
 
 
 def image_shapes(cells: pa.Array) -> list[tuple[int, int, int]]:
-    """Returns rows, columns and channels of some images; none where a column holds something else.
+    """Returns height, width and channels of some images; empty if the column does not hold images.
 
-    A column holds images where nearly all of the first 200 cells begin as a file does that TensorFlow decodes.
+    A column holds images if nearly all of its first 200 cells have the header of a format that TensorFlow decodes.
 
     Args:
-        cells: as a reader yields them.
+        cells: the cells of a reader.
     """
     lists = pa.types.is_list(cells.type) or pa.types.is_large_list(cells.type)
     if lists and (pc.max(pc.list_value_length(cells)).as_py() or 0) > 1:
@@ -57,7 +57,7 @@ def _shape(content: bytes) -> tuple[int, int, int] | None:
 
 
 def _single(cells: pa.Array) -> pa.Array:
-    """Returns lists as their first elements, and other cells as they are."""
+    """Returns the first elements of lists, and other cells unchanged."""
     if not (pa.types.is_list(cells.type) or pa.types.is_large_list(cells.type)):
         return cells
     return pc.list_element(pc.if_else(pc.greater(pc.list_value_length(cells), 0), cells, None), 0)

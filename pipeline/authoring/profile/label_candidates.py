@@ -1,4 +1,4 @@
-"""Which column is the label, what task it makes, and its value in every row."""
+"""Infers the label column, its task, and its value in every row."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,12 @@ _NO_LABEL = {
 
 @dataclass(frozen=True)
 class LabelGuess:
-    """The label as the YAML writes it. settings: the section `label`. why: in a few words."""
+    """The inferred label.
+
+    Attributes:
+        settings: the section `label` as written in YAML.
+        why: the reason, in a few words.
+    """
 
     settings: Mapping[str, object]
     why: str
@@ -47,10 +52,10 @@ class LabelGuess:
 
 
 def most_likely_label(columns: Sequence[ColumnProfile]) -> tuple[str, str]:
-    """Returns the column that is most likely the label, and why, by names, positions and kinds.
+    """Returns the most likely label column and the reason, from names, positions and kinds.
 
     Raises:
-        UserError: None stands out; the message lists the likely ones.
+        UserError: No column is clearly the most likely; the message lists the candidates.
     """
     points = {column.name: _points(column, index, columns) for index, column in enumerate(columns)}
     ranked = sorted((c for c in columns if points[c.name] >= 0), key=lambda c: -points[c.name])
@@ -68,10 +73,10 @@ def label_of(column: ColumnProfile, task: Task | None) -> LabelGuess:
 
     Args:
         column: the label.
-        task: what the user asks for; None decides by the values.
+        task: the task that the user requests; None infers it from the values.
 
     Raises:
-        UserError: The column cannot be a label, or not one of this task.
+        UserError: The column cannot be a label, or not a label of this task.
     """
     if column.kind in _NO_LABEL and not (task == "regression" and column.numbers is not None):
         raise UserError(f"label {column.name!r} holds {_NO_LABEL[column.kind]}. Choose another with --label.")
@@ -83,7 +88,7 @@ def label_of(column: ColumnProfile, task: Task | None) -> LabelGuess:
 
 
 def target_of(column: ColumnProfile, label: LabelGuess) -> Target:
-    """Returns the label of every row, as the run would take it."""
+    """Returns the label of every row, as the run would read it."""
     if column.values is None:
         raise UserError(f"label {column.name!r} cannot be read.")
     settings = label.settings
@@ -97,8 +102,8 @@ def label_rows(
 
     Args:
         values: the column.
-        task: what is learned.
-        positive: as in the section `label`.
+        task: the task of the label.
+        positive: `positive` of the section `label`.
         classes: the accepted classes; None accepts all.
     """
     if task == "regression":
@@ -114,8 +119,8 @@ def binary_values(texts: Sequence[str], positive: object, classes: Sequence[str]
 
     Args:
         texts: values as text.
-        positive: as in the section `label`.
-        classes: as in the section `label`; without both, true and false words are read.
+        positive: `positive` of the section `label`.
+        classes: `classes` of the section `label`. Without both, words for true and false are read.
     """
     if classes is not None:
         return np.array([float(classes.index(text)) if text in classes else np.nan for text in texts])
@@ -136,7 +141,7 @@ def _equals(text: str, number: object) -> float:
 
 
 def _points(column: ColumnProfile, index: int, columns: Sequence[ColumnProfile]) -> int:
-    """Returns how likely a column is the label; -1 where it cannot be one."""
+    """Returns a score of how likely a column is the label; -1 if it cannot be the label."""
     values = column.values
     if column.kind in _NO_LABEL or values is None or values.missing_share > 0.5:
         return -1
@@ -151,7 +156,7 @@ def _points(column: ColumnProfile, index: int, columns: Sequence[ColumnProfile])
 
 
 def _is_unlike(column: ColumnProfile, others: Sequence[ColumnProfile]) -> bool:
-    """Returns whether a column holds classes and the others numbers: the only text, or the only few whole numbers."""
+    """Returns whether only this column can hold classes: the only text, or the only column of few whole numbers."""
     if column.kind == "category" and column.numbers is None:
         return all(other.numbers is not None or other.kind in _NO_LABEL for other in others)
     values = column.values
@@ -219,7 +224,7 @@ def _binary(column: ColumnProfile) -> tuple[dict[str, object], str]:
 
 
 def _truth(values: ValueCounts) -> tuple[dict[str, object], str]:
-    """Returns how true and false are written: by their names, if each has one and they are no numbers."""
+    """Returns the settings of a boolean label: the names of its classes, if it has two values that are no numbers."""
     is_true = binary_values(values.texts, None)
     why = f"true in {values.share(is_true == 1):.1%}"
     if values.distinct != 2 or not np.isnan(values.numbers).all():

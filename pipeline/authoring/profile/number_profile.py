@@ -1,4 +1,4 @@
-"""What the numbers of a column look like: range, quantiles, skew, and values that stand for "missing"."""
+"""Profiles the numbers of a column: range, quantiles, skew, and values that mean "missing"."""
 
 import re
 from collections.abc import Collection
@@ -17,7 +17,7 @@ _WORDS = frozenset(
     "infinity tbd x * ** #value! #div/0! #ref!".split()
 ) | {"", "not available", "not applicable"}
 SURE_WORDS = frozenset({"", *"? NA N/A n/a #N/A NaN nan NULL null <NA> (null) \\N NaT".split()})
-"""What is hardly ever a value."""
+"""Words that almost always mean "missing"."""
 _MOST_OTHER_WORDS = 3
 _MOSTLY = 0.8
 _FAR_OUT = 10.0
@@ -27,8 +27,13 @@ _FAR_OUT = 10.0
 class NumberProfile:
     """A column of numbers.
 
-    whole: whether all are whole. quantiles: at 0.001, 0.01, 0.25, 0.5, 0.75, 0.99, 0.999. skew: the third
-    standardised moment, of values moved into the 0.001 to 0.999 quantiles. negative: share of present rows.
+    Attributes:
+        low: the minimum.
+        high: the maximum.
+        quantiles: at 0.001, 0.01, 0.25, 0.5, 0.75, 0.99, 0.999.
+        skew: the third standardized moment of the values clipped to the 0.001 and 0.999 quantiles.
+        whole: whether all numbers are whole.
+        negative: share of present rows with a negative number.
     """
 
     low: float
@@ -40,7 +45,7 @@ class NumberProfile:
 
     @property
     def median(self) -> float:
-        """Half of the rows lie below it."""
+        """The 0.5 quantile."""
         return self.quantiles[3]
 
     @property
@@ -50,7 +55,7 @@ class NumberProfile:
 
     @property
     def outliers(self) -> tuple[float | None, float | None]:
-        """Limits far below and far above the usual range, where there are values beyond them; else None."""
+        """Limits far below and far above the usual range; None for a side without values beyond the limit."""
         low, high = self.usual
         reach = _FAR_OUT * max(high - self.median, self.median - low, 1e-9)
         below, above = low - reach, high + reach
@@ -58,7 +63,7 @@ class NumberProfile:
 
 
 def profile_numbers(numbers: np.ndarray) -> NumberProfile | None:
-    """Returns what numbers look like, float64 [rows] with NaN for missing; None if there is none."""
+    """Returns the profile of numbers, float64 [rows] with NaN for missing; None if there are no numbers."""
     numbers = numbers[~np.isnan(numbers)]
     if not len(numbers):
         return None
@@ -76,9 +81,9 @@ def profile_numbers(numbers: np.ndarray) -> NumberProfile | None:
 
 
 def read_numbers(column: pa.Array, *, missing: Collection[str], decimal: str) -> tuple[np.ndarray, int]:
-    """Returns a text column as float64 [rows], NaN where it is missing or no number, and how many cells are none.
+    """Returns a text column as float64 [rows], NaN where missing or no number, and the number of non-numeric cells.
 
-    As `ValueCounts.numbers`, but for many rows at once.
+    It reads like `ValueCounts.numbers`, but vectorized over many rows.
     """
     if missing:
         gone = pc.is_in(column, value_set=pa.array(list(missing), pa.string()))
@@ -94,10 +99,11 @@ def read_numbers(column: pa.Array, *, missing: Collection[str], decimal: str) ->
 
 
 def missing_tokens(values: ValueCounts) -> tuple[str, ...]:
-    """Returns the values of a column that stand for "missing".
+    """Returns the values of a column that mean "missing".
 
-    In a column that mostly holds numbers: words such as `?`, up to three others that hold no digit, and -99, -999 ...
-    where all other numbers are far from it. In other columns only words that are hardly ever a value.
+    In a column that mostly holds numbers, these are words such as `?`, up to three other words without a digit, and
+    -99, -999 ... if all other numbers are far from it. In other columns, these are only words that are hardly ever a
+    value.
 
     Example:
         of ["1", "2", "?", "-999"] with many more small numbers: ("?", "-999")
@@ -111,7 +117,7 @@ def missing_tokens(values: ValueCounts) -> tuple[str, ...]:
 
 
 def _sentinels(values: ValueCounts) -> tuple[str, ...]:
-    """Returns -99, -999 ... as written, if that is the smallest number and the others keep away from it."""
+    """Returns -99, -999 ... as written, if it is the smallest number and all others are far from it."""
     found = np.array([_SENTINEL.fullmatch(text) is not None for text in values.texts], dtype=bool)
     numbers = values.numbers
     others = numbers[~found & ~np.isnan(numbers)]

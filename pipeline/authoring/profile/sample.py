@@ -1,4 +1,4 @@
-"""Rows of a source to look at: read as the run reads them, from all over the files, within a budget of bytes."""
+"""Samples rows of a source: reads them like the run, from all parts of the files, within a byte budget."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,13 +43,19 @@ _ONE_BYTE_LINE_ENDS = ("utf-8", "cp1252", "latin-1", "ascii", "cp1251")
 class Sample:
     """Rows of a source.
 
-    columns: name -> text, or lists as read. everything: the same, of all rows seen. unreadable: name -> Arrow type of
-    columns that are neither. images: rows, columns and channels of some images of each column that was found to hold
-    encoded ones.
-    splits: split -> bool [rows], for sources with data per split; all_splits: split -> bool [seen].
-    seen: rows that were read to draw these from. malformed: rows that could not be read, and bad: the first
-    of them. whole: whether every row of the source was seen. all_over: whether rows come from every part of the files,
-    not from their beginning only. total: rows of the whole source, estimated by bytes; None where that is not known.
+    Attributes:
+        columns: name -> text, or lists as read, of the sampled rows.
+        everything: name -> text, or lists as read, of all rows seen.
+        unreadable: name -> Arrow type of columns that are neither text nor lists.
+        images: name -> height, width and channels of some images, for columns that hold encoded images.
+        splits: split -> bool [rows], for sources with data per split.
+        all_splits: split -> bool [seen], for sources with data per split.
+        seen: number of rows that were read and from which the sample was drawn.
+        malformed: number of rows that could not be read.
+        bad: the first of the malformed rows.
+        whole: whether every row of the source was seen.
+        all_over: whether rows come from every part of the files, not only from their beginning.
+        total: number of rows of the whole source, estimated from bytes; None if unknown.
     """
 
     columns: Mapping[str, pa.Array]
@@ -73,8 +79,13 @@ class Sample:
 
 @dataclass(frozen=True)
 class _Piece:
-    """What was read of one file. chunks: name -> one array per batch. images: name -> shapes of some images. total:
-    rows of the file; None if not known."""
+    """The rows read from one file.
+
+    Attributes:
+        chunks: name -> one array per batch.
+        images: name -> shapes of some images.
+        total: number of rows of the file; None if unknown.
+    """
 
     file: SourceFile
     chunks: Mapping[str, list[pa.Array]]
@@ -95,15 +106,15 @@ def read_sample(
     rows: int | None,
     images: Collection[str] | None = None,
 ) -> Sample:
-    """Returns up to `rows` rows (None for all that the budget allows), drawn evenly from what is read.
+    """Returns up to `rows` rows (None for all that the budget allows), drawn uniformly from the rows that are read.
 
-    A source within the budget (64 MB; 16 MB for formats that are slow to read) is read whole. Of a larger one up to 16
-    files are read, and of each large file pieces from all over it, if it can be cut. A part of a Parquet, Arrow or ORC
-    file that holds too many rows is passed through as a whole, and some of its batches are kept. Columns of encoded
-    `images` become the texts of `image_texts`; None finds these columns by what they hold.
+    A source within the budget (64 MB; 16 MB for formats that are slow to read) is read completely. From a larger one,
+    up to 16 files are read. A large file that can be cut is read in pieces from all its parts. A part of a Parquet,
+    Arrow or ORC file with too many rows is read completely, and only some of its batches are kept. Columns of encoded
+    `images` become the texts of `image_texts`; None detects these columns by their content.
 
     Raises:
-        UserError: A file is empty, lacks a column, or is not of its format.
+        UserError: A file is empty, lacks a column, or does not have its declared format.
     """
     budget = _BUDGET.get(source.format, _SLOW_BUDGET)
     within = sum(file.size for file in files) <= budget
@@ -138,7 +149,7 @@ def read_sample(
 
 
 def _total(pieces: Sequence[_Piece], size: int) -> int | None:
-    """Returns the rows of a source of `size` bytes, those of files not read by their bytes; None if not known."""
+    """Returns the row count of a source of `size` bytes, estimated from bytes for unread files; None if unknown."""
     known = [piece.total for piece in pieces if piece.total is not None]
     read = sum(piece.file.size for piece in pieces)
     if len(known) < len(pieces):
@@ -147,7 +158,7 @@ def _total(pieces: Sequence[_Piece], size: int) -> int | None:
 
 
 def row_keys(sample: Sample, columns: Sequence[str]) -> pa.Array:
-    """Returns each row seen as one text, over those of the columns that hold text or lists of single values."""
+    """Returns one text per row seen, joined from the columns that hold text or lists of single values."""
     arrays = [sample.everything[name] for name in columns if name in sample.everything]
     filled = [pc.fill_null(_joined(array), "\0") for array in arrays if not _is_nested_list(array.type)]
     return pc.binary_join_element_wise(*filled, "\x1f") if filled else pa.array([], pa.string())
@@ -158,7 +169,7 @@ def _is_nested_list(kind: pa.DataType) -> bool:
 
 
 def _joined(array: pa.Array) -> pa.Array:
-    """Returns lists as text; a missing element in one is as a missing list."""
+    """Returns lists as text; a list with a missing element counts as a missing list."""
     if not is_list(array.type):
         return array
     inner = to_text(flatten(array), strip=False, missing=())[0]
@@ -181,7 +192,7 @@ def split_indices(data: DataConfig, sample: Sample) -> np.ndarray | None:
 
 
 def _spread(items: Sequence, most: int) -> list:
-    """Returns at most `most` items: the first, the last and evenly between."""
+    """Returns at most `most` items: the first, the last and evenly spaced ones between."""
     indices = np.unique(np.linspace(0, len(items) - 1, num=min(most, len(items))).round().astype(int))
     return [items[index] for index in indices]
 
@@ -198,7 +209,7 @@ def _splits(files: Sequence[SourceFile], owner: np.ndarray) -> dict[str, np.ndar
 
 
 def _concat(chunks: Sequence[pa.Array]) -> pa.Array:
-    """Returns chunks as one array; as text where one batch holds lists and another text."""
+    """Returns chunks as one array; as text if their types differ, such as lists in one batch and text in another."""
     kinds = {chunk.type for chunk in chunks if not pa.types.is_null(chunk.type)} or {pa.string()}
     if len(kinds) > 1:
         chunks = [pa.array([None if v is None else str(v) for v in c.to_pylist()], pa.string()) for c in chunks]
@@ -208,7 +219,7 @@ def _concat(chunks: Sequence[pa.Array]) -> pa.Array:
 
 
 def _as_list(array: pa.Array) -> pa.Array:
-    """Returns lists of any Arrow type as lists of one type, and lists of lists of one as lists."""
+    """Returns lists of any Arrow list type as one list type, and lists of one-element lists as lists."""
     if not is_list(array.type):
         return array
     single, several = without_inner_lists(array, lengths_of(array))
@@ -217,7 +228,7 @@ def _as_list(array: pa.Array) -> pa.Array:
 
 
 def _sole_values(array: pa.Array, source: Source) -> pa.Array:
-    """Returns lists of at most one value each as those values: a tf.Example holds nothing but lists."""
+    """Returns lists of at most one value each as single values, since a tf.Example holds only lists."""
     if not pa.types.is_list(array.type) or pc.max(pc.list_value_length(array)).as_py() != 1:
         return array
     rows = np.cumsum(pc.fill_null(pc.list_value_length(array), 0).to_numpy()) - 1
@@ -226,7 +237,7 @@ def _sole_values(array: pa.Array, source: Source) -> pa.Array:
 
 
 def _as_text(array: pa.Array, source: Source) -> pa.Array:
-    """Returns a column as ingest takes it; as it is where ingest takes none, and where most cells are no text."""
+    """Returns a column as the text that ingest reads; unchanged if ingest cannot read it or most cells are no text."""
     if pa.types.is_nested(array.type) or pa.types.is_null(array.type):
         return array
     try:
@@ -239,7 +250,7 @@ def _as_text(array: pa.Array, source: Source) -> pa.Array:
 def _read(
     file: SourceFile, source: Source, columns: Sequence[str], images: Collection[str] | None, budget: int, rows: int
 ) -> _Piece:
-    """Reads a file, or parts of it, until its bytes in memory, or its rows, are over the budget."""
+    """Reads a file, or parts of it, until its bytes in memory or its rows exceed the budget."""
     cut = _cut(file, source, budget)
     parts = cut.parts if cut else [WHOLE]
     chunks: dict[str, list[pa.Array]] = {name: [] for name in columns}
@@ -271,10 +282,10 @@ def _read(
 
 
 class _Kept:
-    """The batches kept of a part, at most so many bytes and rows.
+    """The batches kept from a part, limited in bytes and rows.
 
-    thins: whether, each time that they are too many, every second is left out from the start on, so that the whole part
-    is passed through; else the part is read until they are enough.
+    With `thins`, the whole part is read; whenever the kept batches exceed a limit, every second of them is dropped.
+    Without it, the part is read only until a limit is reached.
     """
 
     def __init__(self, most_bytes: int, most_rows: int, *, thins: bool):
@@ -285,16 +296,16 @@ class _Kept:
 
     @property
     def rows(self) -> int:
-        """Rows kept."""
+        """Number of kept rows."""
         return sum(table.num_rows for table in self.tables)
 
     @property
     def is_full(self) -> bool:
-        """Whether no more is to be read."""
+        """Whether reading can stop."""
         return not self._thins and self._is_over(self._most_rows - 1)
 
     def add(self, table: pa.Table) -> None:
-        """Keeps a batch, if it is its turn."""
+        """Adds a batch; keeps it if the stride selects it."""
         self._batches, self.passed = self._batches + 1, self.passed + table.num_rows
         if (self._batches - 1) % self._stride == 0:
             self.tables.append(table)
@@ -307,7 +318,7 @@ class _Kept:
 
 @dataclass(frozen=True)
 class _Cut:
-    """Parts from all over a file, and either their share of it or the rows of the whole file."""
+    """Parts spread over a file, and either their share of the file or the number of rows of the whole file."""
 
     parts: list[FilePart]
     share: float = 1.0
@@ -315,7 +326,7 @@ class _Cut:
 
 
 def _cut(file: SourceFile, source: Source, budget: int) -> _Cut | None:
-    """Returns parts of a file that is larger than the budget, or None if it is not, or cannot be cut."""
+    """Returns parts of a file that exceeds the budget; None if it does not, or if it cannot be cut."""
     if file.size <= budget:
         return None
     if isinstance(source, _TABLES):
@@ -328,7 +339,7 @@ def _cut(file: SourceFile, source: Source, budget: int) -> _Cut | None:
 
 
 def _ends_rows_with_lines(path: str, source: CsvSource | JsonLinesSource) -> bool:
-    """Returns whether any line end of the file ends a row, as far as its first megabytes show."""
+    """Returns whether every line end of the file ends a row, judged by its first megabytes."""
     if is_compressed(path):
         return False
     if not isinstance(source, CsvSource) or not source.quoting:
@@ -340,7 +351,7 @@ def _ends_rows_with_lines(path: str, source: CsvSource | JsonLinesSource) -> boo
 
 
 def _cut_lines(file: SourceFile, size: int) -> _Cut:
-    """Returns ranges of whole lines, evenly from all over a file, the first from its start."""
+    """Returns evenly spaced ranges of complete lines of a file; the first begins at its start."""
     parts: list[FilePart] = []
     lines = looked_at = 0
     with open_raw(file.path) as stream:

@@ -1,4 +1,4 @@
-"""The records that Ingest would write of the rows of a sample."""
+"""Encodes the rows of a sample as the records that Ingest would write."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Profiles a source: its format, and what each of its columns holds."""
+"""Profiles a source: its format and the profile of each column."""
 
 import re
 from collections import Counter
@@ -41,7 +41,9 @@ _THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+")
 class SourceProfile:
     """A source and its columns.
 
-    columns: in the order of the file. unusable: (name, why) of columns that cannot be read by name.
+    Attributes:
+        columns: the columns, in the order of the file.
+        unusable: (name, reason) of columns that cannot be read by name.
     """
 
     found: FoundSource
@@ -50,21 +52,21 @@ class SourceProfile:
     unusable: Sequence[tuple[str, str]]
 
     def column(self, name: str) -> ColumnProfile | None:
-        """Returns the column of this name, if there is one."""
+        """Returns the column of this name, or None."""
         return next((column for column in self.columns if column.name == name), None)
 
 
 def profile_source(data: str, folder: Path, *, rows: int, known: Collection[str] = ()) -> SourceProfile:
-    """Returns what the source `data` holds, by a sample of its rows.
+    """Returns the profile of the source `data`, from a sample of its rows.
 
     Args:
         data: a file, folder, pattern or package:NAME/PATH.
-        folder: where the YAML will lie.
-        rows: size of the sample.
-        known: names that, where a CSV file's first line holds one of them, show that it is a header.
+        folder: the folder of the YAML to write.
+        rows: number of rows in the sample.
+        known: known column names. The first line of a CSV file is a header if it holds one of them.
 
     Raises:
-        UserError: There is no such data, it holds no rows, or it is of a format that cannot be read.
+        UserError: There is no such data, it holds no rows, or its format cannot be read.
     """
     found = find_source(data, folder, known=known)
     if isinstance(found.source, ImagesSource):
@@ -87,7 +89,7 @@ def profile_source(data: str, folder: Path, *, rows: int, known: Collection[str]
 
 
 def _of_image_folders(found: FoundSource, rows: int) -> SourceProfile:
-    """Returns the profile of folders of images: the image and its label."""
+    """Returns the profile of image folders: the image and its label."""
     sample = read_sample(found.files, found.source, ["label", "height", "width", "channels"], rows=rows)
     if not sample.rows:
         raise UserError(f"{found.files[0].path}: no image that can be read.")
@@ -99,7 +101,7 @@ def _of_image_folders(found: FoundSource, rows: int) -> SourceProfile:
 
 
 def _with_images(profile: SourceProfile, folder: Path) -> SourceProfile:
-    """Returns the profile of a table with its first column of paths read as images, where the files are there."""
+    """Returns the profile of a table with its first column of paths read as images, if the files exist."""
     paths = next((column for column in profile.columns if column.kind == "image_path"), None)
     if paths is None or paths.values is None or not isinstance(profile.found.source, CsvSource | ParquetSource):
         return profile
@@ -119,7 +121,7 @@ def _with_images(profile: SourceProfile, folder: Path) -> SourceProfile:
 
 
 def _undecodable(sample: Sample, source: CsvSource) -> float:
-    """Returns the share of rows that are not text of the encoding, as far as bad rows are kept."""
+    """Returns the share of rows that cannot be decoded, estimated from the bad rows that are kept."""
     share = sum(row.reason == f"not {source.encoding}" for row in sample.bad) / max(len(sample.bad), 1)
     return share * sample.malformed / max(sample.seen + sample.malformed, 1)
 
@@ -154,7 +156,7 @@ def _why_unreadable(name: str, sample: Sample) -> str:
 
 
 def _counts_rows(column: ColumnProfile, sample: Sample, source: Source) -> bool:
-    """Returns whether a column is, in nearly all rows seen, one more than in the row above."""
+    """Returns whether the value of a column increases by one in nearly all rows seen."""
     if column.numbers is None or not column.numbers.whole or column.values is None:
         return False
     if column.values.distinct < _FEWEST_OF_COUNTER:
@@ -166,7 +168,7 @@ def _counts_rows(column: ColumnProfile, sample: Sample, source: Source) -> bool:
 
 
 def _of_all_rows(column: ColumnProfile, sample: Sample, source: Source) -> ColumnProfile:
-    """Returns a number column with the range of all rows seen: outliers and cells that are no number are rare."""
+    """Returns a number column profiled on all rows seen, because outliers and non-numeric cells are rare."""
     decimal = getattr(source, "decimal", ".")
     array = sample.everything[column.name]
     numbers, wrong = read_numbers(array, missing=source.missing_of(column.name), decimal=decimal)
@@ -177,7 +179,7 @@ def _of_all_rows(column: ColumnProfile, sample: Sample, source: Source) -> Colum
 
 
 def _usable_names(found: FoundSource) -> tuple[list[str], list[tuple[str, str]]]:
-    """Returns the columns that every file has once and under a name, and why not the others."""
+    """Returns the columns that every file has exactly once and by name, and the others with their reasons."""
     per_file = [column_names(file, found.source) for file in found.files if file.size]
     counts = Counter(name for names in per_file for name in set(names))
     usable, unusable = [], []
@@ -206,7 +208,7 @@ def _usable_names(found: FoundSource) -> tuple[list[str], list[tuple[str, str]]]
 
 
 def _with_decimal(found: FoundSource, values: Mapping[str, ValueCounts]) -> FoundSource:
-    """Returns the source with a decimal comma, if columns hold numbers with one and none holds one with a point."""
+    """Returns the source with a decimal comma, if a column holds such numbers and no number has a decimal point."""
     if not isinstance(found.source, CsvSource) or found.source.separator == ",":
         return found
     commas = [n for n, v in values.items() if _share(v, _COMMA_NUMBER) > 0.5 and _share(v, _THOUSANDS) < 0.9]
@@ -222,9 +224,10 @@ def _share(values: ValueCounts, pattern: re.Pattern[str]) -> float:
 
 
 def _with_missing(found: FoundSource, values: Mapping[str, ValueCounts]) -> tuple[FoundSource, dict[str, ValueCounts]]:
-    """Returns the source with the missing tokens found, and the columns without them.
+    """Returns the source with the detected missing tokens, and the columns without them.
 
-    What is hardly ever a value, or stands in several columns, is missing in all; anything else in its column only.
+    A token that is hardly ever a value, or that is in several columns, is missing in all columns; any other token only
+    in its column.
     """
     tokens = {name: missing_tokens(column) for name, column in values.items()}
     counts = Counter(token for of_column in tokens.values() for token in of_column)

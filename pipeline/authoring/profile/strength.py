@@ -1,8 +1,8 @@
-"""How well one column predicts the label, and which columns leak it: a mean per group, tested on other rows.
+"""Measures how well one column predicts the label, and which columns leak it: target means per group, cross-fitted.
 
-A column is cut into groups (its values, or quantiles of its numbers). The label's mean per group, drawn towards the
-overall mean, is learned on one half of the rows and predicts the other, and the other way round, so that a column in
-which every row has a value of its own predicts nothing.
+A column is cut into groups (its values, or quantiles of its numbers). The label's mean per group, shrunk towards the
+overall mean, is fitted on one half of the rows and predicts the other half, and vice versa. So a column with a unique
+value in every row predicts nothing.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,8 @@ _ROWS_OF_SUMS = 5000
 class Target:
     """The label of every row.
 
-    y: float64 [rows]: 0 or 1, the number of the class, or the value; NaN where it is missing.
+    Attributes:
+        y: float64 [rows]: 0 or 1, the number of the class, or the value; NaN where it is missing.
     """
 
     task: Task
@@ -41,8 +42,10 @@ class Target:
 class Strength:
     """How well one column alone predicts the label.
 
-    value: AUC; for multiclass the share of the majority's errors that are mended; R² for regression.
-    shown: the same as people put it: "AUC 0.81".
+    Attributes:
+        value: AUC for binary; for multiclass the share of the majority class's errors that it corrects; R² for
+            regression.
+        shown: the metric as text for people, such as "AUC 0.81".
     """
 
     task: Task
@@ -51,17 +54,17 @@ class Strength:
 
     @property
     def is_leak(self) -> bool:
-        """Whether it predicts so well that it must hold the label itself."""
+        """Whether the column predicts so well that it must hold the label itself."""
         return self.value >= _LEAK[self.task]
 
     @property
     def is_suspect(self) -> bool:
-        """Whether it predicts so well that one should ask whether it is known when the model is asked."""
+        """Whether the column predicts so well that it may be unknown at serving time."""
         return self.value >= _SUSPECT[self.task]
 
 
 def strength_of(column: ColumnProfile, target: Target) -> Strength | None:
-    """Returns how well a column predicts the label, or None if its kind has no groups or too few rows have a value."""
+    """Returns how well a column predicts the label; None if its kind has no groups or too few rows have a label."""
     rows = int((~np.isnan(target.y)).sum())
     groups = groups_of(column, min(_GROUPS, max(10, rows // _ROWS_PER_GROUP)))
     strength = None if groups is None else strength_of_groups(groups, target)
@@ -72,7 +75,7 @@ def strength_of(column: ColumnProfile, target: Target) -> Strength | None:
 
 
 def strength_of_groups(groups: np.ndarray, target: Target) -> Strength | None:
-    """Returns how well groups, int [rows], predict the label; None if too few rows have one."""
+    """Returns how well groups, int [rows], predict the label; None if too few rows have a label."""
     known = ~np.isnan(target.y)
     y, groups = target.y[known], groups[known]
     if len(y) < _FEWEST_ROWS or target.task == "multilabel":
@@ -90,14 +93,14 @@ def strength_of_groups(groups: np.ndarray, target: Target) -> Strength | None:
 
 
 def strength_of_pair(one: ColumnProfile, other: ColumnProfile, target: Target) -> Strength | None:
-    """Returns how well two columns together predict the label: a mean per pair of groups."""
+    """Returns how well two columns together predict the label, by a mean per pair of groups."""
     most = int(min(_GROUPS_OF_PAIRS, max(5, (np.sum(~np.isnan(target.y)) / _ROWS_PER_PAIR) ** 0.5)))
     a, b = groups_of(one, most), groups_of(other, most)
     return None if a is None or b is None else strength_of_groups(a * (most + 2) + b, target)
 
 
 def groups_of(column: ColumnProfile, most: int = _GROUPS) -> np.ndarray | None:
-    """Returns the group of each row, int64 [rows], 0 being missing; None for kinds that have none."""
+    """Returns the group of each row, int64 [rows], 0 for missing; None for kinds without groups."""
     if column.values is None or column.kind in ("empty", "text", "unreadable", "image_path"):
         return None
     values = column.values
@@ -109,9 +112,9 @@ def groups_of(column: ColumnProfile, most: int = _GROUPS) -> np.ndarray | None:
 
 
 def cross_fitted(groups: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Returns for each row the mean of y in its group, over the rows of the other half; groups of few are drawn in."""
+    """Returns for each row the mean of y in its group, over the other half of the rows; small groups are shrunk."""
     predicted = np.empty(len(y))
-    half = np.random.default_rng(len(y)).random(len(y)) < 0.5  # The same for as many rows.
+    half = np.random.default_rng(len(y)).random(len(y)) < 0.5  # Deterministic for a number of rows.
     for fold in (False, True):
         fitted = half != fold
         predicted[half == fold] = group_means(groups[fitted], y[fitted], groups.max() + 1)[groups[half == fold]]
@@ -119,17 +122,18 @@ def cross_fitted(groups: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def group_means(groups: np.ndarray, y: np.ndarray, size: int, drawn: float = _DRAWN) -> np.ndarray:
-    """Returns the mean of y per group, float64 [size], as if each group held `drawn` more rows of the overall mean."""
+    """Returns the mean of y per group, float64 [size], as if each group had `drawn` more rows with the overall mean."""
     sums = np.bincount(groups, weights=y, minlength=size)
     counts = np.bincount(groups, minlength=size)
     return (sums + drawn * y.mean()) / (counts + drawn)
 
 
 def is_better_by_value(column: ColumnProfile, target: Target) -> bool:
-    """Returns whether a number of few different values predicts the label better by a mean per value than by a curve.
+    """Returns whether a number with few distinct values predicts the label better by a mean per value than by a curve.
 
-    A code that names something (a department, an hour) jumps from value to value where an amount rises or falls. Both
-    predict rows that they were not fitted on; the gain must be beyond chance, and at least 0.5 % of the variance.
+    The effect of a code (a department, an hour) jumps between values; the effect of an amount rises or falls smoothly.
+    Both are tested on rows that they were not fitted on. The gain must be beyond chance, and at least 0.5 % of the
+    variance.
     """
     values = column.values
     if values is None or target.task == "multilabel":
@@ -150,7 +154,7 @@ def _jumps(x: np.ndarray, y: np.ndarray) -> bool:
     degree = min(_MOST_BENDS, (groups.max() + 1) // 2)
     curve = np.polynomial.legendre.legvander(2 * (x - x.min()) / np.ptp(x) - 1, degree)
     by_curve = np.empty(len(y))
-    half = np.random.default_rng(len(y)).random(len(y)) < 0.5  # As in `cross_fitted`, so that both see the same rows.
+    half = np.random.default_rng(len(y)).random(len(y)) < 0.5  # The same halves as in `cross_fitted`.
     for fold in (False, True):
         fitted = half != fold
         by_curve[half == fold] = curve[half == fold] @ np.linalg.lstsq(curve[fitted], y[fitted], rcond=None)[0]
@@ -159,11 +163,11 @@ def _jumps(x: np.ndarray, y: np.ndarray) -> bool:
 
 
 def sums_to(columns: Mapping[str, np.ndarray], target: np.ndarray) -> tuple[str, ...]:
-    """Returns the columns that hold `target` where it is a sum or difference of columns, largest effect first.
+    """Returns the columns that leak `target` as a sum or difference of columns, largest effect first.
 
-    A total beside its parts gives every part away, and the summands of a total give the total away: these are the
-    columns that are added; those that are taken off say nothing alone. Each column counts once, more or less (a weight
-    of 1 or -1), so that a label that is a weighted sum by nature is not taken for one. A missing value adds nothing.
+    A total leaks each part if the other parts are present, and the summands leak their total. The result holds the
+    added columns; the subtracted columns reveal nothing alone. The weight of each column must be about 1 or -1, so a
+    label that is a weighted sum by nature does not count. A missing value adds nothing.
 
     Args:
         columns: float64 [rows] each, NaN for missing.
@@ -190,8 +194,9 @@ def sums_to(columns: Mapping[str, np.ndarray], target: np.ndarray) -> tuple[str,
 
 
 def _least_absolute(matrix: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Returns the weights of the linear model with the least sum of absolute errors: it goes through most rows exactly
-    where most rows are exact, whatever the others hold.
+    """Returns the weights of the linear model with the least sum of absolute errors.
+
+    If a linear model fits most rows exactly, this one does too, whatever the values of the other rows.
 
     Source: iteratively reweighted least squares; Schlossmacher, An Iterative Technique for Absolute Deviations Curve
     Fitting (1973).
@@ -216,7 +221,7 @@ def _by_quantile(numbers: np.ndarray, most: int) -> np.ndarray:
 
 
 def auc(scores: np.ndarray, positive: np.ndarray) -> float:
-    """Returns the area under the ROC curve of 0 and 1, equal scores counting half (Mann-Whitney)."""
+    """Returns the area under the ROC curve for labels 0 and 1; ties count half (Mann-Whitney)."""
     _, codes, counts = np.unique(scores, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[codes]
     ones = int(positive.sum())
@@ -234,7 +239,7 @@ def _r2(groups: np.ndarray, y: np.ndarray) -> Strength | None:
 
 
 def _r2_of_line(x: np.ndarray, y: np.ndarray) -> float:
-    """Returns R² of a straight line, outliers of both moved in."""
+    """Returns R² of a straight line, with outliers of both variables clipped."""
     known = ~np.isnan(x) & ~np.isnan(y)
     if known.sum() < _FEWEST_ROWS:
         return 0.0

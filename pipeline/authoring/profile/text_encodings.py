@@ -1,7 +1,7 @@
-"""Which encoding of a text suits its label: each is given to a linear model, and compared on rows not fitted.
+"""Chooses the encoding of a text for its label: fits a linear model per encoding and compares them on held-out rows.
 
-The linear model is a ridge regression on hashed n-grams, solved through the products of rows with each other: its time
-depends neither on the number of n-grams nor on that of the classes.
+The linear model is a ridge regression on hashed n-grams, solved in its dual form with the Gram matrix of the rows. Its
+time depends neither on the number of n-grams nor on the number of classes.
 """
 
 import re
@@ -33,9 +33,14 @@ _OTHER_SIGNS = re.compile(r"[\W_]+")
 class TextEncoding:
     """A way to encode a text.
 
-    name: in a word or three. what: in a sentence. fields: of the feature in the YAML. ngrams: lengths of runs of
-    tokens. characters: whether tokens are characters, and words otherwise. subwords: whether words are split into
-    pieces. rare: whether rare n-grams count more.
+    Attributes:
+        name: a name of one to three words.
+        what: a description in a phrase.
+        fields: the fields of the feature in the YAML.
+        ngrams: minimum and maximum number of tokens of an n-gram.
+        characters: whether tokens are characters instead of words.
+        subwords: whether words are split into pieces.
+        rare: whether rare n-grams have a larger weight.
     """
 
     name: str
@@ -49,9 +54,11 @@ class TextEncoding:
 
 @dataclass(frozen=True)
 class MeasuredText:
-    """The encoding that a text should have.
+    """The best encoding of a text, with its measurements.
 
-    strengths: of the candidates, in their order. rows: that these were measured on.
+    Attributes:
+        strengths: the strengths of the candidates, in their order.
+        rows: number of held-out rows that they were measured on.
     """
 
     chosen: TextEncoding
@@ -61,7 +68,7 @@ class MeasuredText:
 
     @property
     def shown(self) -> str:
-        """What was measured, as people put it."""
+        """The measurements as text for people."""
         told = {one.name: strength.shown.split() for one, strength in zip(self.candidates, self.strengths, strict=True)}
         metric, value = told.pop(self.chosen.name)
         others = ", ".join(f"{name} {number}" for name, (_, number) in told.items())
@@ -113,20 +120,20 @@ _OF_LETTERS = (
 
 
 def text_encodings(column: ColumnProfile) -> tuple[TextEncoding, ...]:
-    """Returns the encodings that a text may have, the simplest, which is the default, first.
+    """Returns the candidate encodings of a text; the first is the simplest and the default.
 
-    In scripts without blanks words are letters, which have no pieces.
+    In scripts without blanks, each letter is a word, and letters have no pieces.
     """
     without_blanks = column.values is not None and is_without_blanks(column.values)
     return _OF_LETTERS if without_blanks else (_BAG, _PAIRS, _RUNS, _PIECES)
 
 
 def measure_text(column: ColumnProfile, target: Target) -> MeasuredText | None:
-    """Returns the encoding of a text that predicts the label best; None where too few rows tell.
+    """Returns the encoding of a text that predicts the label best; None if there are too few rows to decide.
 
-    Another encoding than the default must be better beyond chance, and by 0.005 of AUC, R² or mended errors. Up to
-    5,000 different texts and 2 million characters are looked at, a few seconds' work. What reads words in their order
-    is not measured: it takes a training.
+    An encoding replaces the default only if it is better beyond chance, and by 0.005 of AUC, R² or corrected errors. Up
+    to 5,000 distinct texts and 2 million characters are measured, which takes a few seconds. Encodings that read words
+    in order are not measured, because they need a training.
     """
     rows, y = _rows(column, target)
     fitted = int(_FITTED * len(rows))
@@ -145,7 +152,7 @@ def measure_text(column: ColumnProfile, target: Target) -> MeasuredText | None:
 
 
 def _rows(column: ColumnProfile, target: Target) -> tuple[np.ndarray, np.ndarray]:
-    """Returns rows with different texts and a label, in random order, and their labels: int [rows], float [rows]."""
+    """Returns rows with distinct texts and a label, in random order, and their labels: int [rows], float [rows]."""
     none = np.zeros(0, dtype=np.int64), np.zeros(0)
     if column.values is None:
         return none
@@ -164,12 +171,12 @@ def _rows(column: ColumnProfile, target: Target) -> tuple[np.ndarray, np.ndarray
 
 
 def _cleaned(text: str) -> str:
-    """Returns a text as the transform has it: in lower case, without punctuation, letters of some scripts apart."""
+    """Returns a text as the transform cleans it: lower case, no punctuation, blanks between letters of some scripts."""
     return letters_apart(_OTHER_SIGNS.sub(" ", text[:_LONGEST].lower())).strip()
 
 
 def _in_pieces(texts: Sequence[str], fitted: int) -> list[str]:
-    """Returns texts with blanks between the pieces of their words, which are learned from the first `fitted` ones."""
+    """Returns texts with blanks between the pieces of their words, learned from the first `fitted` texts."""
     vocabulary = TextFeature.model_validate({"type": "text", **_PIECES.fields}).vocabulary
     counts = sorted(Counter(word for text in texts[:fitted] for word in text.split()).items())
     words = [(count, word.encode()) for word, count in counts]
@@ -179,7 +186,7 @@ def _in_pieces(texts: Sequence[str], fitted: int) -> list[str]:
 
 
 def split_by(pieces: frozenset[str]) -> Callable[[str], str]:
-    """Returns what splits a word by the longest piece from its beginning, then the longest from there, and so on.
+    """Returns a function that splits a word greedily into the longest matching pieces, from left to right.
 
     Example:
         >>> split_by(frozenset(["un", "##happy"]))("unhappy")
@@ -201,13 +208,13 @@ def split_by(pieces: frozenset[str]) -> Callable[[str], str]:
 
 
 def _outcomes(y: np.ndarray, task: Task) -> np.ndarray:
-    """Returns the labels as numbers to be predicted: [rows, 1], or [rows, classes] of 0 and 1."""
+    """Returns the labels as regression targets: [rows, 1], or [rows, classes] of 0 and 1."""
     return np.equal(y[:, np.newaxis], np.unique(y)).astype(np.float64) if task == "multiclass" else y[:, np.newaxis]
 
 
 def _scores(texts: Sequence[str], encoding: TextEncoding, fitted: np.ndarray) -> np.ndarray:
-    """Returns what is predicted for the rows behind those whose outcomes, [fitted, outcomes], are given."""
-    from sklearn.feature_extraction import text  # takes half a second, which data without texts need not wait for
+    """Returns the predictions for the rows after the fitted ones, whose targets are `fitted`, [fitted, outcomes]."""
+    from sklearn.feature_extraction import text  # takes half a second, which only data with texts needs
 
     analyzer: dict[str, Any] = {"tokenizer": str.split, "token_pattern": None}
     hashing = text.HashingVectorizer(
@@ -241,11 +248,11 @@ def _strength(scores: np.ndarray, y: np.ndarray, classes: np.ndarray, task: Task
 
 
 def _best(errors: Sequence[np.ndarray], strengths: Sequence[Strength]) -> int:
-    """Returns the best candidate: one behind another must be better than that, beyond chance and by what counts.
+    """Returns the index of the best candidate; a later one must beat an earlier one beyond chance and by a margin.
 
     Args:
-        errors: squared, [rows] of each.
-        strengths: of each.
+        errors: squared errors of each candidate, [rows] each.
+        strengths: strength of each candidate.
     """
     best = 0
     for index, strength in enumerate(strengths):

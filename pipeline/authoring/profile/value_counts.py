@@ -1,4 +1,4 @@
-"""The different values of a column and how often each stands there: what all profiling works on."""
+"""Counts the distinct values of a column; all profiling uses these counts."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -10,18 +10,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-"""What ingest reads as a number, with a decimal point."""
+"""The text that ingest reads as a number, with a decimal point."""
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, eq=False)
 class ValueCounts:
-    """A column of text by its different values.
+    """A text column, encoded by its distinct values.
 
-    texts: the values, commonest first, equally common ones in alphabetical order.
-    counts: int64 [values], how often each stands in the column.
-    codes: int32 [rows], which of the values each row holds; -1 where it is missing.
-    decimal: what stands before the decimals of a number.
+    Attributes:
+        texts: the values, commonest first; equally common ones in alphabetical order.
+        counts: int64 [values], number of rows with each value.
+        codes: int32 [rows], index of the value of each row; -1 where it is missing.
+        decimal: the decimal separator of numbers.
     """
 
     texts: tuple[str, ...]
@@ -31,27 +32,27 @@ class ValueCounts:
 
     @property
     def rows(self) -> int:
-        """Rows of the column."""
+        """Number of rows."""
         return len(self.codes)
 
     @property
     def present(self) -> int:
-        """Rows that are not missing."""
+        """Number of rows that are not missing."""
         return int(self.counts.sum())
 
     @property
     def distinct(self) -> int:
-        """Number of different values."""
+        """Number of distinct values."""
         return len(self.texts)
 
     @property
     def missing_share(self) -> float:
-        """Share of rows without a value; 0 of no rows."""
+        """Share of rows without a value; 0 for a column without rows."""
         return 1 - self.present / self.rows if self.rows else 0.0
 
     @cached_property
     def numbers(self) -> np.ndarray:
-        """float64 [values], each value as ingest reads it as a number; NaN where it is none."""
+        """float64 [values], the number that ingest reads from each value; NaN where it is no number."""
         return _numbers(pa.array(self.texts, pa.string()), self.decimal)
 
     @property
@@ -73,7 +74,7 @@ class ValueCounts:
         return np.append(of_values, np.nan)[self.codes]
 
     def without(self, tokens: Collection[str]) -> "ValueCounts":
-        """Returns the column with some of its values missing."""
+        """Returns the column with the given values replaced by missing."""
         kept = np.array([text not in tokens for text in self.texts], dtype=bool)
         if kept.all():
             return self
@@ -82,12 +83,12 @@ class ValueCounts:
         return ValueCounts(texts, self.counts[kept], new_codes[self.codes], self.decimal)
 
     def examples(self, chosen: np.ndarray, most: int = 3) -> Iterator[str]:
-        """Yields the commonest of the chosen values, bool [values]."""
+        """Yields the commonest of the values that `chosen`, bool [values], selects."""
         yield from (self.texts[index] for index in np.flatnonzero(chosen)[:most])
 
 
 def count_values(column: pa.Array, *, decimal: str = ".") -> ValueCounts:
-    """Returns a text column by its different values; null is missing.
+    """Returns the value counts of a text column; null is missing.
 
     Example:
         >>> values = count_values(pa.array(["cash", "card", "cash", None]))
@@ -97,7 +98,7 @@ def count_values(column: pa.Array, *, decimal: str = ".") -> ValueCounts:
     encoded = column.cast(pa.string()).dictionary_encode()
     texts, codes = encoded.dictionary, encoded.indices.fill_null(-1).to_numpy().astype(np.int32)
     counts = np.bincount(codes[codes >= 0], minlength=len(texts)).astype(np.int64)
-    # Arrow sorts text by its bytes in UTF-8, which is the order of Python.
+    # Arrow sorts text by its UTF-8 bytes, which gives the same order as Python.
     table = pa.table({"count": counts, "text": texts})
     order = pc.sort_indices(table, sort_keys=[("count", "descending"), ("text", "ascending")])
     new_codes = np.full(len(texts) + 1, -1, dtype=np.int32)

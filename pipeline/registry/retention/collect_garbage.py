@@ -1,7 +1,7 @@
 """`fullpass gc`: finds the unneeded records and files of a root, reports their size, and removes them.
 
-It removes the records first, in one transaction, then the files that no record names. So an interrupted collection
-leaves no record without its files, and the next one removes the rest.
+It removes the records first, in one transaction, and then the files that no record names. So an interrupted collection
+leaves no record without its files, and the next collection removes the rest.
 """
 
 import time
@@ -40,7 +40,7 @@ class Freed:
         counts: Files, folders and entries by kind.
         records: The number of "artifacts", "executions" and "runs" removed from the metadata.
         kept: The number of "runs" and "models" kept.
-        links: Names of links in the root. What they lead to is neither searched nor removed.
+        links: Names of symbolic links in the root. Their targets are neither searched nor removed.
     """
 
     sizes: dict[str, int]
@@ -52,7 +52,11 @@ class Freed:
 
 @dataclass(frozen=True)
 class RemovalPlan:
-    """The removals from a root. since: older history entries are removed too, unless they trained a model."""
+    """The removals from a root.
+
+    Attributes:
+        since: older history entries are removed too, unless they trained a model.
+    """
 
     kept: Kept
     removal: Removal
@@ -82,11 +86,11 @@ class RemovalPlan:
 
 
 def collect(root: Path, target: Path, policy: Policy, next_run: NextRun, *, dry_run: bool = False) -> Freed:
-    """Removes what no kept run, model or window needs; returns the sizes and numbers.
+    """Removes the files and records that no kept run, model or window needs; returns the sizes and numbers.
 
     Args:
         root: The pipeline root.
-        target: The folder of its pushed models, which are all kept, also those put aside.
+        target: The folder of its pushed models. All of them are kept, including those put aside.
         policy: The runs to keep.
         next_run: The spans and files that the next run reuses.
         dry_run: Change nothing.
@@ -148,7 +152,8 @@ def _folders(root: Path, records: Records) -> dict[int, Path]:
     """Returns the folder of every artifact that has files.
 
     Raises:
-        UserError: One lies outside the root, as of a root that was moved: all its own files would seem unneeded.
+        UserError: An artifact lies outside the root, for example after the root was moved. All files of the root would
+            seem unneeded.
     """
     folders: dict[int, Path] = {}
     for artifact in records.artifacts.values():

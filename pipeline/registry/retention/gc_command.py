@@ -50,7 +50,7 @@ def gc(
 
 
 def _next_run(loaded: "Loaded", root: Path) -> "NextRun":
-    """Returns what the next run reuses; if the source cannot be read, no spans beyond those of kept runs."""
+    """Returns the spans and files that the next run reuses; no spans if the source cannot be read."""
     from fullpass.components.ingest.spans.spans import find_window, has_spans, index_names
     from fullpass.pipeline.printing import say
     from fullpass.pipeline.registry.retention.unused_files import NextRun

@@ -29,7 +29,12 @@ _ROWS_OF = {
 
 @dataclass(frozen=True)
 class Artifact:
-    """An artifact. type: such as `Examples`. properties: integers and text."""
+    """An artifact.
+
+    Attributes:
+        type: name of the artifact type, such as `Examples`.
+        properties: integer and text properties by name.
+    """
 
     id: int
     type: str
@@ -40,7 +45,13 @@ class Artifact:
 
 @dataclass(frozen=True)
 class Execution:
-    """An execution. node: id of its node. inputs, outputs: name -> ids of artifacts."""
+    """An execution.
+
+    Attributes:
+        node: id of its node.
+        inputs: name -> ids of input artifacts.
+        outputs: name -> ids of output artifacts.
+    """
 
     id: int
     node: str
@@ -51,7 +62,12 @@ class Execution:
 
 @dataclass(frozen=True)
 class Run:
-    """A run. created: seconds since 1970. executions: ids."""
+    """A run.
+
+    Attributes:
+        created: seconds since 1970.
+        executions: ids of its executions.
+    """
 
     id: int
     name: str
@@ -82,7 +98,7 @@ def read_records(path: Path) -> Records:
     """Returns the records of a metadata file.
 
     Raises:
-        UserError: It has the schema of another version of ML Metadata.
+        UserError: The file has the schema of another version of ML Metadata.
     """
     with _opened(path) as database:
         properties: dict[int, dict[str, Any]] = {}
@@ -133,7 +149,11 @@ def _runs(database: sqlite3.Connection) -> Iterator[Run]:
 
 @dataclass(frozen=True)
 class Removal:
-    """The ids to remove. gone: artifacts whose files are removed and whose record stays, marked as deleted."""
+    """The ids to remove.
+
+    Attributes:
+        gone: artifacts whose files are removed, and whose record stays and is marked as deleted.
+    """
 
     artifacts: frozenset[int]
     executions: frozenset[int]

@@ -1,14 +1,14 @@
-"""Decides by lineage which records and files of a root are needed; reads and writes nothing.
+"""Decides by lineage which records and files of a root are needed; reads and writes no files.
 
-Kept with their files are
+These artifacts are kept with their files:
 
 - all inputs and outputs of the kept runs,
 - the examples of the window, which the next run reuses,
-- of each kept model: the model, its evaluation, blessing and reports, its transform graph and the inputs of that, but
-  not the examples.
+- for each kept model: the model, its evaluation, blessing and reports, its transform graph and the inputs of that
+  graph, except the examples.
 
-Of all other ancestors of a kept artifact the record stays, for the lineage, and the files are removed. The model that
-served another one as baseline or for its weights does not count as its ancestor.
+For all other ancestors of a kept artifact, the record stays for the lineage, and the files are removed. A model that
+was the baseline or the warm start of another model does not count as its ancestor.
 """
 
 from collections.abc import Collection, Iterable
@@ -24,7 +24,12 @@ _DAY = 24 * 3600.0
 
 @dataclass(frozen=True)
 class Policy:
-    """The runs to keep. runs: how many of the newest. days: younger runs are kept too."""
+    """The runs to keep.
+
+    Attributes:
+        runs: number of newest runs to keep.
+        days: runs younger than this many days are kept too.
+    """
 
     runs: int
     days: float
@@ -32,7 +37,12 @@ class Policy:
 
 @dataclass(frozen=True)
 class Kept:
-    """The ids to keep. files: artifacts kept with their files. records: artifacts whose record is kept."""
+    """The ids to keep.
+
+    Attributes:
+        files: artifacts kept with their files.
+        records: artifacts whose record is kept.
+    """
 
     runs: frozenset[int]
     executions: frozenset[int]
@@ -42,7 +52,7 @@ class Kept:
 
 
 def kept_runs(records: Records, policy: Policy, now: float) -> list[Run]:
-    """Returns the runs that a policy keeps, the oldest first."""
+    """Returns the runs that a policy keeps, oldest first."""
     newest = records.runs[-policy.runs :] if policy.runs else ()
     return [run for run in records.runs if run in newest or run.created > now - policy.days * _DAY]
 
@@ -69,7 +79,7 @@ def find_kept(records: Records, runs: Iterable[Run], models: Collection[int], sp
     Args:
         records: The records of the root.
         runs: The runs to keep.
-        models: The models to keep whatever their run.
+        models: The models to keep regardless of their run.
         spans: The numbers of the spans of the window.
     """
     runs = list(runs)
@@ -79,7 +89,7 @@ def find_kept(records: Records, runs: Iterable[Run], models: Collection[int], sp
     files |= _window_examples(records, spans)
     models = {*models, *(identity for identity in files if records.artifacts[identity].type == MODEL)}
     evaluations = _evaluations_and_reports(records, models)
-    # All artifacts behind or about a kept model are kept; of examples and other models only the records.
+    # All ancestors, evaluations and reports of a kept model are kept; for examples and other models, only the records.
     about = evaluations | _ancestry(records, makers, models)
     files |= models
     files |= {
@@ -97,7 +107,7 @@ def find_kept(records: Records, runs: Iterable[Run], models: Collection[int], sp
 
 
 def removal_of(records: Records, kept: Kept) -> Removal:
-    """Returns the records to remove, so that only the kept ones remain."""
+    """Returns all records except the kept ones, and the kept records whose files are removed."""
     live = {artifact.id for artifact in records.artifacts.values() if artifact.state == LIVE}
     used = {run.id for run in records.runs if run.executions & kept.executions}
     return Removal(
@@ -124,7 +134,7 @@ def _ancestry(records: Records, makers: dict[int, int], artifacts: Iterable[int]
 def _ancestor_inputs(records: Records, execution: int) -> set[int]:
     """Returns the inputs of an execution that count as ancestors of its outputs.
 
-    The previous model, and the previous vocabularies, do not count: their chain would reach back to the first run.
+    The previous model and the previous vocabularies do not count, since their chain would reach back to the first run.
     """
     followed = (_output_types(records, execution) | {MODEL}) - {EXAMPLES}
     inputs = (a for of in records.executions[execution].inputs.values() for a in of if a in records.artifacts)

@@ -1,7 +1,7 @@
 """Finds the files of a root that nothing needs.
 
-Every folder that Fullpass and TFX write to is searched, so what an interrupted collection or a killed run has left is
-found too. No link is followed: what it leads to stays.
+Every folder that Fullpass and TFX write to is searched, so leftovers of an interrupted collection or a killed run are
+found too. No symbolic link is followed; its target stays.
 """
 
 import os
@@ -22,13 +22,17 @@ _DAY = 24 * 3600.0
 
 @dataclass(frozen=True)
 class Unneeded:
-    """A file or folder to remove. kind: its kind in the report."""
+    """A file or folder to remove.
+
+    Attributes:
+        kind: its kind in the report.
+    """
 
     kind: str
     path: Path
 
     def sizes(self) -> dict[str, int]:
-        """Returns bytes by kind; quarantined rows are a kind of their own."""
+        """Returns bytes by kind; quarantined rows are a separate kind."""
         found: dict[str, int] = {}
         for file, size in own_files.files(self.path):
             kind = "quarantine" if file.name == QUARANTINE else self.kind
@@ -38,7 +42,7 @@ class Unneeded:
 
 @dataclass(frozen=True)
 class NextRun:
-    """What the next run of the YAML, as it is now, reuses.
+    """The data that the next run of the current YAML reuses.
 
     Attributes:
         spans: The numbers of the spans of the window.
@@ -64,7 +68,7 @@ class Needed:
         runs: Ids of runs.
         fingerprints: Fingerprints of spans.
         since: Seconds since 1970; logs and unfinished work that changed later are needed.
-        next_run: What the next run reuses.
+        next_run: The data that the next run reuses.
     """
 
     folders: Collection[Path]
@@ -105,11 +109,11 @@ def find_unneeded(root: Path, nodes: Collection[str], needed: Needed) -> list[Un
 
 
 def place(root: Path, path: Path) -> Path:
-    """Returns where a path lies in a root, links within the root not followed; outside, where it leads to.
+    """Returns the location of a path in a root without following links inside it; outside, the resolved path.
 
     Args:
-        root: Without symbolic links.
-        path: An absolute path, whose beginning may lead to the root through links.
+        root: The root, without symbolic links.
+        path: An absolute path, whose leading part may reach the root through links.
     """
     path = Path(os.path.normpath(path))
     for above in (path, *path.parents):

@@ -1,8 +1,8 @@
-"""Checksums of what nodes made: a run that would reuse a damaged artifact makes it anew.
+"""Checksums of the artifacts of nodes. A run that would reuse a damaged artifact computes it again.
 
-A state file per artifact, `<root>/checksums/<id>.json`, lists its files with size, time of change and CRC-32C. A run
-compares them before it begins. A file of more than `READ_BYTES` is read only where its size is right and its time is
-not: records have checksums of their own, which whoever reads them checks.
+A state file per artifact, `<root>/checksums/<id>.json`, lists its files with size, modification time and CRC-32C. A run
+compares them before it starts. A file larger than `READ_BYTES` is read only if its size matches and its modification
+time does not, because records have their own checksums, which every reader verifies.
 """
 
 import itertools
@@ -40,7 +40,7 @@ class _Checksums:
 
 
 def record_checksums(root: Path, artifacts: Sequence[proto.Artifact]) -> None:
-    """Writes the checksums of artifacts that a node has just made and recorded."""
+    """Writes the checksums of artifacts that a node has just written and recorded."""
     folder = RootLayout(root).checksums
     folder.mkdir(parents=True, exist_ok=True)
     for artifact in artifacts:
@@ -50,9 +50,9 @@ def record_checksums(root: Path, artifacts: Sequence[proto.Artifact]) -> None:
 
 
 def discard_damaged(root: Path) -> list[str]:
-    """Puts damaged artifacts aside and marks them as deleted, so that their nodes run again; says so of each.
+    """Moves damaged artifacts aside, marks them as deleted so their nodes run again, and returns a message for each.
 
-    Their folders stay under another name until the next gc. The caller holds the run lock.
+    Their folders keep another name until the next gc. The caller holds the run lock.
     """
     layout = RootLayout(root)
     if not layout.metadata.is_file() or not layout.checksums.is_dir():
@@ -60,7 +60,7 @@ def discard_damaged(root: Path) -> list[str]:
     said = []
     with locked_store(layout.metadata, writes=True) as store:
         for artifact, why in damaged_artifacts(root, store):
-            # The record first: without the folder, TFX's cache takes the artifact for gone.
+            # The record is changed first: without the folder, TFX's cache considers the artifact missing.
             artifact.state = proto.Artifact.DELETED
             store.put_artifacts([artifact])
             _put_aside(Path(artifact.uri))
@@ -70,7 +70,7 @@ def discard_damaged(root: Path) -> list[str]:
 
 
 def damaged_artifacts(root: Path, store: Any) -> list[tuple[proto.Artifact, str]]:
-    """Returns the live artifacts that are not what was written, each with what is damaged of it."""
+    """Returns the live artifacts that differ from the written files, each with its first damage."""
     found = []
     for artifact in store.get_artifacts():
         known = _read(RootLayout(root).checksums / f"{artifact.id}.json")
@@ -87,7 +87,7 @@ def _put_aside(folder: Path) -> None:
 
 
 def _read(path: Path) -> _Checksums | None:
-    """Returns the checksums of an artifact; None if they are not known, and then nothing is compared."""
+    """Returns the checksums of an artifact; None if they are unknown, so nothing can be compared."""
     try:
         return state_file.read_as(_Checksums, path, "Its artifact is reused without a comparison.")
     except FileNotFoundError:

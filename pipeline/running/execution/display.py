@@ -1,7 +1,7 @@
-"""Shows the progress of a local run: a live table on a terminal, elsewhere a line per start and end, and per half
-minute of a node.
+"""Shows the progress of a local run: a live table on a terminal; elsewhere a line per start and end of a node, and
+every half minute while it runs.
 
-Neither starts a thread, since the same process forks the nodes.
+Neither display starts a thread, since the same process forks the nodes.
 """
 
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ _STYLES = {
 def display(console: "Console | None" = None) -> Iterator[Listener]:
     """Yields a listener for `runner.run` that shows the run on `console`, by default standard output.
 
-    The listener raises nothing: where its terminal or pipe is gone, nothing more is shown, and the run goes on.
+    The listener raises nothing. If its terminal or pipe is gone, it stops showing events, and the run goes on.
 
     Example:
         >>> with display() as listener:
@@ -65,7 +65,7 @@ def display(console: "Console | None" = None) -> Iterator[Listener]:
 
 
 def _while_it_works(listener: Listener) -> Listener:
-    """Returns a listener that hands events on until the first one that cannot be shown."""
+    """Returns a listener that forwards events until the first one that cannot be shown."""
     failed: list[Exception] = []
 
     def hand_on(event: Event) -> None:
@@ -114,7 +114,7 @@ class _LineLog:
 
 
 class _LiveTable:
-    """Redraws a table with a line per node at every event."""
+    """Redraws a table with one line per node at every event."""
 
     def __init__(self, console: "Console") -> None:
         self._console = console
@@ -177,7 +177,7 @@ class _Rate:
     first: Progress
 
     def continues(self, progress: Progress) -> bool:
-        """Returns whether `progress` continues the same count; a node may start a new one, as for each epoch."""
+        """Returns whether `progress` continues the same count; a node may start a new count, such as for each epoch."""
         same_count = (progress.unit, progress.total) == (self.first.unit, self.first.total)
         return same_count and progress.done >= self.first.done
 

@@ -10,7 +10,7 @@ from fullpass.preprocessing.progress import Progress
 
 
 class Status(StrEnum):
-    """How a node ended."""
+    """The outcome of a node."""
 
     OK = "ok"
     CACHED = "cached"
@@ -32,16 +32,16 @@ _UNSUCCESSFUL = frozenset({Status.FAILED, Status.INTERRUPTED, Status.NOT_RUN})
 
 @dataclass(frozen=True, kw_only=True)
 class NodeResult:
-    """How one node of a run ended.
+    """The result of one node of a run.
 
     Attributes:
         id: Node id, as in the pipeline: "Transform".
-        status: How it ended.
+        status: The outcome of the node.
         seconds: Wall time from start to end; 0 for a node that was not started.
         cpu_seconds: Processor time of its process and the children it waited for.
         peak_mib: Peak resident memory, in MiB, of the largest of these processes.
         outputs: Number of output artifacts.
-        log: The file with all that the node printed and logged; None if it was not started.
+        log: The file with the complete output and log of the node; None if it was not started.
         error: The error message for the user; None unless it failed.
     """
 
@@ -57,7 +57,7 @@ class NodeResult:
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """How a run ended.
+    """The result of a run.
 
     Attributes:
         run_id: Id of the run in the metadata.
@@ -104,7 +104,11 @@ class Artifact:
 
 @dataclass(frozen=True, kw_only=True)
 class RunStarted:
-    """A run starts. node_ids: the nodes to start, unless one fails, in the order of the pipeline."""
+    """A run starts.
+
+    Attributes:
+        node_ids: The nodes to start, unless one fails, in the order of the pipeline.
+    """
 
     run_id: str
     pipeline_name: str
@@ -120,7 +124,11 @@ class NodeStarted:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeRunning:
-    """A node is running; sent several times a second. progress: its last report, if any."""
+    """A node is running; sent several times a second.
+
+    Attributes:
+        progress: Its last progress report, if any.
+    """
 
     id: str
     seconds: float

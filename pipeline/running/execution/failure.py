@@ -1,7 +1,7 @@
-"""Extracts from the exception of a failed node the message that its user needs.
+"""Extracts the message for the user from the exception of a failed node.
 
-Exceptions reach the runner wrapped: Beam appends " [while running 'X']" or turns the whole traceback into the message
-of a RuntimeError; Keras and AutoGraph put the original into a longer text. Exceptions and printed tracebacks are
+Exceptions reach the runner wrapped. Beam appends " [while running 'X']", or turns the whole traceback into the message
+of a RuntimeError. Keras and AutoGraph put the original into a longer text. Exceptions and printed tracebacks are
 converted to `_RaisedError`, in which the cause is searched.
 """
 
@@ -48,10 +48,10 @@ class _Frame:
 
 @dataclass(frozen=True)
 class _RaisedError:
-    """One exception of a chain: `cause` was given by `raise ... from`, `context` was being handled.
+    """One exception of a chain: `cause` comes from `raise ... from`; `context` was being handled.
 
-    A context counts only where the outer exception repeats it. One hidden by `from None` is kept too, since AutoGraph
-    hides the original so.
+    A context counts only if the outer exception repeats it. A context hidden by `from None` is kept too, since
+    AutoGraph hides the original exception in this way.
     """
 
     type_name: str
@@ -65,8 +65,8 @@ class _RaisedError:
 def explain(error: BaseException) -> str:
     """Returns the error message to show for an exception.
 
-    It is the message of a `UserError` anywhere in the chain; else `TypeName: first informative line` and, on a second
-    line, the innermost frame in the code of the project or the user.
+    It is the message of a `UserError` anywhere in the chain. Otherwise it is `TypeName: first informative line` and, on
+    a second line, the innermost frame in the code of the project or the user.
 
     Example:
         Beam raises `UserError("row 3: bad date [while running 'Parse']")`: the result is `row 3: bad date`.
@@ -127,7 +127,7 @@ def _from_exception(error: BaseException) -> _RaisedError:
 
 
 def _from_text(text: str) -> _RaisedError | None:
-    """Reads the chain of exceptions out of a printed traceback; the last one printed is the outermost."""
+    """Returns the exception chain of a printed traceback, whose last exception is the outermost; None without one."""
     if _HEADER not in text:
         return None
     first, *rest = _LINK.split(text[text.index(_HEADER) :])
@@ -139,7 +139,7 @@ def _from_text(text: str) -> _RaisedError | None:
 
 
 def _from_block(block: str, *, cause: _RaisedError | None, context: _RaisedError | None) -> _RaisedError:
-    """Reads one 'Traceback ...' block: indented frames, then `TypeName: message` to the end."""
+    """Returns the exception of one 'Traceback ...' block: indented frames, then `TypeName: message` to the end."""
     lines = block.splitlines()[1:]
     start = next((i for i, line in enumerate(lines) if line and not line.startswith("  ")), len(lines))
     raised = _RAISED_LINE.match("\n".join(lines[start:]))
@@ -160,7 +160,7 @@ def _printed_frames(lines: Iterable[str]) -> tuple[_Frame, ...]:
 
 
 def _names_user_error(qualified: str) -> bool:
-    """Returns whether a printed class name, `package.module.SizeError`, is that of a loaded `UserError`."""
+    """Returns whether a printed class name, such as `package.module.SizeError`, names a loaded `UserError` class."""
     module, _, name = qualified.rpartition(".")
     found = getattr(sys.modules.get(module), name, None)
     return isinstance(found, type) and issubclass(found, UserError)

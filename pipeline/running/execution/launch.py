@@ -30,7 +30,7 @@ def launch(
     deployment: local_deployment_config_pb2.LocalDeploymentConfig,
     handle: metadata.Metadata,
 ) -> Outcome:
-    """Runs one node of a compiled pipeline to its end.
+    """Runs one node of a compiled pipeline to completion.
 
     Args:
         node: The node to run.
@@ -65,19 +65,19 @@ def launch(
 
 
 def _is_in_ipython() -> bool:
-    """Answers for Beam, whose own function imports IPython, at up to a second of each node; no node is a notebook."""
+    """Replaces Beam's function, which imports IPython and takes up to a second per node; no node is a notebook."""
     return False
 
 
 def _outcome(node: pipeline_pb2.PipelineNode, execution: proto.Execution, outputs: int) -> Outcome:
-    """Returns the outcome of a launch that raised nothing; TFX records inputs that it cannot resolve, and returns."""
+    """Returns the outcome of a launch that raised nothing; for unresolved inputs, TFX records a failure and returns."""
     if execution.last_known_state == execution.CACHED:
         return Outcome(status=Status.CACHED, outputs=outputs)
     if not execution_lib.is_execution_failed(execution):
         return Outcome(status=Status.OK, outputs=outputs)
     reason = execution_lib.get_execution_result(execution)
     if node.node_info.type.name == RESOLVER_TYPE and reason.code == _NOTHING_FOUND:
-        # A resolver may find nothing, as on a first run; nodes that require its output fail themselves.
+        # A resolver may find nothing, for example on a first run. Nodes that require its output fail themselves.
         return Outcome(status=Status.OK)
     return Outcome(status=Status.FAILED, error=_missing_input(node, reason.result_message))
 

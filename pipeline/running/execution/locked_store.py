@@ -1,4 +1,4 @@
-"""The metadata store of a local run, opened without TFX, locked against all other processes."""
+"""Opens the metadata store of a local run without TFX, locked against all other processes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,10 +14,10 @@ from fullpass.pipeline.running.execution.redacted_store import RedactedStore
 
 @contextmanager
 def locked_store(path: Path, *, writes: bool = False) -> Iterator[RedactedStore]:
-    """Yields the store of the SQLite file `path`, into which no secret is written.
+    """Yields the store of the SQLite file `path`, which redacts secrets on write.
 
     Args:
-        path: The file; where it is only read it must exist.
+        path: The file; it must exist unless `writes` is true.
         writes: Whether the caller writes.
     """
     config = proto.ConnectionConfig()

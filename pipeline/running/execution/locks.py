@@ -1,10 +1,10 @@
 """File locks between processes, which the kernel releases when their holder ends.
 
-`exclusive` is a plain lock; `run_lock` locks a pipeline root and records its holder.
+`exclusive` is a plain lock. `run_lock` locks a pipeline root and records its holder.
 
 Both use `flock`, which Linux releases when the last process that has the file open ends, kill -9 included. NFS (without
-`nolock` and `local_lock`) and CIFS share it between hosts. FUSE file systems (object stores mounted as folders) may
-keep it to one host; there the holder recorded in the file replaces it.
+`nolock` and `local_lock`) and CIFS share the lock between hosts. FUSE file systems (object stores mounted as folders)
+may limit it to one host; there, the holder recorded in the file replaces the lock between hosts.
 """
 
 import fcntl
@@ -27,12 +27,12 @@ _KEPT_TO_A_HOST = ("nolock", "local_lock=all", "local_lock=flock")
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a run lock.
+    """The holder of a run lock.
 
     Attributes:
         pid: Process id on `host`.
         host: Name of the machine.
-        since: When the lock was taken, local time with offset, ISO 8601 to the second.
+        since: The time when the lock was acquired, local time with offset, ISO 8601 to the second.
         what: Its activity, such as `a run`.
     """
 
@@ -69,15 +69,15 @@ def run_lock(
     wait: bool = False,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Iterator[None]:
-    """Locks a pipeline root for a run, or for anything else that must not happen during one.
+    """Locks a pipeline root for a run, or for any other activity that must not happen during a run.
 
     Processes forked under the lock hold it until they end, so a root stays locked while a node of a killed run writes.
 
     Args:
-        root: The pipeline root, created where missing.
+        root: The pipeline root; created if missing.
         what: The activity of the holder, for messages.
         wait: Wait for the lock instead of failing.
-        tell: Called with a line that names the holder it waits for.
+        tell: Called with a line that names the holder of the lock, before it waits.
 
     Raises:
         UserError: `root` is locked and `wait` is false; the message names the holder.
@@ -107,7 +107,7 @@ def shared_between_hosts(folder: Path, mounts: str) -> bool:
     around = [entry for entry in entries if len(entry) > 3 and folder.is_relative_to(_unescaped(entry[1]))]
     if not around:
         return True
-    # Of mounts on the same folder the last one covers the others.
+    # If several mounts are on the same folder, the last one hides the others.
     _, _, kind, options = max(reversed(around), key=lambda entry: len(_unescaped(entry[1])))[:4]
     return not kind.startswith("fuse") and not set(_KEPT_TO_A_HOST) & set(options.split(","))
 
@@ -131,10 +131,10 @@ def _acquire(descriptor: int, root: Path, *, wait: bool, tell: Callable[[str], N
 
 
 def _refuse_another_host(descriptor: int, root: Path) -> None:
-    """Refuses a root that another host recorded as held, where the file system does not share locks between hosts.
+    """Refuses a root that another host recorded as held, if the file system does not share locks between hosts.
 
-    A holder that ends normally removes its record. On file systems that share locks, a remaining record is of a dead
-    process.
+    A holder that ends normally removes its record. On file systems that share locks, a remaining record belongs to a
+    dead process.
     """
     holder = _read_holder(descriptor)
     if holder is None or holder.host == socket.gethostname():
@@ -155,7 +155,7 @@ def _record_holder(descriptor: int, what: str) -> None:
 
 
 def _read_holder(descriptor: int) -> Holder | None:
-    """Returns the recorded holder of the lock; None before it is recorded, and after the holder's end."""
+    """Returns the recorded holder of the lock; None before it is recorded, and after the holder has ended."""
     content = os.pread(descriptor, 4096, 0)
     if not content:
         return None

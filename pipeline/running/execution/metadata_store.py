@@ -1,4 +1,4 @@
-"""The metadata of local runs: one SQLite file, locked by each process in turn."""
+"""The metadata of local runs: one SQLite file, which one process at a time locks."""
 
 import threading
 from collections.abc import Collection, Mapping, Sequence
@@ -26,18 +26,18 @@ INGEST = "Ingest"
 
 
 class LockedMetadata(metadata.Metadata):
-    """TFX's metadata handle, which locks out all other processes while it is entered.
+    """TFX's metadata handle with a lock against all other processes while it is entered.
 
-    Concurrent writers make SQLite poll and finally fail with "database is locked"; and TFX reads and writes in separate
+    Concurrent writers make SQLite poll and finally fail with "database is locked", and TFX reads and writes in separate
     transactions. TFX enters the handle for the driver and the publisher of a node but not for its executor, so nodes
-    wait for each other for milliseconds only.
+    wait only milliseconds for each other.
     """
 
     def __init__(self, path: Path) -> None:
         """Opens the SQLite file at `path`, which is created on first use."""
         super().__init__(metadata.sqlite_metadata_connection_config(str(path)))
         self._lock_path = lock_of(path)
-        # TFX enters a handle again inside itself, and from the thread of its execution watcher.
+        # TFX enters a handle recursively, and also from the thread of its execution watcher.
         self._thread_lock = threading.RLock()
         self._depth = 0
         self._process_lock = ExitStack()
@@ -56,7 +56,7 @@ class LockedMetadata(metadata.Metadata):
 
     @property
     def store(self) -> Any:
-        """The store, into which no secret is written."""
+        """The store, which redacts secrets on write."""
         return RedactedStore(super().store)
 
     def __exit__(self, *exception) -> None:
@@ -76,7 +76,7 @@ def record_run(path: Path, pipeline_name: str, run_id: str, facts: Mapping[str, 
     """Records the provenance of a run (pipeline/running/record_provenance.py) on its context, before it starts."""
     register = context_lib.register_context_if_not_exists
     with LockedMetadata(path) as handle:
-        # TFX makes a run a child of its pipeline only where it makes the context itself.
+        # TFX makes a run a child of its pipeline only if TFX creates the context itself.
         pipeline = register(handle, constants.PIPELINE_CONTEXT_TYPE_NAME, pipeline_name)
         run = register(handle, constants.PIPELINE_RUN_CONTEXT_TYPE_NAME, run_id, parent_contexts=[pipeline])
         for key, value in facts_as_properties(facts).items():
@@ -129,7 +129,7 @@ def close_executions(path: Path, root: str, pipeline_name: str, *, run_id: str, 
 
 
 def close_abandoned(path: Path, root: str, pipeline_name: str) -> None:
-    """Closes the executions that killed runs left open. The caller holds the root, so none of them is running."""
+    """Closes the executions that killed runs left open. The caller holds the run lock, so none of them is running."""
     if not path.exists():
         return
     with LockedMetadata(path) as handle:
@@ -139,7 +139,10 @@ def close_abandoned(path: Path, root: str, pipeline_name: str) -> None:
 
 
 def _close(handle: metadata.Metadata, root: str, executions: Sequence[proto.Execution]) -> None:
-    """Removes the files first: after an interruption the execution is still open, and the next run closes it."""
+    """Removes the files of open executions, then marks them as failed.
+
+    In this order, an execution is still open after an interruption, and the next run closes it.
+    """
     for execution in filter(execution_lib.is_execution_active, executions):
         node_id = node_of(handle.store, execution)
         for folder in _execution_folders(root, node_id, execution.id):
@@ -152,7 +155,7 @@ def _close(handle: metadata.Metadata, root: str, executions: Sequence[proto.Exec
 
 
 def _execution_folders(root: str, node_id: str, execution_id: int) -> list[str]:
-    """Returns the existing folders of an execution: one per output, and that of TFX."""
+    """Returns the existing folders of an execution: one per output, and TFX's own folder."""
     node = f"{root}/{node_id}"
     outputs = [name.rstrip("/") for name in fileio.listdir(node)] if fileio.isdir(node) else []
     folders = [f"{node}/{name}/{execution_id}" for name in outputs if not name.startswith(".")]

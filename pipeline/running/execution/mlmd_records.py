@@ -1,4 +1,4 @@
-"""Reads runs and nodes from the records of a metadata store; needs ML Metadata alone."""
+"""Reads runs and nodes from the records of a metadata store; it needs only ML Metadata."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ RESOLVER_TYPE = "tfx.dsl.components.common.resolver.Resolver"
 
 
 def recorded_facts(run: proto.Context) -> dict[str, Any]:
-    """Returns the provenance that `facts_as_properties` put on the context of a run; empty if none was."""
+    """Returns the provenance that `facts_as_properties` put on the context of a run; empty if there is none."""
     recorded = {name: value.string_value for name, value in run.custom_properties.items()}
     if "config" not in recorded:
         return {}

@@ -1,7 +1,7 @@
-"""Runs a node in a forked process with its own log, which ends together with its children.
+"""Runs a node in a forked process with its own log; the process and its children end together.
 
-The parent has imported TensorFlow, Beam and what else the node needs, but has started none of their runtimes, so a fork
-takes about 15 ms and finds everything loaded. The parent must have no Python threads.
+The parent has imported TensorFlow, Beam and all other modules of the node, but has started none of their runtimes. So a
+fork takes about 15 ms, and all modules are loaded in it. The parent must have no Python threads.
 """
 
 import contextlib
@@ -73,16 +73,16 @@ def start(node_id: str, work: Callable[[], Outcome], *, log: Path, scratch: Path
     """Forks a process that calls `work` and exits.
 
     Args:
-        node_id: Names the files of the node.
+        node_id: The id of the node, used in the names of its files.
         work: Runs the node; an exception means that the node failed.
-        log: Receives all that the process and its children print and log; overwritten.
+        log: The file for all output and logs of the process and its children; overwritten.
         scratch: An existing folder for the files through which the process reports.
         gpus: Whether the process and its children see GPUs. TensorFlow reserves the memory of all GPUs that it sees,
             so nodes that do not train must not see any.
     """
-    flush_streams()  # the child would write it too
+    flush_streams()  # the child would write the buffered output too
     parent = os.getpid()
-    # Blocked until the child has its own handlers, so that a signal never runs the parent's in the child.
+    # Signals are blocked until the child has its own handlers, so the child never runs a handler of the parent.
     signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
     pid = os.fork()
     if pid == 0:
@@ -107,7 +107,7 @@ def wait_any(processes: Collection[NodeProcess], timeout: float) -> list[NodePro
 
 
 def collect(process: NodeProcess) -> NodeResult:
-    """Returns the result of a process that has ended, and kills the children it left behind."""
+    """Returns the result of a process that has ended, and kills its remaining children."""
     kill(process)
     _, status, usage = os.wait4(process.pid, 0)
     outcome = _read_outcome(process) or _crash_outcome(
@@ -126,7 +126,7 @@ def collect(process: NodeProcess) -> NodeResult:
 
 
 def interrupt(process: NodeProcess) -> None:
-    """Requests the node to stop by a KeyboardInterrupt in its main thread."""
+    """Asks the node to stop: SIGTERM raises a KeyboardInterrupt in its main thread."""
     os.kill(process.pid, signal.SIGTERM)
 
 
@@ -136,15 +136,15 @@ def kill(process: NodeProcess) -> None:
 
 
 def _has_ended(process: NodeProcess) -> bool:
-    """Returns whether the process has ended; it stays a zombie, so that its id is not reused, until `collect`."""
+    """Returns whether the process has ended. It stays a zombie until `collect`, so its id is not reused."""
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _run_child(node_id: str, work: Callable[[], Outcome], *, log: Path, scratch: Path, gpus: bool, parent: int) -> None:
-    """Runs the child and exits it without the `finally` and `atexit` of the parent."""
+    """Runs the child and exits without running the `finally` blocks and `atexit` handlers of the parent."""
     exit_code = ExitCode.FAILED
     try:
-        # Collecting garbage among all imported objects would take 0.3 s and copy their memory.
+        # A garbage collection over all imported objects would take 0.3 s and copy their memory pages.
         gc.freeze()
         limit_arenas(max(2, usable_cores()))
         _end_with_parent(parent)
@@ -164,12 +164,12 @@ def _run_child(node_id: str, work: Callable[[], Outcome], *, log: Path, scratch:
         logging.shutdown()
         flush_streams()
         if os.getppid() != parent:
-            _kill_own_group()  # the runner has ended and cannot
+            _kill_own_group()  # the runner has ended, so it cannot do this
         os._exit(exit_code)
 
 
 def _end_with_parent(parent: int) -> None:
-    """Starts a process group, so that Ctrl-C in a terminal does not reach it, and stops it when the parent ends."""
+    """Starts a process group, which Ctrl-C in a terminal does not reach, and stops it when the parent ends."""
     os.setpgid(0, 0)
     if not end_with_parent(parent):
         os._exit(ExitCode.FAILED)
@@ -177,10 +177,10 @@ def _end_with_parent(parent: int) -> None:
 
 
 def _watch_parent(parent: int) -> None:
-    """Waits for the end of the parent, and after a grace period kills the process and its children.
+    """Waits until the parent ends, and kills the process and its children after a grace period.
 
-    Code may swallow the request to stop, and a long native call delays it. The node would then keep running alone and
-    hold the lock on the root.
+    Code may swallow the request to stop, and a long native call delays it. Without the kill, the node would keep
+    running alone and hold the lock on the root.
     """
     while os.getppid() == parent:
         time.sleep(_WATCH_SECONDS)
@@ -216,7 +216,7 @@ def _redirect(log: Path) -> None:
 
 
 def _restore_signals() -> None:
-    """Lets a request to stop raise KeyboardInterrupt, so that `finally` and `with` blocks of the node run."""
+    """Makes stop signals raise KeyboardInterrupt, so the `finally` and `with` blocks of the node run."""
     for number in _FORWARDED:
         signal.signal(number, signal.default_int_handler)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED)
@@ -248,16 +248,16 @@ def _read_outcome(process: NodeProcess) -> Outcome | None:
 
 
 def _notes(scratch: Path, node_id: str) -> Path:
-    """Returns the folder in which a node notes what it reads."""
+    """Returns the folder in which a node records the files that it is reading."""
     return scratch / f"{node_id}.reading"
 
 
 def _crash_outcome(exit_code: int, files: list[str]) -> Outcome:
-    """Returns the outcome of a process that wrote none; a negative exit code is the signal that ended it.
+    """Returns the outcome of a process that wrote no outcome; a negative exit code is the signal that ended it.
 
     Args:
-        exit_code: Of the process.
-        files: What it was reading.
+        exit_code: The exit code of the process.
+        files: The files that it was reading.
     """
     if exit_code == -signal.SIGKILL:
         error = (

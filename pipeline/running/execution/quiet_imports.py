@@ -1,4 +1,4 @@
-"""Redirects to a file what libraries print while they are imported."""
+"""Redirects the output of libraries during import to a file."""
 
 import os
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from fullpass.preprocessing.forks import flush_streams
 
 @contextmanager
 def noise_to(path: Path) -> Iterator[None]:
-    """Appends standard error, that of C++ libraries included, to the file `path`, whose folder is created."""
+    """Appends standard error, including that of C++ libraries, to the file `path`, whose folder is created."""
     path.parent.mkdir(parents=True, exist_ok=True)
     flush_streams()
     kept = os.dup(2)

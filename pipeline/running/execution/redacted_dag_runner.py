@@ -1,4 +1,4 @@
-"""TFX's LocalDagRunner over the metadata store into which no secret is written."""
+"""TFX's LocalDagRunner with a metadata store that redacts secrets on write."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from fullpass.preprocessing.errors import UserError
 
 
 class RedactedDagRunner(LocalDagRunner):
-    """Runs the nodes of a pipeline one after the other in this process, as `tfx run` does."""
+    """Runs the nodes of a pipeline one after the other in this process, like `tfx run`."""
 
     def run_with_ir(self, pipeline: pipeline_pb2.Pipeline, run_options: pipeline_pb2.RunOptions | None = None) -> None:
         """See base class.

@@ -1,4 +1,4 @@
-"""A metadata store into which no secret is written, whatever the parameters of a node hold."""
+"""A metadata store that redacts secrets on write, whatever the parameters of a node contain."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ _RECORDS = (proto.Artifact, proto.Execution, proto.Context)
 
 
 class RedactedStore:
-    """Passes every call to a store; texts among the properties of what is put are redacted first."""
+    """Forwards every call to a store; the text properties of records are redacted before they are put."""
 
     def __init__(self, store: Any) -> None:
         """Takes the store of ML Metadata."""
@@ -32,7 +32,7 @@ def _redacting(put: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _redact_records(value: Any) -> None:
-    """Redacts records in place, in lists and pairs too: what is remembered is what was written."""
+    """Redacts records in place, in lists and pairs too, so the records in memory match the written ones."""
     if isinstance(value, _RECORDS):
         for properties in (value.properties, value.custom_properties):
             _redact_properties(properties)

@@ -1,4 +1,4 @@
-"""Reads the output artifacts of a run's nodes from the metadata; needs ML Metadata alone."""
+"""Reads the output artifacts of a run's nodes from the metadata; it needs only ML Metadata."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ OUTPUT_EVENTS = frozenset({proto.Event.OUTPUT, proto.Event.INTERNAL_OUTPUT, prot
 
 
 def outputs(result: RunResult, node_id: str) -> dict[str, list[Artifact]]:
-    """Returns the output artifacts of a node in a run, by output name; a cached or reused node has them too.
+    """Returns the output artifacts of a node in a run, by output name; cached and reused nodes have outputs too.
 
     Raises:
         KeyError: The run has no such node.
@@ -49,7 +49,7 @@ def outputs_in(path: Path, pipeline_name: str, run_id: str, node_id: str) -> dic
 
 
 def executions_of(store: Any, pipeline_name: str, run_id: str, node_id: str) -> Sequence[proto.Execution]:
-    """Returns the executions of a node in a run; empty if it was not part of the run. store: of ML Metadata."""
+    """Returns the executions of a node in a run, from a store of ML Metadata; empty if it was not part of the run."""
     run = store.get_context_by_type_and_name(constants.PIPELINE_RUN_CONTEXT_TYPE_NAME, run_id)
     node = store.get_context_by_type_and_name(constants.NODE_CONTEXT_TYPE_NAME, f"{pipeline_name}.{node_id}")
     if run is None or node is None:

@@ -1,4 +1,4 @@
-"""Runs a TFX pipeline on this machine: independent nodes at the same time, each in a process of its own."""
+"""Runs a TFX pipeline on this machine: independent nodes run in parallel, each in its own process."""
 
 import signal
 import tempfile
@@ -72,25 +72,25 @@ def run(
     """Runs `pipeline` and sends its events to `listener`.
 
     A node starts when all its upstream nodes have succeeded. After a failure no node is started, and running nodes may
-    finish; with the pipeline's cache enabled the next run continues from there. SIGINT and SIGTERM interrupt the nodes;
-    a second signal, or 10 s without effect, kills them.
+    finish; with the pipeline's cache enabled, the next run continues from there. SIGINT and SIGTERM interrupt the
+    nodes. A second signal, or 10 s without effect, kills them.
 
-    The caller holds the lock on the pipeline root (`locks.run_lock`) from before it builds the pipeline, since a
+    The caller must hold the lock on the pipeline root (`locks.run_lock`) before it builds the pipeline, since a
     pipeline depends on earlier runs. The open executions of killed runs are closed first.
 
     Args:
         pipeline: A pipeline whose metadata is a SQLite file.
-        log_dir: Receives `<node id>.log` of every node started; created where missing.
+        log_dir: The folder for `<node id>.log` of every started node; created if missing.
         run_id: Id of the run in the metadata; a new one by default.
         from_node: Start here, with the outputs of the newest earlier run that has them.
         to_node: Start nothing beyond this node.
         fresh: Run every node, even if nothing has changed.
-        parallel: The most nodes to run at a time; by default the cores that this process may use.
+        parallel: Maximum number of nodes that run at a time; by default the number of cores this process may use.
         listener: Called in this thread with every event. It must not start threads: nodes are forked.
-        meanwhile: What else to do while nodes run, step by step, such as imports, which later nodes find done.
+        meanwhile: Other work to do step by step while nodes run, such as imports that later nodes need.
 
     Raises:
-        UserError: `from_node` or `to_node` is invalid. The failure of a node is not raised, but is in the result.
+        UserError: `from_node` or `to_node` is invalid. The failure of a node is not raised; the result contains it.
         RuntimeError: TensorFlow has computed something in this process, so a forked node would hang.
     """
     started = time.monotonic()
@@ -170,7 +170,7 @@ class _NodeScheduler:
         self._meanwhile = iter(meanwhile)
 
     def run(self, received: Sequence[int]) -> None:
-        """Runs all nodes, until they end or a signal to stop is in `received`, to which handlers append.
+        """Runs all nodes until they end or `received`, to which signal handlers append, contains a stop signal.
 
         No node is left running, even if the listener raises because its terminal or pipe is gone.
         """
@@ -199,7 +199,7 @@ class _NodeScheduler:
                 self._listener(NodeRunning(id=process.id, seconds=process.seconds, progress=process.read_progress()))
 
     def _take_step(self) -> bool:
-        """Takes the next step of what is to be done meanwhile; returns whether there was one."""
+        """Does the next step of the `meanwhile` work; returns whether there was one."""
         for _ in self._meanwhile:
             return True
         return False

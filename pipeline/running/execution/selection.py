@@ -20,7 +20,7 @@ class Selection:
 
     Attributes:
         start: Ids of the nodes to start, in the order of the pipeline.
-        reuse: Ids of the upstream nodes whose outputs are taken from `base_run_id`.
+        reuse: Ids of the upstream nodes whose outputs of `base_run_id` are reused.
         base_run_id: The newest run in which all required nodes of `reuse` succeeded; None if there are none.
     """
 
@@ -34,8 +34,7 @@ def select(
 ) -> Selection:
     """Selects the nodes that a run starts, and records the outputs that it reuses as its own.
 
-    Resolvers and importers that serve only started nodes are started too, so that the last blessed model is resolved
-    anew.
+    Resolvers and importers that serve only started nodes are started too, so the last blessed model is resolved again.
 
     Args:
         pipeline: The compiled pipeline with its run id, whose nodes are marked.
@@ -96,9 +95,9 @@ def _lookup_nodes(pipeline: pipeline_pb2.Pipeline) -> list[str]:
 def _reuse_outputs(
     pipeline: pipeline_pb2.Pipeline, order: tuple[str, ...], metadata_path: Path, *, begins_later: bool
 ) -> Selection:
-    """Reads the marks of a partial run, and reuses the outputs of the newest run that has those required.
+    """Reads the marks of a partial run, and reuses the outputs of the newest run that has all required outputs.
 
-    A run that begins later (`--from`) takes all else that this run has, too, so that runs of one node each add up.
+    A run with `--from` also takes all other outputs of that run, so consecutive runs of one node each add up.
     """
     nodes = {node.pipeline_node.node_info.id: node.pipeline_node for node in pipeline.nodes}
     start = tuple(node_id for node_id in order if nodes[node_id].execution_options.HasField("run"))

@@ -1,8 +1,8 @@
-"""Repeats a run of which nothing has changed by its records alone, without TFX, TensorFlow or Beam.
+"""Repeats an unchanged run by writing only its records, without TFX, TensorFlow or Beam.
 
-A whole run that ended well leaves a state file: a digest of all that decided what its nodes did, and the state of the
-metadata after it. If a run finds both as they were, and every artifact whole, each node would find its own results in
-the cache. So the run is recorded as TFX would record that, and ends.
+A successful run of all nodes leaves a state file: a digest of all inputs that determine its nodes, and the state of the
+metadata after it. If the next run finds both unchanged and every artifact complete, each node would get its results
+from the cache. So the run writes the records that TFX would write in that case, and ends.
 """
 
 import hashlib
@@ -44,11 +44,11 @@ _WHOLE = frozenset({Status.OK, Status.CACHED})
 
 @dataclass(frozen=True)
 class WholeRun:
-    """The last run of a root that ran every node and ended well.
+    """The last successful run of all nodes in a root.
 
     Attributes:
         run_id: Its id.
-        inputs: The digest of all that decided what it did, see `inputs_of`.
+        inputs: The digest of all its inputs, see `inputs_of`.
         metadata: The state of the metadata after it.
         nodes: Its nodes, in the order of the pipeline.
     """
@@ -60,10 +60,10 @@ class WholeRun:
 
 
 def inputs_of(loaded: Loaded, root: Path, window: Window) -> str:
-    """Returns a digest of what the pipeline of a run and its look-ups follow from, but for the metadata.
+    """Returns a digest of all inputs of a run's pipeline and its resolvers, except the metadata.
 
     These are the config, the data, the user's code, the files of vocabularies and weights, Fullpass's own code, the
-    versions of what runs the nodes, and the models that a rollback has put aside.
+    versions of the packages that run the nodes, and the models that a rollback has put aside.
     """
     preprocessing = loaded.config.preprocessing_config
     files = [loaded.resolve(file) for file in (*vocabulary_files(preprocessing), *weight_files(preprocessing))]
@@ -81,12 +81,12 @@ def inputs_of(loaded: Loaded, root: Path, window: Window) -> str:
 
 
 def remember(root: Path, inputs: str, result: RunResult) -> None:
-    """Writes the state file of a run, if it was whole and ended well. The caller holds the run lock.
+    """Writes the state file of a run, if all its nodes ran and succeeded. The caller holds the run lock.
 
     Args:
-        root: The root, whose metadata are as the run has left them.
-        inputs: From `inputs_of`, before the run began.
-        result: How it ended.
+        root: The root, whose metadata is unchanged since the end of the run.
+        inputs: The digest from `inputs_of`, computed before the run started.
+        result: The result of the run.
     """
     if result.ok and all(node.status in _WHOLE for node in result.nodes):
         nodes = tuple(node.id for node in result.nodes)
@@ -95,7 +95,7 @@ def remember(root: Path, inputs: str, result: RunResult) -> None:
 
 
 def find_unchanged(root: Path, inputs: str) -> WholeRun | None:
-    """Returns the last whole run, if nothing has changed since; None if nodes have to find out themselves."""
+    """Returns the last successful run of all nodes, if nothing has changed since; None if the nodes must run."""
     layout = RootLayout(root)
     try:
         run = state_file.read_as(WholeRun, layout.whole_run, "It is written anew after the next run.")
@@ -114,16 +114,16 @@ def find_unchanged(root: Path, inputs: str) -> WholeRun | None:
 def repeat(
     run: WholeRun, root: Path, name: str, run_id: str, facts: dict[str, Any], listener: Listener, seconds: float
 ) -> RunResult:
-    """Records a run whose nodes all found the results of `run`, and tells of it.
+    """Records a run whose nodes all reuse the results of `run`, and sends its events.
 
     Args:
-        run: From `find_unchanged`.
+        run: The run from `find_unchanged`.
         root: The root, whose run lock the caller holds.
-        name: Of the pipeline.
-        run_id: Of the new run, whose context has been recorded.
+        name: The name of the pipeline.
+        run_id: The id of the new run.
         facts: The provenance of the new run (pipeline/running/record_provenance.py).
-        listener: Is called with every event, as by a run of nodes.
-        seconds: What the run has taken so far.
+        listener: Called with every event, like in a run of nodes.
+        seconds: The wall time of the run so far.
     """
     layout = RootLayout(root)
     listener(RunStarted(run_id=run_id, pipeline_name=name, node_ids=run.nodes, base_run_id=None))
@@ -145,7 +145,7 @@ def _recorded(store: Any, run_id: str) -> tuple[proto.Context, Sequence[proto.Ex
 
 
 def _record_context(store: Any, before: proto.Context, run_id: str, facts: dict[str, Any]) -> proto.Context:
-    """Records the context of a run, as a child of the same pipeline as the run before."""
+    """Records the context of a run as a child of the same pipeline as the earlier run."""
     context = proto.Context(type_id=before.type_id, name=run_id)
     context.custom_properties.MergeFrom(before.custom_properties)
     for name, value in facts_as_properties(facts).items():
@@ -162,7 +162,7 @@ def _record_context(store: Any, before: proto.Context, run_id: str, facts: dict[
 def _record_node(
     store: Any, execution: proto.Execution, before: proto.Context, run: proto.Context
 ) -> tuple[str, NodeResult]:
-    """Records an execution that takes over the outputs of another; a look-up has found the same again."""
+    """Records an execution that reuses the outputs of another one; a resolver counts as having resolved them again."""
     looked_up = execution.type == RESOLVER_TYPE
     state = execution.last_known_state if looked_up else proto.Execution.CACHED
     copy = proto.Execution(type_id=execution.type_id, last_known_state=state)

@@ -15,19 +15,20 @@ class Hook(Spec):
     """One receiver: a program (`command`) or an address (`url_env`)."""
 
     on: tuple[Event, ...] = Field(default=EVENTS, min_length=1)
-    """The events to send: a model was pushed, a model was not blessed, the data gate stopped the data, a run failed,
-    there was nothing to train."""
+    """The events to send, in this order: a model was pushed, a model was not blessed, the data gate stopped the data, a
+    run failed, there was nothing to train."""
     command: tuple[Name, ...] | None = Field(default=None, min_length=1)
-    """Program and arguments, started without a shell in the YAML's folder; the payload is its standard input."""
+    """Program and arguments, started in the YAML's folder without a shell; the payload is on its standard input."""
     url_env: EnvironmentVariable | None = None
-    """Environment variable that holds the address to which the payload is posted. The YAML must not hold the
-    address itself, since whoever knows it can post there."""
+    """Environment variable with the address to which the payload is posted. The YAML must not contain the address
+    itself, since everyone who has it can post there."""
     token_env: EnvironmentVariable | None = None
     """Environment variable with a token, sent as `Authorization: Bearer`."""
     timeout: Count = 10
-    """Seconds for one try, from its first step to its last. A command is then killed with the processes it started."""
+    """Time limit of one attempt in seconds, from its first step to its last. After that, a command is killed with the
+    processes that it started."""
     retries: NonNegative = 3
-    """Further tries, after 1, 2, 4 ... seconds, if the receiver cannot be reached or answers 429 or 5xx."""
+    """Number of retries, after 1, 2, 4 ... seconds, if the receiver cannot be reached or answers 429 or 5xx."""
 
     @model_validator(mode="after")
     def _one_receiver(self) -> "Hook":

@@ -19,10 +19,17 @@ _MOST_CHARACTERS = 10_000
 class Payload:
     """An event. Fields that do not apply are null.
 
-    event: the kind of event. text: the event as a sentence. pipeline, file: name and YAML. span, first_span: labels of
-    the newest and the oldest span of the window. occasion: what triggered a scheduled run; null by hand. run_id, logs,
-    report, model, pushed_to: id and paths. exit_code, seconds: of the run. metrics: of the evaluation. reasons: why no
-    model was pushed. host, time: where and when, UTC.
+    Attributes:
+        event: the kind of event.
+        text: the event as a sentence.
+        pipeline, file: name and YAML of the pipeline.
+        exit_code, seconds: exit code and wall time of the run.
+        span, first_span: labels of the newest and the oldest span of the window.
+        occasion: the trigger of a scheduled run; null for a run by hand.
+        run_id, logs, report, model, pushed_to: id and paths of the run.
+        metrics: the metrics of the evaluation.
+        reasons: the reasons why no model was pushed.
+        host, time: machine and time (UTC) of the event.
     """
 
     event: Event
@@ -49,7 +56,7 @@ class Payload:
         return redact_tree(asdict(self))
 
     def to_json(self) -> bytes:
-        """Returns the JSON object as UTF-8. A metric that is no number is null: JSON has no other word for it."""
+        """Returns the JSON object as UTF-8. A metric that is not finite becomes null, since JSON has no NaN."""
         facts = self.facts()
         facts["metrics"] = {name: value if math.isfinite(value) else None for name, value in self.metrics.items()}
         return json.dumps(facts).encode()
@@ -57,8 +64,8 @@ class Payload:
     def variables(self) -> dict[str, str]:
         """Returns the text and number fields as environment variables of a command, FULLPASS_EVENT and so on.
 
-        A variable holds no NUL, and the system refuses long ones: control characters are written out, and after
-        10,000 characters a text ends in `...`.
+        A variable cannot hold NUL, and the system refuses long variables. So control characters are escaped, and a
+        text is cut after 10,000 characters and ends in `...`.
         """
         facts = {name: value for name, value in self.facts().items() if isinstance(value, str | int | float)}
         return {_PREFIX + name.upper(): _short(plain(str(value))) for name, value in facts.items()}

@@ -1,4 +1,4 @@
-"""Posts a request within a stated time, whatever the other side does."""
+"""Posts a request within a time limit, whatever the server does."""
 
 import contextlib
 import http.client
@@ -12,18 +12,18 @@ _READ_BYTES = 200
 
 
 def send_within(seconds: float, request: urllib.request.Request) -> None:
-    """Sends a request and reads the beginning of the answer. Redirects are not followed: a token has one address.
+    """Sends a request and reads the beginning of the answer. Redirects are not followed: a token is for one address.
 
-    The time limit of a socket holds for one read, so a server that sends a byte now and then would never reach it.
-    Here one limit holds for all: looking the name up, connecting, sending, reading.
+    The timeout of a socket applies to one read, so a server that sends a byte now and then would never exceed it. Here
+    one limit applies to the sum of name lookup, connecting, sending and reading.
 
     Args:
         seconds: The limit.
         request: The request.
 
     Raises:
-        TimeoutError: It was not done after `seconds`.
-        OSError, HTTPException, ValueError: As `urllib.request.urlopen`.
+        TimeoutError: The request was not finished after `seconds`.
+        OSError, HTTPException, ValueError: See `urllib.request.urlopen`.
     """
     sockets: list[socket.socket] = []
     ended: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()

@@ -20,7 +20,11 @@ _MAX_TEXT = 200
 
 
 class _DeliveryError(Exception):
-    """A notification that was not delivered. retry: whether another try may help."""
+    """A notification that was not delivered.
+
+    Attributes:
+        retry: whether another attempt may succeed.
+    """
 
     def __init__(self, why: str, *, retry: bool) -> None:
         super().__init__(why)
@@ -44,7 +48,7 @@ def notify(
         folder: The folder of the YAML, in which commands run.
         say: Prints a line for each failed delivery, without addresses or tokens.
         environment: Holds the addresses and tokens.
-        wait: Waits the given seconds between tries, and returns whether to give up. The default never gives up.
+        wait: Waits the given seconds between attempts, and returns whether to give up. The default never gives up.
     """
     failed = 0
     for number, hook in enumerate(hooks):
@@ -53,7 +57,7 @@ def notify(
         try:
             _deliver(hook, payload, folder, environment, wait or _sleep)
         except Exception as error:
-            # Whatever is wrong with one receiver, the others are told.
+            # A problem with one receiver does not affect the others.
             failed += 1
             why = error if isinstance(error, _DeliveryError) else f"{_reason(error)}."
             say(f"notify[{number}]: {_receiver(hook)} could not be notified of {payload.event}: {why}")
@@ -87,7 +91,7 @@ def _run(hook: Hook, payload: Payload, folder: Path, environment: Mapping[str, s
             seconds=hook.timeout,
             stdin=payload.to_json(),
             folder=folder,
-            # Without the variable for our own processes: a script may import modules beside it.
+            # PYTHONSAFEPATH is only for Fullpass's own processes: a script may import modules from its folder.
             environment={n: v for n, v in environment.items() if n != SAFE_PATH} | payload.variables(),
         )
     except subprocess.TimeoutExpired:
@@ -96,7 +100,7 @@ def _run(hook: Hook, payload: Payload, folder: Path, environment: Mapping[str, s
         raise _DeliveryError(f"{error.strerror or error}.", retry=False) from None
     if done.returncode:
         message = done.stderr.decode(errors="replace").strip()[-_MAX_TEXT:]
-        # A program may have delivered a part already, and can retry by itself.
+        # No retry: a program may have delivered a part already, and can retry by itself.
         raise _DeliveryError(f"exit code {done.returncode}{': ' if message else ''}{message}", retry=False)
 
 

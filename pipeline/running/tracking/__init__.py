@@ -1,1 +1,1 @@
-"""Records runs at an MLflow tracking server."""
+"""Records runs on an MLflow tracking server."""

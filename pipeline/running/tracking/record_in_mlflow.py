@@ -1,8 +1,7 @@
-"""The process that records a run in MLflow: `python -m` this, a TrackedRun as JSON on standard input.
+"""The process that records a run in MLflow: `python -m` this module, with a TrackedRun as JSON on standard input.
 
-It is a process of its own because MLflow's client takes seconds to import, starts threads, and waits for servers by
-rules of its own. It prints one JSON object: `recorded`, the id of the run in MLflow or null, and `error`, what went
-wrong or null.
+It is a separate process because MLflow's client takes seconds to import, starts threads, and has its own timeouts for
+servers. It prints one JSON object: `recorded`, the id of the run in MLflow or null, and `error`, the problem or null.
 """
 
 import json
@@ -16,7 +15,7 @@ from mlflow.entities import Metric, Param
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
-# What every server takes; newer ones take more.
+# Limits that every server accepts; newer servers accept more.
 _MOST_PARAM_CHARACTERS = 500
 _MOST_TAG_CHARACTERS = 5000
 _MOST_METRICS, _MOST_OTHERS = 1000, 100
@@ -24,17 +23,17 @@ _PARENT = "mlflow.parentRunId"
 
 
 def record(client: MlflowClient, run: Mapping[str, Any], answer: dict[str, Any]) -> None:
-    """Records a run, its trials as runs nested in it, and its files.
+    """Records a run, its trials as nested runs, and its files.
 
     Args:
-        client: Of the server.
+        client: The client of the server.
         run: The fields of TrackedRun.
-        answer: Gets the id of the run in MLflow as soon as there is one.
+        answer: Receives the id of the run in MLflow as soon as it exists.
     """
     experiment = _experiment(client, run["experiment"])
     made = client.create_run(experiment, run["started"], tags=_cut(run["tags"]), run_name=run["name"])
     run_id = answer["recorded"] = made.info.run_id
-    # Whatever cannot be stored, the run does not stay "running" for ever.
+    # The run is terminated even if storing fails, so it does not stay "running" forever.
     try:
         metrics = [
             Metric(name, value, run["ended"], step) for name, values in run["metrics"].items() for step, value in values
@@ -58,7 +57,7 @@ def _record_trial(
 
 
 def _experiment(client: MlflowClient, name: str) -> str:
-    """Returns the id of an experiment, which is made if it is not there; another run may be making it now."""
+    """Returns the id of an experiment, which is created if missing; another run may create it at the same time."""
     found = client.get_experiment_by_name(name)
     if found is None:
         try:
@@ -96,12 +95,12 @@ def _cut(tags: Mapping[str, str]) -> dict[str, str]:
 
 
 def main() -> None:
-    """Records the run on standard input at the server that the environment names."""
+    """Records the run from standard input on the server that the environment names."""
     answer: dict[str, Any] = {"recorded": None, "error": None}
     try:
         record(MlflowClient(), json.load(sys.stdin), answer)
     except Exception as error:
-        # Whatever is wrong with the server, the sender is told why.
+        # The caller receives the reason of every problem with the server.
         answer["error"] = str(error) or type(error).__name__
     sys.stdout.write(json.dumps(answer) + "\n")
 

@@ -1,4 +1,4 @@
-"""Records a run at a tracking server, within a stated time. What goes wrong is said, and never fails the run."""
+"""Records a run on a tracking server within a time limit. Errors are printed and never fail the run."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from fullpass.preprocessing.bounded_command import run_bounded
 from fullpass.preprocessing.secrets.redact import redact
 
 _SECRETS = ("MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_PASSWORD", ADDRESS_VARIABLE)
-# MLflow reports its use to its makers unless told not to, and asks a server that does not answer for minutes.
+# By default, MLflow sends telemetry to its developers, and retries a server that does not answer for minutes.
 _REQUIRED = {"MLFLOW_DISABLE_TELEMETRY": "true", "GIT_PYTHON_REFRESH": "quiet"}
 _DEFAULTS = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "20", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2"}
 _MOST_CHARACTERS = 400
@@ -22,12 +22,12 @@ _MOST_CHARACTERS = 400
 def track(
     run: TrackedRun, seconds: float, *, say: Callable[[str], None], environment: Mapping[str, str] = os.environ
 ) -> bool:
-    """Records a run; returns whether all of it was.
+    """Records a run; returns whether it was recorded completely.
 
     Args:
         run: The run.
-        seconds: After which the recording is given up.
-        say: Prints a line that names the server, without login and token, and what went wrong if something did.
+        seconds: The time limit, after which the recording is given up.
+        say: Prints a line that names the server, without login and token, and the problem if there was one.
         environment: Holds the address of the server, and tokens.
     """
     missing = missing_for_mlflow(environment)
@@ -46,7 +46,7 @@ def track(
 
 
 def server_words(address: str) -> str:
-    """Returns a server as people may read it: no login, path or query.
+    """Returns the address of a server for people, without login, path and query.
 
     Example:
         >>> server_words("https://me:hunter2@mlflow.example:5000/team?key=s3cr3t")

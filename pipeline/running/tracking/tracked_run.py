@@ -1,4 +1,4 @@
-"""What a tracking server is told of a run: parameters, metrics, verdicts, trials. Nothing here imports MLflow."""
+"""Collects the facts of a run for a tracking server: parameters, metrics, verdicts, trials. It never imports MLflow."""
 
 import json
 import math
@@ -31,19 +31,19 @@ _GOOD = ("success", "not_blessed")
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """A run as a tracking server has it.
+    """A run as a tracking server records it.
 
     Attributes:
-        experiment: The experiment by name.
+        experiment: The name of the experiment.
         name: The id of the run.
         failed: Whether the run ended without a verdict on a model.
         started, ended: Milliseconds since 1970.
-        params: Settings and what the Trainer made of them.
-        tags: Outcome, verdicts, and what the run was made from.
+        params: Settings, and their resolved values in the Trainer.
+        tags: Outcome, verdicts, and the provenance of the run.
         metrics: Name -> values as (step, value); the step of a training metric is its epoch.
         texts: Name of a file -> its content.
         files: Files to store.
-        trials: Of a search in this run, the best first: params and metrics.
+        trials: The trials of a search in this run, best first: params and metrics.
     """
 
     experiment: str
@@ -64,12 +64,12 @@ class TrackedRun:
 
 
 def tracked_run(loaded: Loaded, root: Path, record: RunRecord, finished: FinishedRun) -> TrackedRun:
-    """Returns what is told of a run.
+    """Returns the facts of a run to record.
 
     Args:
-        loaded: What was run, with a section `mlflow`.
-        root: Of the pipeline.
-        record: Its entry in the history.
+        loaded: The pipeline, with a section `mlflow`.
+        root: The root of the pipeline.
+        record: The run's entry in the history.
         finished: The run.
     """
     config, summary = loaded.config, finished.summary
@@ -94,7 +94,7 @@ def tracked_run(loaded: Loaded, root: Path, record: RunRecord, finished: Finishe
 
 
 def flattened(section: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
-    """Yields the settings of a section by their paths in the YAML, as text.
+    """Yields the settings of a section as pairs of YAML path and text.
 
     Example:
         >>> list(flattened({"kind": "mlp", "hidden": [64, 32], "other": {"l2": 0.1}}, "model"))
@@ -109,7 +109,7 @@ def flattened(section: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, st
 
 
 def _params(loaded: Loaded, training: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the settings of model and training; those that a search found take the place of those of the YAML."""
+    """Returns the settings of model and training; values that a search found replace those of the YAML."""
     config = loaded.config
     dumped = config.model_dump(mode="json")
     params = {path: text for section in _SECTIONS for path, text in flattened(dumped[section], section)}
@@ -157,7 +157,7 @@ def _verdict_tags(verdict: Verdict) -> dict[str, str]:
 
 
 def _metrics(finished: FinishedRun, training: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[int, float]]]]:
-    """Yields curves of the training by epoch, then what was measured at the end, at step 0."""
+    """Yields the training curves by epoch, then the final measurements at step 0."""
     for name, values in training.get("history", {}).items():
         of_eval = name.startswith(_EVALUATION)
         key = f"validation/{name.removeprefix(_EVALUATION)}" if of_eval else f"train/{name}"
@@ -190,7 +190,7 @@ def _with_interval(name: str, measured: Measured) -> Iterator[tuple[str, float]]
 
 
 def _worst_slices(verdict: Verdict) -> Iterator[tuple[str, float]]:
-    """Yields how many slices have enough rows, and the worst value on them of each metric that has a better side."""
+    """Yields the number of slices with enough rows, and for each metric with a better side its worst value on them."""
     slices = [one for one in verdict.slices if not one.newest and one.examples >= _ENOUGH_EXAMPLES]
     if slices:
         yield "slices", len(slices)
