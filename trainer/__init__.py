@@ -1,1 +1,1 @@
-"""What a model is: input function, architectures, training and export."""
+"""The model: input function, architectures, training and export."""

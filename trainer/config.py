@@ -14,13 +14,13 @@ ADDRESS = re.compile(r"[^\s:/]+:[0-9]{1,5}|\[[0-9a-fA-F:.]+\]:[0-9]{1,5}")
 """host:port, or [IPv6 address]:port."""
 
 MOST_EPOCHS = 100
-"""Passes over the train split with `epochs: auto`."""
+"""Maximum number of epochs with `epochs: auto`."""
 
 TREE_KEYS = ("epochs", "early_stopping", "max_minutes", "loss", "calibration", "seed", "distribution")
-"""Keys of `training:` that `model: {kind: trees}` reads; all others are for networks."""
+"""Keys of `training:` that `model: {kind: trees}` reads; all other keys apply to networks only."""
 
 MOST_TREE_IDS = 256
-"""Ids of a list or text under `model: {kind: trees}`, where each becomes a number."""
+"""Maximum number of different ids of a list or text under `model: {kind: trees}`, where each id becomes a column."""
 
 Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 
@@ -36,20 +36,21 @@ class _Deep(_Network):
     hidden: tuple[Count, ...] = Field(default=(128, 64), min_length=1)
     """Units of the hidden layers, input side first."""
     activation: Literal["relu", "gelu", "silu", "selu", "tanh"] = "relu"
-    """Of the hidden layers."""
+    """Activation function of the hidden layers."""
     dropout: Fraction = 0.1
     """Share of hidden units dropped in training."""
     batch_norm: Flag = False
     """Normalise each hidden layer by the moments of its batch."""
     members: Annotated[Count, Field(le=64)] = 1
-    """Networks that are trained as one: they share the hidden kernels, differ by a factor and a bias per unit, and the
-    answer is the mean of their logits. 1 is a single network. Source: Gorishniy et al. 2024, TabM."""
+    """Number of networks that are trained as one ensemble. They share the hidden kernels and differ by a factor and a
+    bias per unit. The prediction is the mean of their logits. 1 is a single network. Source: Gorishniy et al. 2024,
+    TabM."""
     l2: Annotated[float, Field(strict=True, ge=0)] = 0.0
     """Weight of the L2 penalty on hidden kernels."""
 
 
 class Linear(_Network):
-    """A generalised linear model: one weight per number and per id. The baseline every other must beat."""
+    """A generalised linear model: one weight per number and per id. The baseline that every other model must beat."""
 
     kind: Literal["linear"]
     l1: Annotated[float, Field(strict=True, ge=0)] = 0.0
@@ -65,7 +66,7 @@ class Mlp(_Deep):
 
 
 class WideDeep(_Deep):
-    """A linear part over ids and crosses and a deep part over all features, added before the output.
+    """A linear part over ids and crosses and a deep part over all features, whose logits are added.
 
     Source: Cheng et al. 2016, Wide & Deep Learning for Recommender Systems.
     """
@@ -89,53 +90,55 @@ class Dcn(_Deep):
 class Trees(_Network):
     """Gradient boosted decision trees on numbers and categories, grown by LightGBM (docs/training.md).
 
-    Exported as plain TensorFlow operations. Of `training:` they read the keys `epochs` (of ten rounds each, in which a
-    tree per class grows), `early_stopping`, `max_minutes`, `loss`, `calibration`, `seed` and `distribution`; all others
-    are for networks, and so are `encoding` of features and `input.shuffle_buffer`: `fullpass check` refuses them. Not
-    for images, sequences, lists and texts of more than 256 ids, and multilabel labels.
+    The export consists of plain TensorFlow operations. Trees read these keys of `training:`: `epochs` (an epoch is ten
+    rounds, and a round grows one tree per class), `early_stopping`, `max_minutes`, `loss`, `calibration`, `seed` and
+    `distribution`. All other keys of `training:`, `encoding` of features and `input.shuffle_buffer` apply to networks
+    only; `fullpass check` refuses them. Trees do not support images, sequences, lists and texts of more than 256 ids,
+    or multilabel labels.
     Source: Ke et al. 2017, LightGBM: A Highly Efficient Gradient Boosting Decision Tree.
     """
 
     kind: Literal["trees"]
     learning_rate: Annotated[float, Field(strict=True, gt=0, le=1)] = 0.05
-    """How much of what it could correct a tree corrects. With half of it, twice as many trees grow."""
+    """Shrinkage: the share of its full correction that a tree applies. With half the rate, twice as many trees grow."""
     leaves: Annotated[int, Field(strict=True, ge=2, le=256)] = 31
-    """Of a tree, at most."""
+    """Maximum number of leaves of a tree."""
     min_rows: Count = 10
-    """Train rows on a leaf, at least."""
+    """Minimum number of train rows on a leaf."""
     row_share: Annotated[float, Field(strict=True, gt=0, le=1)] = 0.8
     """Share of the train rows that each round draws for its trees."""
     feature_share: Annotated[float, Field(strict=True, gt=0, le=1)] = 0.8
-    """Share of the features that each tree may look at."""
+    """Share of the features that each tree may use."""
     l2: Annotated[float, Field(strict=True, ge=0)] = 0.0
-    """Weight of the L2 penalty on what leaves add."""
+    """Weight of the L2 penalty on the leaf values."""
 
 
 class TreesOrNetwork(_Network):
-    """Boosted trees and then a network (`wide_deep`), both with their defaults: the better on the eval split is kept.
+    """Trains boosted trees and then a network (`wide_deep`) with default settings; keeps the better on the eval split.
 
-    Trees do better where categories and thresholds decide, networks where the label is a smooth function of numbers.
-    It takes the time of both, and `max_minutes` is for each. Features, label and loss must be such as trees take; keys
-    of `training:` that trees do not read are for the network alone.
+    Trees are better where categories and thresholds decide, networks where the label is a smooth function of numbers.
+    Training takes the time of both, and `max_minutes` applies to each. Trees must support the features, the label and
+    the loss. Keys of `training:` that trees do not read apply to the network only.
     """
 
     kind: Literal["auto"]
 
 
 class Module(_Network):
-    """A model of your own: `module: package.module:build_model`.
+    """A user-defined model: `module: package.module:build_model`.
 
-    Called as `build_model(inputs, task, classes, options)`: `inputs` an ordered dict of transformed feature name to
-    `fullpass.trainer.models.model_inputs.ModelInput`, `task` the label's task, `classes` the number of classes (1 for
-    binary and regression, one per level of `loss: quantile`), `options` the mapping given here. Must return an
-    uncompiled keras.Model whose inputs are the `keras_input`s and whose output are logits float32 [batch, classes].
+    The function is called as `build_model(inputs, task, classes, options)`. `inputs` is an ordered dict of transformed
+    feature name to `fullpass.trainer.models.model_inputs.ModelInput`, `task` is the label's task, `classes` is the
+    number of classes (1 for binary and regression, one per level of `loss: quantile`), and `options` is the mapping
+    given here. It must return an uncompiled keras.Model whose inputs are the `keras_input`s and whose output is logits
+    float32 [batch, classes].
     """
 
     kind: Literal["module"]
     function: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
     """`package.module:function`; the module must be importable where the pipeline runs."""
     options: dict[str, Any] = Field(default_factory=dict)
-    """Passed to the function as they are."""
+    """Passed to the function unchanged."""
 
 
 NETWORKS: Mapping[str, type[_Network]] = {
@@ -162,38 +165,38 @@ ModelConfig = Annotated[
 
 
 class EarlyStopping(Spec):
-    """Stops when the eval split's log loss (regression: root mean squared error, or `training.loss`) stops falling.
+    """Stops training when the eval log loss (regression: root mean squared error, or `training.loss`) stops falling.
 
-    The weights of the best epoch are the ones exported, with or without early stopping.
+    The weights of the best epoch are exported, with or without early stopping.
     """
 
     patience: Count = 5
-    """Epochs without improvement before training stops; with `schedule: plateau`, before each fall of the learning
-    rate, and after the last fall before training stops."""
+    """Epochs without improvement before training stops. With `schedule: plateau`, epochs without improvement before
+    each reduction of the learning rate and, after the last reduction, before training stops."""
     min_delta: Annotated[float, Field(strict=True, ge=0)] = 0.0
-    """Smallest fall that counts as an improvement."""
+    """Smallest decrease that counts as an improvement."""
 
 
 class CheckpointConfig(Spec):
-    """When training is saved, so that a run that was cut short goes on in the middle of an epoch.
+    """When checkpoints are saved, from which an interrupted run resumes in the middle of an epoch.
 
-    Saved are the weights, the state of the optimizer, the position in the epoch, the best weights and the history.
+    A checkpoint contains the weights, the optimizer state, the position in the epoch, the best weights and the history.
     """
 
     every_seconds: Literal["auto"] | Positive | None = "auto"
-    """Seconds between two checkpoints; null goes by `every_steps` alone. auto: ten seconds, or a hundred times what the
-    last checkpoint took to write if that is more, so that at most a hundredth of the time goes into them."""
+    """Seconds between two checkpoints; null uses `every_steps` only. auto: ten seconds, or a hundred times the write
+    time of the last checkpoint if that is longer. So checkpoints take at most a hundredth of the time."""
     every_steps: Count | None = None
-    """Updates between two checkpoints, besides `every_seconds`."""
+    """Updates between two checkpoints, in addition to `every_seconds`."""
     keep: Count = 2
-    """Newest checkpoints kept while training runs; all are removed once the model is exported."""
+    """Number of newest checkpoints to keep while training runs. All are removed once the model is exported."""
 
 
 class ProfileConfig(Spec):
     """A trace for TensorBoard's Profiler."""
 
     steps: tuple[Count, Count]
-    """First and last update traced, counted from 1 over the whole training. Tens of updates are enough."""
+    """First and last traced update, counted from 1 over the whole training. Tens of updates are enough."""
 
     @model_validator(mode="after")
     def _in_order(self) -> "ProfileConfig":
@@ -203,75 +206,80 @@ class ProfileConfig(Spec):
 
 
 class TrainingConfig(Spec):
-    """How the model is fitted."""
+    """How the model is trained."""
 
     epochs: Literal["auto"] | Count = "auto"
-    """Passes over the train split, at most. auto: as many as the eval split gains from, up to 100. Of `kind: trees` an
-    epoch is ten rounds."""
+    """Maximum passes over the train split. auto: until the eval split no longer improves, up to 100. With `kind: trees`
+    an epoch is ten rounds."""
     max_minutes: Positive | None = 60.0
-    """Minutes after which training stops, with the best weights so far; null is without limit. Minutes of interrupted
-    runs count. A training that this limit ends is not the same when it is run again."""
+    """Minutes after which training stops with the best weights so far; null sets no limit. Minutes of interrupted runs
+    count. A training that ends at this limit is not reproducible."""
     batch_size: Literal["auto"] | Count = "auto"
     """Examples per update. `auto`: the power of two nearest to train rows / 50, from 32 to 1024."""
     optimizer: Literal["adam", "adamw", "sgd", "adagrad", "ftrl"] = "adam"
-    """How gradients become updates; sgd is with Nesterov momentum 0.9."""
+    """The optimizer; sgd uses Nesterov momentum 0.9."""
     learning_rate: Literal["auto"] | Positive = "auto"
-    """Largest learning rate, reached after `warmup`. auto: 0.003 for adam and adamw on numbers and single categories
-    from scratch; 0.001 for all else, such as images, texts, lists, and with `warm_start`."""
+    """Peak learning rate, reached after `warmup`. auto: 0.003 for adam and adamw if the model reads only numbers and
+    single categories and trains from scratch. Otherwise 0.001, such as for images, texts, lists, and with
+    `warm_start`."""
     schedule: Literal["auto", "plateau", "constant", "cosine", "linear"] = "auto"
-    """The learning rate after `warmup`. plateau: it stays until the eval split has not gained for `patience` epochs;
-    then training goes back to the best weights and the learning rate falls to a fifth, twice. cosine, linear: it falls
-    to zero over all epochs. auto: plateau with `epochs: auto` and early stopping, else cosine."""
+    """Learning-rate schedule after `warmup`. plateau: the rate is constant until the eval split has not improved for
+    `patience` epochs. Then training restores the best weights and reduces the rate to a fifth; this happens at most
+    twice. cosine, linear: the rate decays to zero over all epochs. auto: plateau with `epochs: auto` and early
+    stopping, else cosine."""
     warmup: Fraction = 0.05
-    """Share of all updates in which the learning rate rises from 0; with plateau at most the first epoch."""
+    """Share of all updates in which the learning rate rises from 0; with plateau, at most the first epoch."""
     weight_decay: Annotated[float, Field(strict=True, ge=0)] = 0.0
-    """For adamw."""
+    """Weight decay of adamw."""
     clip_norm: Positive | None = None
     """Largest global norm of the gradient."""
     loss: LossConfig = Auto()
-    """What training makes smaller, and with that what a prediction of a regression means (docs/training.md)."""
+    """The loss that training minimizes. For a regression it defines the meaning of a prediction (docs/training.md)."""
     label_smoothing: Fraction = 0.0
-    """For binary, multiclass and multilabel."""
+    """Share of every label that is spread over all classes, for binary, multiclass and multilabel."""
     calibration: Literal["auto", "none"] = "auto"
-    """auto: class weights are taken back from the probabilities, and logits stretched (of two classes, shifted too)
-    where that lowers the log loss of the eval split beyond chance; `loss: log_normal` predicts the mean. none:
-    probabilities as trained, and the median."""
+    """auto: the effect of class weights on the probabilities is removed. The logits are scaled (for two classes also
+    shifted) if that lowers the log loss of the eval split beyond chance. `loss: log_normal` predicts the mean. none:
+    the probabilities stay as trained, and `loss: log_normal` predicts the median."""
     mask_rate: Fraction = 0.02
-    """Share of the single-valued categories that an update takes as missing or unknown, so that values never seen in
-    train get about the mean answer. 0 trains on the rows as they are."""
+    """Share of the single-valued categories that an update replaces by missing or unknown, so that values never seen in
+    train get about the mean prediction. 0 replaces none."""
     early_stopping: EarlyStopping | None = EarlyStopping()
     """null trains all epochs."""
     warm_start: Literal["none", "blessed"] | Name = "none"
-    """What the weights begin from: none is from scratch, blessed is the last blessed model (on a first run there is
-    none), anything else the folder of an exported model. Matched by name of layer, feature and token (see
-    docs/retraining.md)."""
+    """Source of the initial weights. none: train from scratch. blessed: the last blessed model, which does not exist on
+    a first run. Any other value: the folder of an exported model. Weights are matched by name of layer, feature and
+    token (docs/retraining.md)."""
     seed: NonNegative = 1
-    """Seeds Python, NumPy, Keras and the shuffle: same data, config and beginning, same model on one CPU."""
+    """Seed of Python, NumPy, Keras and the shuffle. The same data, config and initial weights give the same model on
+    one CPU."""
     checkpoint: CheckpointConfig | None = CheckpointConfig()
-    """null saves nothing: a run that was cut short trains again from the start."""
+    """When checkpoints are saved. null saves none: an interrupted run starts training again from the beginning."""
     profile: ProfileConfig | None = None
     """Traces some updates for TensorBoard's Profiler (docs/training.md)."""
     steps_per_execution: Literal["auto"] | Count = "auto"
-    """Updates made on the device before Python looks again whether to save or to stop. auto: half a second's worth."""
+    """Updates on the device per call. Between calls, Python checks whether to save or to stop. auto: as many as take
+    about half a second."""
     accumulate: Count = 1
-    """Pieces in which a device computes the gradient of its part of a batch, one after the other, to save memory. The
-    update is that of the whole batch; only layers that look at a batch as a whole (batch_norm) see pieces."""
+    """Gradient accumulation: the number of pieces into which a device splits its part of a batch to save memory. It
+    computes their gradients one after the other. The update is that of the whole batch; only layers that use a batch as
+    a whole (batch_norm) see pieces."""
     xla: Literal["auto"] | Flag = "auto"
-    """Compile the gradient with XLA. auto: on a single GPU where rows have the same shape in every batch (no text, no
-    lists of categories); never on CPUs, where it does not pay. With true, lists of categories are padded to the longest
-    of the split, since every other shape would be compiled anew."""
+    """Whether to compile the gradient with XLA. auto: on a single GPU if rows have the same shape in every batch (no
+    text, no lists of categories); never on CPUs, where it does not pay. true: lists of categories are padded to the
+    longest list of the split, because XLA recompiles for every new shape."""
     distribution: Literal["auto", "one_device", "mirrored", "multi_worker", "tpu"] = "auto"
-    """auto takes what is there: TF_CONFIG, then TPU, then all GPUs, then one device. mirrored is all GPUs of this
-    machine, multi_worker the workers that TF_CONFIG names, tpu the one that TPU_NAME names."""
+    """The devices to train on. auto uses the first that exists: the workers in TF_CONFIG, a TPU, all GPUs, one device.
+    mirrored uses all GPUs of this machine, multi_worker the workers in TF_CONFIG, tpu the TPU in TPU_NAME."""
     scaling: Literal["none", "linear", "sqrt"] = "none"
-    """What more than one device changes. none: `batch_size` is that of an update, over all devices, so that the model
-    is the same on any number of them. linear, sqrt: `batch_size` is that of each device, and the learning rate is
-    multiplied by the number of devices, or by its square root."""
+    """Scaling with the number of devices. none: `batch_size` is the size of an update over all devices, so that the
+    model is the same on any number of devices. linear, sqrt: `batch_size` is the size per device, and the learning rate
+    is multiplied by the number of devices, or by its square root."""
     wait_for_workers: Positive = 600.0
-    """Seconds that a worker of several waits for the others to start."""
+    """Seconds that a worker waits for the other workers to start."""
     mixed_precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Precision of the hidden layers; weights, logits and losses stay float32. auto: bfloat16 on TPU and on GPUs that
-    compute in it (capability 8.0 and above), float16 on older GPUs with tensor cores (7.0), float32 elsewhere."""
+    support it (capability 8.0 and above), float16 on older GPUs with tensor cores (7.0), float32 elsewhere."""
 
     @model_validator(mode="after")
     def _weight_decay_of_adamw(self) -> "TrainingConfig":
@@ -290,12 +298,12 @@ class TrainingConfig(Spec):
 
     @property
     def most_epochs(self) -> int:
-        """The passes over the train split, at most."""
+        """The maximum number of epochs."""
         return MOST_EPOCHS if self.epochs == "auto" else self.epochs
 
     @property
     def decay(self) -> Literal["plateau", "constant", "cosine", "linear"]:
-        """How the learning rate falls."""
+        """The learning-rate schedule, with `auto` resolved."""
         if self.schedule != "auto":
             return self.schedule
         return "plateau" if self.epochs == "auto" and self.early_stopping is not None else "cosine"
@@ -312,8 +320,8 @@ class ServiceConfig(Spec):
     address: str | None = None
     """host:port of the dispatcher; by default the environment variable FULLPASS_INPUT_SERVICE."""
     wait_seconds: Positive = 60.0
-    """Seconds in which dispatcher and workers must answer, and then each block of rows must come; else training fails
-    and says so."""
+    """Timeout in seconds for an answer of dispatcher and workers, and then for each block of rows. After a timeout,
+    training fails with an error."""
 
     @model_validator(mode="after")
     def _host_and_port(self) -> "ServiceConfig":
@@ -326,21 +334,21 @@ class InputConfig(Spec):
     """How examples reach the model."""
 
     compute_at: ComputeAt = "transform"
-    """Where features are computed that do not say so themselves: transform (once, when examples are written), input (by
-    the input function, as training reads) or model (in the training step). If none is computed by transform, no
-    transformed examples are written."""
+    """Where features without a `compute_at` of their own are computed: transform (once, when examples are written),
+    input (by the input function, while training reads) or model (in the training step). If transform computes no
+    feature, no transformed examples are written."""
     cache: Literal["auto", "memory", "disk", "none"] = "auto"
-    """Where parsed examples are kept between epochs. auto: in memory while they fit in `memory_fraction` of what is
-    free, else in blocks on disk, where the next training finds them too. none parses them in every epoch."""
+    """Where parsed examples are kept between epochs. auto: in memory if they fit in `memory_fraction` of the free
+    memory, else in blocks on disk, which the next training reuses. none parses them in every epoch."""
     memory_fraction: Annotated[Fraction, Field(gt=0)] = 0.25
-    """Share of the free memory (the container's, where that is less) that one split may take."""
+    """Share of the free memory (of the container, if that is less) that one split may take."""
     cache_dir: str | None = None
     """Folder of the blocks on disk, local to the trainer; by default `input_cache` in the pipeline's root."""
     shuffle_buffer: Literal["auto"] | NonNegative = "auto"
-    """Examples to shuffle among in every epoch; 0 does not shuffle. auto: 100,000, with the files in a new order too.
-    Of examples in memory all are shuffled, whatever the number."""
+    """Size of the shuffle buffer in examples; 0 does not shuffle. auto: 100,000. The order of the files also changes in
+    every epoch. Examples in memory are all shuffled together, whatever the number."""
     readers: Literal["auto"] | Count = "auto"
-    """Files read at the same time."""
+    """Number of files that are read at the same time."""
     service: ServiceConfig | None = None
     """Lets other machines parse and transform; null reads the files in the trainer."""
 

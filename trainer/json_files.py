@@ -1,4 +1,4 @@
-"""Writes JSON files whole: a reader finds all of a file, or none."""
+"""Writes JSON files atomically: a reader finds a complete file or none."""
 
 import json
 import os

@@ -19,7 +19,7 @@ class _Loss(Spec):
 
 
 class Auto(_Loss):
-    """squared for regression, else the log loss."""
+    """The squared error for regression, else the log loss."""
 
     kind: Literal["auto"] = "auto"
 
@@ -31,44 +31,44 @@ class Squared(_Loss):
 
 
 class Absolute(_Loss):
-    """The absolute error: the prediction is the median, which a few extreme labels do not move."""
+    """The absolute error: the prediction is the median, which a few extreme labels do not change."""
 
     kind: Literal["absolute"]
 
 
 class Huber(_Loss):
-    """The squared error up to `delta`, beyond it the absolute error: nearly the mean, but outliers count less."""
+    """The squared error up to `delta`, the absolute error beyond it: predicts nearly the mean; outliers count less."""
 
     kind: Literal["huber"]
     delta: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] = 1.0
-    """In standard deviations of the label."""
+    """Error from which the absolute error applies, in standard deviations of the label."""
 
 
 class Poisson(_Loss):
-    """The deviance of counts, for labels of 0 and above: the prediction is the mean, and never below 0."""
+    """The Poisson deviance of counts, for labels of 0 and above: the prediction is the mean and never below 0."""
 
     kind: Literal["poisson"]
 
 
 class LogNormal(_Loss):
-    """The squared error of the label's logarithm, for labels above 0: amounts and times that differ by factors.
+    """The squared error of the label's logarithm, for labels above 0, such as amounts and times that differ by factors.
 
-    The prediction is the mean of a log-normal distribution whose spread is that of the eval split's errors; with
-    `calibration: none` it is its median.
+    The prediction is the mean of a log-normal distribution whose spread is that of the errors on the eval split. With
+    `calibration: none` it is the median of that distribution.
     """
 
     kind: Literal["log_normal"]
 
 
 class Quantile(_Loss):
-    """Several quantiles, which never cross: of all labels like this one, the share `level` lies below.
+    """Several quantiles, which never cross: the share `level` of all labels of such rows lies below the quantile.
 
-    The prediction is the middle level; the export gives all of them as `quantiles`.
+    The prediction is the quantile of the middle level; the export returns all levels as `quantiles`.
     """
 
     kind: Literal["quantile"]
     levels: tuple[Annotated[float, Field(strict=True, gt=0, lt=1)], ...] = Field(default=(0.1, 0.5, 0.9), min_length=1)
-    """Rising, between 0 and 1."""
+    """The levels in rising order, between 0 and 1."""
 
     @model_validator(mode="after")
     def _rising(self) -> "Quantile":
@@ -85,13 +85,13 @@ class Quantile(_Loss):
 class Focal(_Loss):
     """The log loss of an example times (1 - p) ** gamma, where p is the probability of its class.
 
-    Examples that are easy count less, so that a rare class is not drowned. Calibration then corrects the probabilities.
+    Easy examples count less, so that they do not outweigh a rare class. Calibration then corrects the probabilities.
     Source: Lin et al. 2017, Focal Loss for Dense Object Detection.
     """
 
     kind: Literal["focal"]
     gamma: Annotated[float, Field(strict=True, gt=0, le=10)] = 2.0
-    """How fast what is easy counts less."""
+    """How strongly the weight of easy examples is reduced."""
 
 
 LossConfig = Annotated[
@@ -111,11 +111,11 @@ TASKS: Mapping[str, tuple[Task, ...]] = {
     "focal": _CLASSES,
     **dict.fromkeys(("squared", "absolute", "huber", "poisson", "log_normal", "quantile"), ("regression",)),
 }
-"""The tasks of the label that a loss is for, by kind."""
+"""The tasks of the label that a loss supports, by kind."""
 
 
 def levels_of(loss: LossConfig) -> tuple[float, ...]:
-    """Returns the levels of the quantiles that a model gives; empty without any."""
+    """Returns the levels of the quantiles that a model outputs; empty without any."""
     return loss.levels if isinstance(loss, Quantile) else ()
 
 

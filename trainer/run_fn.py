@@ -1,4 +1,4 @@
-"""The entry point of TFX's Trainer: transformed examples and the transform graph in, a served model out."""
+"""The entry point of TFX's Trainer, which exports a model from transformed examples and the transform graph."""
 
 import json
 import logging
@@ -43,10 +43,11 @@ def run_fn(fn_args: "FnArgs") -> None:
     """Trains the model of `custom_config`, exports it, and writes `training.json` and TensorBoard logs.
 
     Args:
-        fn_args: TFX's; see `TrainingInputs` for what is read. Written are serving_model_dir and model_run_dir.
+        fn_args: TFX's FnArgs; `TrainingInputs` lists the fields that are read. Output is written to serving_model_dir
+            and model_run_dir.
 
     Raises:
-        UserError: The data or the configuration do not let a model be trained.
+        UserError: The data or the configuration do not allow training.
     """
     clock = [time.monotonic()]
     inputs = parse_fn_args(fn_args)
@@ -85,7 +86,7 @@ def run_fn(fn_args: "FnArgs") -> None:
 
 
 def _calibrate(inputs: TrainingInputs, data: TrainingData, network: Network) -> dict[str, Any]:
-    """Corrects the predictions of a network by rows of the eval split, if that is asked for."""
+    """Corrects the predictions of a network with rows of the eval split, if `training.calibration` requires it."""
     task, training = inputs.spec.preprocessing.label.task, inputs.spec.config.training
     if training.calibration == "none" or (task == "regression" and training.loss.kind != "log_normal"):
         return {}
@@ -96,7 +97,7 @@ def _calibrate(inputs: TrainingInputs, data: TrainingData, network: Network) -> 
 
 
 def _export(inputs: TrainingInputs, data: TrainingData, trained: Trained, *, chief: bool) -> None:
-    """Writes the export. All workers must write, for that reads the variables of all; only the chief's is kept."""
+    """Writes the export. All workers must write, because this reads variables of all workers; the chief's is kept."""
     folder = inputs.serving_model_dir if chief else os.path.join(tempfile.mkdtemp(), "export")
     weights = {"trees": dict(trained.trees)} if trained.trees else describe_weights(trained.network)
     export_model(
@@ -130,10 +131,10 @@ def _ledgers(transform_output: str) -> dict[str, str]:
 
 
 def _checkpoint_folder(inputs: TrainingInputs, data: TrainingData, base: BaseExport | None) -> str | None:
-    """Returns the folder of this training's checkpoints, or None where no folder for unfinished work was given.
+    """Returns the folder of this training's checkpoints, or None if no folder for unfinished work was given.
 
-    Settings that do not change the weights are left out of the key, so that they may change before a retry: when to
-    save and trace, how many steps a call makes, and where an input service is.
+    The key omits settings that do not change the weights, so that they may change before a retry: when to save and
+    trace, the number of steps per call, the time limit, and the address and timeout of an input service.
     """
     work = inputs.custom.get("work")
     if work is None:
@@ -146,7 +147,7 @@ def _checkpoint_folder(inputs: TrainingInputs, data: TrainingData, base: BaseExp
     custom = {**inputs.custom, "trainer": config.model_dump(mode="json", exclude=apart)}
     custom["found"] = {"hyperparameters": inputs.hyperparameters} if inputs.hyperparameters else {}
     custom["base"] = base and base.digest
-    # How much memory there is decides where rows are kept, and with that their order.
+    # The available memory determines where rows are kept, and therefore their order.
     split = data.train.split
     kept = "memory" if split.in_memory else "disk" if split.on_disk else "files"
     custom["order"] = [kept, 0 if split.in_memory else split.window_rows(shuffle_rows(config.input))]

@@ -1,4 +1,4 @@
-"""Builds a model and fits it to data that was read."""
+"""Builds a model and fits it to loaded data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -28,21 +28,21 @@ EVAL_BATCH = 4096
 _EVAL_PIXELS = 4 << 20
 
 _Epochs = list[tuple[int, dict[str, float]]]
-"""Numbers of epochs and their metrics."""
+"""The numbers of epochs, with their metrics."""
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What a training does besides learning; none of it changes the weights but `base`.
+    """Options of a training in addition to its configuration; only `base` changes the weights.
 
     Attributes:
-        report: Is told the progress while epochs run.
-        on_epoch: Is given the number of an epoch and its metrics.
-        base: The model that the weights begin from; a checkpoint goes before it.
+        report: Is called with the progress while epochs run.
+        on_epoch: Is called with the number of an epoch and its metrics.
+        base: The export that initializes the weights; a checkpoint takes precedence.
         checkpoints: The folder of this training's checkpoints; None saves nothing.
-        logs: The folder that a trace for TensorBoard goes to.
-        until: The epochs of `training.epochs` after which to end; the learning rate falls over all of them.
-        keep_checkpoint: Whether to save at the end too, so that a training until a later epoch goes on from there.
+        logs: The folder of the trace for TensorBoard.
+        until: The number of epochs after which to end; the learning rate decays over all epochs of `training.epochs`.
+        keep_checkpoint: Whether to save at the end too, so that a training until a later epoch resumes from there.
     """
 
     report: Report = lambda *_: None
@@ -56,18 +56,18 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Trained:
-    """A trained model, and how it came about.
+    """A trained model with the record of its training.
 
     Attributes:
-        model: Gives logits, with the weights of the best epoch, for what batches hold.
+        model: Maps batches to logits, with the weights of the best epoch.
         network: The part of the model that reads transformed features only.
         fitted: The history of the epochs.
-        devices: The devices in words.
+        devices: A description of the devices.
         precision: The name of the Keras dtype policy.
-        began: How each weight began, where there was a model to begin from.
-        trees: How many trees and leaves a model of trees has; empty for networks.
-        compared: Where several models were tried, the kind of each -> its metric on the eval split, the least of which
-            is kept; else empty.
+        began: How a warm start initialized each weight; empty for a cold start.
+        trees: The numbers of trees and leaves of a tree model; empty for networks.
+        compared: Kind of model -> its metric on the eval split, if several models were tried, else empty. The model
+            with the smallest value is kept.
     """
 
     model: keras.Model
@@ -81,7 +81,7 @@ class Trained:
 
     @property
     def parameters(self) -> int:
-        """The numbers that training chose: of trees, the thresholds and what leaves add."""
+        """The number of trained values; for trees, the thresholds and the leaf values."""
         return 2 * self.trees["leaves"] - self.trees["trees"] if self.trees else self.model.count_params()
 
 
@@ -92,12 +92,12 @@ def train(
 
     Args:
         data: Both splits.
-        spec: Decides model and training.
+        spec: The configuration of model and training.
         strategy: The devices.
-        options: What to do besides; by default nothing.
+        options: The options of the training; by default those of `RunOptions()`.
 
     Raises:
-        UserError: The data or the configuration do not let a model be trained.
+        UserError: The data or the configuration do not allow training.
     """
     options, training = options or RunOptions(), spec.config.training
     if isinstance(spec.config.model, TreesOrNetwork):
@@ -129,7 +129,7 @@ def train(
 def _train_both(
     data: TrainingData, spec: TrainingSpec, strategy: tf.distribute.Strategy, options: RunOptions
 ) -> Trained:
-    """Returns the better of trees and a network on the eval split; `on_epoch` is told the epochs of that one alone."""
+    """Returns the better of trees and a network on the eval split; `on_epoch` is called for its epochs only."""
     metric = f"val_{monitored(spec.preprocessing.label.task, spec.config.training.loss)}"
     tried: list[tuple[float, Trained, _Epochs]] = []
     compared: dict[str, float] = {}
@@ -146,7 +146,7 @@ def _train_both(
 
 
 def _into(epochs: _Epochs) -> OnEpoch:
-    """Returns what notes the epochs that it is told in a list."""
+    """Returns a callback that appends epochs to a list."""
 
     def note(number: int, found: dict[str, float]) -> None:
         epochs.append((number, found))
@@ -155,7 +155,7 @@ def _into(epochs: _Epochs) -> OnEpoch:
 
 
 def _grow(data: TrainingData, spec: TrainingSpec, options: RunOptions) -> Trained:
-    """Grows boosted trees, whatever devices there are: they grow on the CPU."""
+    """Grows boosted trees on the CPU, whatever devices there are."""
     try:
         from fullpass.trainer.trees.grow_trees import grow_trees
     except OSError as error:
@@ -171,13 +171,13 @@ def _grow(data: TrainingData, spec: TrainingSpec, options: RunOptions) -> Traine
 
 
 def _eval_batch(network: Network, batch_size: int) -> int:
-    """Returns the rows that are evaluated together: EVAL_BATCH, fewer of large images, not fewer than in an update."""
+    """Returns the batch size of evaluation: EVAL_BATCH, less for large images, but at least that of an update."""
     pixels = sum(item.width for item in network.inputs.values() if item.output.kind == "image")
     return max(batch_size, min(EVAL_BATCH, _EVAL_PIXELS // pixels) if pixels else EVAL_BATCH)
 
 
 def shuffle_rows(config: InputConfig) -> int:
-    """Returns the rows that `input.shuffle_buffer` shuffles among."""
+    """Returns the size of the shuffle buffer in rows, with `auto` resolved."""
     return STREAM_SHUFFLE_ROWS if config.shuffle_buffer == "auto" else config.shuffle_buffer
 
 
@@ -206,7 +206,7 @@ def training_record(data: TrainingData, trained: Trained, seconds: Mapping[str, 
         "devices": trained.devices,
         "precision": trained.precision,
         "input_wait": round(float(np.mean(fitted.history.get("input_wait", [0.0]))), 4),
-        # The first epoch builds the graph. Of trees a step is a round.
+        # The median, because the first epoch builds the graph. For trees a step is a round.
         "step_ms": round(float(np.median(fitted.history["step_ms"])), 4),
         "resumed_at_update": fitted.resumed_at,
         "checkpoints": {"written": fitted.saves, "seconds": round(fitted.save_seconds, 3)},

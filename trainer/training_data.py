@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What a model is trained on.
+    """The data and the statistics that a model is trained on.
 
     Attributes:
         placement: Where each feature is computed.
@@ -38,8 +38,8 @@ class TrainingData:
         factors: The factor of the training weight per class; empty for none.
         knots: The knots of numbers, by transformed feature.
         moments: Mean and deviation of the channels of images, by transformed feature.
-        batch_size: The examples of an update, over all replicas.
-        replica_batch_size: The examples of an update on each replica.
+        batch_size: The number of examples of an update, over all replicas.
+        replica_batch_size: The number of examples of an update on each replica.
     """
 
     placement: FeaturePlacement
@@ -55,12 +55,12 @@ class TrainingData:
 
     @property
     def steps_per_epoch(self) -> int:
-        """The updates of an epoch."""
+        """The number of updates per epoch."""
         return self.train.steps(self.replica_batch_size)
 
     @property
     def statistics(self) -> TrainStatistics:
-        """What the train split says about the label and the numbers."""
+        """The statistics of the train split."""
         return TrainStatistics(self.names, self.train.counts, self.factors, self.knots, self.moments)
 
 
@@ -70,9 +70,9 @@ def load_data(
     """Reads this worker's shard of both splits, and checks that there is something to learn.
 
     Args:
-        train_files: Patterns of the train split.
-        eval_files: Patterns of the eval split.
-        spec: Decides the features, the label and how the files are read.
+        train_files: The file patterns of the train split.
+        eval_files: The file patterns of the eval split.
+        spec: The configuration of the features, the label and the reading of files.
         workers: The workers that train together.
 
     Raises:
@@ -117,7 +117,7 @@ def load_data(
 
 
 def _agreed(knots: Knots, workers: Workers) -> Knots:
-    """Returns the mean of the knots of all workers, so that they build one model."""
+    """Returns the mean of the knots of all workers, so that they build the same model."""
     if not knots:
         return knots
     together = np.stack(list(knots.values()))
@@ -126,7 +126,7 @@ def _agreed(knots: Knots, workers: Workers) -> Knots:
 
 
 def sized(data: TrainingData, spec: TrainingSpec) -> TrainingData:
-    """Returns the same data in the batches of a training."""
+    """Returns the same data with the batch sizes of a training."""
     workers = data.train.workers
     replicas = workers.count * workers.replicas
     used = data.train.counts.used

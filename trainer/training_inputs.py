@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainingInputs:
-    """What TFX hands to the Trainer or the Tuner, parsed.
+    """The parsed FnArgs of the Trainer or the Tuner.
 
     Attributes:
-        spec: Decides the training; with the hyperparameters that a Tuner found.
-        train_files: Patterns of the train split.
-        eval_files: Patterns of the eval split.
+        spec: The configuration of the training, with the hyperparameters that a Tuner found.
+        train_files: The file patterns of the train split.
+        eval_files: The file patterns of the eval split.
         transform_output: The folder of the transform graph.
         serving_model_dir: The folder of the export; "" for the Tuner.
         model_run_dir: The folder of training.json and of TensorBoard's logs; "" for the Tuner.
         base_model: The folder of the last blessed model, None without one.
         hyperparameters: The values that a Tuner found, by path in the YAML; empty without one.
-        custom: `custom_config` as it is. It holds `preprocessing` and `trainer`, the dumps of PreprocessingConfig and
-            TrainerConfig; `name` of the pipeline; `source`, how the raw data is read; `work`, the folder of
-            unfinished work; `made_from`, the digest of what the model is made from; `tuning`, a dumped TuningConfig.
+        custom: `custom_config`, unchanged. It contains `preprocessing` and `trainer`, the dumps of PreprocessingConfig
+            and TrainerConfig; `name` of the pipeline; `source`, how the raw data is read; `work`, the folder of
+            unfinished work; `made_from`, the digest of the model's inputs; `tuning`, a dumped TuningConfig.
     """
 
     spec: TrainingSpec
@@ -51,7 +51,7 @@ class TrainingInputs:
 
 
 def parse_fn_args(fn_args: "FnArgs") -> TrainingInputs:
-    """Returns what TFX's Trainer or Tuner was given.
+    """Returns the parsed FnArgs of TFX's Trainer or Tuner.
 
     Raises:
         ValidationError: `custom_config` was not written by this version.

@@ -1,4 +1,4 @@
-"""What decides a training besides its rows."""
+"""The specification of a training, without its rows."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainingSpec:
-    """The sections of the YAML that decide a training, and the transform graph.
+    """The sections of the YAML that define a training, and the transform graph.
 
     Attributes:
         preprocessing: Declares the features and the label.

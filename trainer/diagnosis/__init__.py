@@ -1,1 +1,1 @@
-"""Where the time of a training step goes, and which settings make it shorter: measured, stage by stage."""
+"""Measures where the time of a training step goes, stage by stage, and which settings shorten it."""

@@ -22,8 +22,8 @@ class Candidate:
 
     Attributes:
         changes: The values to try, by path in the YAML.
-        why: The reason to try it, as shown in the report.
-        spares: The stages that it makes shorter.
+        why: The reason to try them, as shown in the report.
+        spares: The stages that the settings shorten.
     """
 
     changes: Changes

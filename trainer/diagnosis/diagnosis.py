@@ -1,4 +1,4 @@
-"""Diagnoses the input of a training: every stage alone, all together, and the settings that were tried."""
+"""Diagnoses the input of a training: measures each stage alone, all stages together, and candidate settings."""
 
 import tempfile
 import time
@@ -26,19 +26,19 @@ _SAMPLE_SHARE, _STAGE_SHARE = 0.1, 0.3
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Where the time of a training goes.
+    """The breakdown of the time of a training.
 
     Attributes:
         rows: The rows of the train split.
         files: The number of its files.
         bytes: The bytes of its files.
         sampled: The rows of the sample.
-        setting: How rows reach the model as the YAML says.
-        epochs: The epochs of training, at most; the first reading is spread over them.
+        setting: The input settings of the YAML.
+        epochs: The maximum number of epochs, over which the time of the first reading is spread.
         devices: The devices that the model was measured on.
         cores: The cores of the machine.
         stages: The cost of each stage alone.
-        written: The training as the YAML says, with all stages together.
+        written: The trial of the YAML as written, with all stages together.
         epoch_rate: The rate of its updates alone, without the first reading.
         trials: The settings that were tried, the fastest first.
         untried: The settings for which there was no time.
@@ -62,20 +62,20 @@ class Diagnosis:
 
     @property
     def step_seconds(self) -> float:
-        """The seconds of an update with all of its input, the first reading included."""
+        """The seconds per update with all of its input, including the first reading."""
         return self.setting.batch_size / self.written.per_second
 
     @property
     def model_seconds(self) -> float:
-        """The seconds of an update alone, as if the input cost nothing."""
+        """The seconds per update of the model alone, as if the input took no time."""
         return next(stage.step_seconds for stage in self.stages if stage.name == MODEL)
 
     @property
     def lost(self) -> float:
-        """The share of the training's time that input costs it, 0 .. 1.
+        """The share of the training time that is lost to input, 0 .. 1.
 
-        This is the wait, limited to the difference between a step with input and one without: where few cores do both,
-        a batch may come late because the model itself occupies them.
+        This is the measured wait, limited to the difference between a step with input and a step without. On few cores,
+        a batch may be late because the model itself occupies them.
         """
         return min(self.written.wait, max(0.0, 1 - self.model_seconds / self.step_seconds))
 
@@ -88,7 +88,7 @@ class Diagnosis:
 
     @property
     def stage(self) -> Stage:
-        """The slowest stage: of the input where the model waits for it, else the model."""
+        """The slowest stage: an input stage if the model waits for input, else the model."""
         wanted = [stage for stage in self.stages if (stage.name == MODEL) == (self.bound == "compute-bound")]
         return max(wanted, key=lambda stage: stage.step_seconds)
 
@@ -104,7 +104,7 @@ class Diagnosis:
 
 
 def diagnose_training(training: Training, *, seconds: float, say: Callable[[str], None] = lambda _: None) -> Diagnosis:
-    """Measures a training's input and model for about `seconds`; building the model and its graph comes on top.
+    """Measures a training's input and model for about `seconds`, plus the time to build the model and its graph.
 
     Args:
         training: The training to diagnose.
@@ -112,7 +112,7 @@ def diagnose_training(training: Training, *, seconds: float, say: Callable[[str]
         say: Is called with the name of each measurement as it begins.
 
     Raises:
-        UserError: The examples are not those of the YAML, or there are none.
+        UserError: The examples do not match the YAML, or there are none.
     """
     deadline = time.perf_counter() + seconds
     with tempfile.TemporaryDirectory(prefix="fullpass-diagnose-") as folder:

@@ -1,4 +1,4 @@
-"""How rows reach the model under some settings of the YAML, and how fast a training is that way."""
+"""Resolves how rows reach the model under some settings of the YAML, and measures the speed of that training."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from fullpass.trainer.input.parsed_chunks import Chunk, ChunkParser, read_chunks
 from fullpass.trainer.models.model_inputs import transformed_outputs
 
 RowStorage = Literal["memory", "disk", "files"]
-"""Where rows are kept after the first reading; files keeps none and streams them again."""
+"""Where rows are kept after the first reading; files keeps none and streams them again in every epoch."""
 Changes = Mapping[str, Any]
 """Changed values by path in the YAML."""
 
@@ -57,7 +57,7 @@ class Speed:
     Attributes:
         first: The rate of the first reading: rows are read, decompressed, parsed and transformed once.
         epochs: The rate of the updates, their input included.
-        readings: How often rows are read that way before the first epoch.
+        readings: The number of such readings before the first epoch.
     """
 
     first: Rate
@@ -69,7 +69,7 @@ class Speed:
         return self.epochs.seconds_per_row + self.readings * self.first.seconds_per_row / epochs
 
     def per_second(self, epochs: int) -> float:
-        """Returns examples per second over a training of so many epochs, the first reading included."""
+        """Returns the examples per second over a training of `epochs` epochs, including the first reading."""
         return 1 / self.seconds_per_row(epochs)
 
     def wait(self, epochs: int) -> float:
@@ -79,7 +79,7 @@ class Speed:
 
 
 def input_settings(profiled: ProfiledTraining, changes: Changes) -> InputSettings:
-    """Returns how rows reach the model with some values of the YAML changed.
+    """Returns the input settings with some values of the YAML changed.
 
     Args:
         profiled: The training that is diagnosed.
@@ -106,7 +106,7 @@ def input_settings(profiled: ProfiledTraining, changes: Changes) -> InputSetting
 
 
 def kept_in(profiled: ProfiledTraining, cache: str, memory_fraction: float) -> RowStorage:
-    """Returns where `input.cache` keeps the rows of all of the data between epochs."""
+    """Returns where `input.cache` keeps the rows of the full data between epochs."""
     if cache == "auto":
         return "memory" if fits(profiled, memory_fraction) else "disk"
     return "files" if cache == "none" else "disk" if cache == "disk" else "memory"
@@ -118,15 +118,15 @@ def fits(profiled: ProfiledTraining, memory_fraction: float) -> bool:
 
 
 def readers_of(readers: int | Literal["auto"], files: int) -> int:
-    """Returns how many of the files are read at the same time."""
+    """Returns the number of files that are read at the same time."""
     return min(files, MOST_READERS, usable_cores()) if readers == "auto" else readers
 
 
 def read_once(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -> Rate:
-    """Returns how fast rows are read, parsed, packed and counted before the first epoch, tried for about `seconds`.
+    """Returns the rate of reading, parsing, packing and counting rows before the first epoch.
 
-    A source that takes less time is read as a whole, in the blocks of the training: with few blocks, the time before
-    the first and after the last one, in which nothing runs in parallel, counts.
+    It is measured for about `seconds`. A source that takes less time is read as a whole, in the blocks of the training.
+    With few blocks, the time before the first and after the last block matters, because nothing runs in parallel then.
     """
     source = setting.source
     columns = find_columns(source.files, source.decode)
@@ -140,9 +140,9 @@ def read_once(profiled: ProfiledTraining, setting: InputSettings, seconds: float
 
 
 def readings_before(profiled: ProfiledTraining, setting: InputSettings) -> float:
-    """Returns how often rows are read before the first epoch: once to be counted.
+    """Returns the number of readings before the first epoch: one, which counts the rows.
 
-    Where they are kept nowhere, they are read again for the moments of pixels, and the first of them for the knots of
+    If rows are not kept, all rows are read again for the moments of pixels, and the first rows again for the knots of
     numbers.
     """
     if setting.kept != "files":
@@ -155,7 +155,7 @@ def readings_before(profiled: ProfiledTraining, setting: InputSettings) -> float
 
 
 def run_epochs(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -> Rate:
-    """Returns how fast updates are made on batches of the input, tried for about `seconds`."""
+    """Returns the rate of updates on batches of the input, measured for about `seconds`."""
     order = profiled.order(setting.batch_size, setting.shuffle)
     return train(profiled.update, batches(profiled, setting, order), setting.batch_size, seconds)
 

@@ -1,7 +1,7 @@
-"""Measures what it costs to compute features when examples are written, in the input function, or in the model.
+"""Measures the cost of computing features when examples are written, in the input function, or in the model.
 
-Input and step are measured as in the rest of the diagnosis: on the model that the Trainer would build, by `drain` and
-`train`. To these come the requests to the export.
+Input and training step are measured as in the rest of the diagnosis: on the model that the Trainer would build, with
+`drain` and `train`. The latency of requests to the export is measured in addition.
 """
 
 import tempfile
@@ -32,21 +32,21 @@ _WARM_UP = 5
 
 @dataclass(frozen=True)
 class PlacementCost:
-    """What one placement of the features costs, on the sample.
+    """The cost of one placement of the features, measured on the sample.
 
     Attributes:
         compute_at: The value of `compute_at`: transform, input or model; for a mixture, a description.
         written_bytes: The bytes of the transformed examples; 0 if none are written.
-        start_seconds: The seconds that computing and writing take for any number of rows.
-        seconds_per_row: The seconds that each row adds to that.
+        start_seconds: The fixed seconds of computing and writing, for any number of rows.
+        seconds_per_row: The seconds that each row adds to them.
         read_bytes: The bytes that one epoch reads from disk.
         streamed: The examples per second of the input from files.
-        kept: Where the train rows of all data are kept between epochs: memory, disk, or files, which keeps none.
+        kept: Where the train rows of the full data are kept between epochs: memory, disk, or files, which keeps none.
         later: The examples per second of the input from the second epoch on.
         memory_bytes: The bytes of the train split in memory.
-        step_ms: The milliseconds of an update on a batch that is there already.
-        row_ms: The milliseconds of a request of one row to the export.
-        batch_ms: The milliseconds of a request of LATENCY_BATCH rows.
+        step_ms: The milliseconds of an update on a batch that is already available.
+        row_ms: The milliseconds of a request with one row to the export.
+        batch_ms: The milliseconds of a request with LATENCY_BATCH rows.
     """
 
     compute_at: str
@@ -80,8 +80,8 @@ class PlacementTrial:
 
         Args:
             compute_at: The name of the placement.
-            written: What it took to write the examples.
-            profiled: The training on them.
+            written: The cost of writing the examples.
+            profiled: The training on these examples.
             graph: The folder of the transform graph, which holds a few raw examples.
         """
         self._compute_at, self._written, self._profiled = compute_at, written, profiled
@@ -115,7 +115,7 @@ class PlacementTrial:
 
 
 def measure_in_turn(trials: Sequence[PlacementTrial]) -> list[PlacementCost]:
-    """Returns the costs of each placement: medians of rounds in which all are measured, one after the other."""
+    """Returns the cost of each placement: medians over rounds, each of which measures all placements in turn."""
     rounds = [[trial.measured() for trial in trials] for _ in range(_ROUNDS)]
     measured = ("streamed", "later", "step_ms", "row_ms", "batch_ms")
     return [
@@ -125,11 +125,11 @@ def measure_in_turn(trials: Sequence[PlacementTrial]) -> list[PlacementCost]:
 
 
 def _requests(served: Served, graph: str) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    """Returns two functions that request one row, and many, from an export; the rows are samples beside `graph`."""
+    """Returns two functions that send one row, and LATENCY_BATCH rows, to an export; the rows are those of `graph`."""
     samples = read_samples(graph)
     with tempfile.TemporaryDirectory() as folder:
         export_model(served, f"{folder}/export", name="placement", source={}, samples=samples)
-        # Once it is loaded, its files are not needed any more.
+        # After loading, the files are no longer needed.
         loaded = tf.saved_model.load(f"{folder}/export")
     rows = [to_row(example, served.columns) for example in samples]
     one = _request(rows[:1], served.columns)

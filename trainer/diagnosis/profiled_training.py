@@ -45,7 +45,7 @@ _MOST_FILES = 10
 
 @dataclass(frozen=True)
 class Records:
-    """How `data.records` has TFRecord files written: shard_mb and readers as there."""
+    """The settings of `data.records` that TFRecord files are written with: shard_mb and readers."""
 
     shard_mb: int = 128
     readers: int = 1
@@ -58,8 +58,8 @@ class Training:
     Attributes:
         files: The files of the train split, sorted: transformed examples, or raw ones where nothing is written.
         rows: The rows in them.
-        spec: Decides the training.
-        records: How such files are written.
+        spec: The configuration of the training.
+        records: The settings that such files are written with.
     """
 
     files: tuple[str, ...]
@@ -73,8 +73,8 @@ class Source:
     """Files, and how their records become rows.
 
     Attributes:
-        files: TFRecord files; a name may come several times, to make a sample as long as what it stands for.
-        decode: Parses their records and makes rows of them.
+        files: TFRecord files; a name may repeat, so that a sample is as long as the data that it represents.
+        decode: Decodes their records to rows.
         sample: Uncompressed files that hold each of the first records once.
         block_rows: The records that are read and decoded in about a twentieth of a second and measured together.
         decode_rows: The same for records that are in memory already.
@@ -90,7 +90,7 @@ class Source:
 
     @property
     def pass_seconds(self) -> float:
-        """The seconds in which one core reads and decodes all rows once; fewer where blocks are the largest."""
+        """The seconds in which one core reads and decodes all rows once; an upper bound for blocks of maximum size."""
         return self.rows / self.block_rows * _BLOCK_SECONDS
 
 
@@ -106,7 +106,7 @@ class ProfiledTraining:
             seconds: The seconds that reading the sample may take.
 
         Raises:
-            UserError: The examples are not those of the YAML, or trees are grown, for which no input is awaited.
+            UserError: The examples do not match the YAML, or the model is trees, which do not wait for input.
         """
         if isinstance(training.spec.config.model, Trees):
             raise UserError(
@@ -214,7 +214,7 @@ class ProfiledTraining:
         return replace(split, in_memory=join([split.in_memory] * times))
 
     def _write_sample(self, block_rows: int, seconds: float) -> tuple[int, tuple[str, ...]]:
-        """Copies the first records, uncompressed, into as many files as all of them would be written in."""
+        """Copies the first records, uncompressed, into as many files as the full data would be written to."""
         count = max(1, min(_MOST_FILES, self.bytes // _FILE_BYTES))
         paths = [str(self._folder / f"sample-{i:02d}.tfrecord") for i in range(count)]
         writers = [tf.io.TFRecordWriter(path) for path in paths]
@@ -274,9 +274,9 @@ def _traced(decode: Decoder) -> Callable[[tf.Tensor], Block]:
 
 
 def _rows_in(seconds: float, call: Callable[[tf.Tensor], Block], files: Sequence[str]) -> int:
-    """Returns how many records are read and decoded in so many seconds: a power of two, BLOCK_ROWS at most.
+    """Returns the number of records that are read and decoded in `seconds`: a power of two, at most BLOCK_ROWS.
 
-    Larger and larger blocks are tried, because every call has a fixed cost: in a graph with many transforms it may be
+    Increasingly large blocks are tried, because every call has a fixed cost. In a graph with many transforms it may be
     milliseconds, and extrapolating from a few rows would overestimate the cost of many.
     """
     blocks = iter(read_records(tf.data.Dataset.from_tensor_slices(list(files)), 1, _PILOT_ROWS))

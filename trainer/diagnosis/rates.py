@@ -1,4 +1,4 @@
-"""Measures how fast something is, how many cores it keeps busy and how much memory it takes."""
+"""Measures throughput, the number of busy cores and the memory growth of this process."""
 
 import threading
 import time
@@ -20,13 +20,13 @@ _LATE = 2.0
 
 @dataclass(frozen=True)
 class Rate:
-    """The throughput of a measurement, and what it used.
+    """The throughput and the resource use of a measurement.
 
     Attributes:
-        rows: The examples that were done.
-        seconds: The seconds that they took.
-        cpu_seconds: The processor time of all threads of this process meanwhile.
-        memory_bytes: The bytes by which this process grew meanwhile, at most.
+        rows: The number of processed examples.
+        seconds: The seconds of the measurement.
+        cpu_seconds: The processor time of all threads of this process during the measurement.
+        memory_bytes: The maximum growth of this process during the measurement, in bytes.
         waited: The seconds in which the model waited for its next batch; 0 without a model.
     """
 
@@ -71,7 +71,7 @@ class Meter:
         self._watch.join()
 
     def rate(self, rows: float, waited: float = 0.0) -> Rate:
-        """Returns the rate at which `rows` were done."""
+        """Returns the rate at which `rows` were processed."""
         return Rate(rows, self.seconds, self.cpu_seconds, self._peak - self._before, waited)
 
     def _sample(self) -> None:
@@ -80,17 +80,18 @@ class Meter:
 
 
 def drain(elements: Iterator[Any], rows_of: Callable[[Any], int], seconds: float, passes_of: int = 0) -> Rate:
-    """Takes elements as fast as they come, over and over, for about `seconds`, and at least one.
+    """Returns the rate at which elements arrive; takes them as fast as possible for about `seconds`, at least one.
 
-    What comes in the first quarter of the time is not counted, nor is the first element: building an iterator may take
-    seconds where the transform graph is large, training builds one however many rows there are, and what was prepared
-    meanwhile comes at once.
+    The first element and the elements of the first quarter of the time are not counted. Building an iterator may take
+    seconds if the transform graph is large, and training builds only one, however many rows there are. Elements that
+    were prepared during that time arrive at once.
 
     Args:
-        elements: The elements, without an end.
+        elements: An endless iterator of elements.
         rows_of: Returns the number of examples in an element.
         seconds: The seconds after which to stop.
-        passes_of: The examples of a pass: measuring ends after a whole pass, unless that takes long; 0 ends anywhere.
+        passes_of: The examples of a pass. The measurement ends after a whole pass, unless that takes too long. 0 ends
+            it anywhere.
     """
     next(elements)
     settled = time.perf_counter() + _SETTLE * seconds
@@ -110,9 +111,9 @@ def drain(elements: Iterator[Any], rows_of: Callable[[Any], int], seconds: float
 
 
 def train(loop: Loop, dataset: tf.data.Dataset, batch_size: int, seconds: float) -> Rate:
-    """Makes updates on the batches of an endless dataset for about `seconds`, and at least two.
+    """Makes updates on the batches of an endless dataset for about `seconds`, at least two, and returns their rate.
 
-    Tracing, and what was prefetched meanwhile, does not count.
+    Tracing and the batches that are prefetched during it are not counted.
 
     Args:
         loop: Makes the updates.

@@ -1,4 +1,4 @@
-"""Measures what each stage of the input costs alone, with what comes before it ready in memory."""
+"""Measures the cost of each input stage alone, with the output of the previous stage ready in memory."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +20,7 @@ _BLOCKS = 16
 OPEN, READ, DECOMPRESS, PARSE = "open", "read", "decompress", "parse"
 TRANSFORM, BATCH, COPY, MODEL = "transform", "batch", "copy", "model"
 ONCE = (OPEN, READ, DECOMPRESS, PARSE, TRANSFORM)
-"""The stages of reading from files: they run once, or in every epoch where rows are not kept."""
+"""The stages of reading from files; they run once, or in every epoch if rows are not kept."""
 NOTHING = 1e-9
 """The seconds of a stage that takes no measurable time beyond the stages before it."""
 
@@ -32,7 +32,7 @@ class Stage:
     Attributes:
         name: The name: open, read, decompress, parse, transform, batch, copy or model.
         rate: The rate of the stage alone.
-        step_seconds: The seconds that it takes per update; a first reading is spread over all updates.
+        step_seconds: The seconds per update; the time of a first reading is spread over all updates.
     """
 
     name: str
@@ -81,7 +81,7 @@ def _from_records(profiled: ProfiledTraining, setting: InputSettings, seconds: f
 
 
 def _files(profiled: ProfiledTraining, setting: InputSettings, seconds: float) -> Iterator[tuple[str, Rate]]:
-    """Measures opening, reading and decompressing; TensorFlow does the last two together."""
+    """Measures opening, reading and decompressing files; TensorFlow does the last two together."""
     files = list(setting.source.files)
     names = tf.data.Dataset.from_tensor_slices(files)
     firsts = names.interleave(
@@ -145,7 +145,7 @@ def _ready(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def _input(profiled: ProfiledTraining, setting: InputSettings) -> tf.data.Dataset:
-    """Returns batches of rows that are in memory or on disk already."""
+    """Returns batches of rows that are already in memory or on disk."""
     kept: RowStorage = "disk" if setting.kept == "disk" else "memory"
     return batches(profiled, replace(setting, kept=kept), profiled.order(setting.batch_size, setting.shuffle))
 

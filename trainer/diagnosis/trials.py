@@ -1,4 +1,4 @@
-"""Tries settings, in turn with those of the YAML."""
+"""Measures candidate settings in turn with the settings of the YAML."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from fullpass.trainer.diagnosis.rates import Rate
 WORTH_IT = 1.1
 """The factor by which a setting must raise examples per second to be recommended."""
 ROUNDS = 3
-"""The rounds of measurements, if there is time; slow settings take part in the first only."""
+"""The number of measurement rounds, if there is time; slow settings take part in the first round only."""
 _PLAIN = 2.0
 _LEAST_SECONDS = 0.5
 _FIRST_ROUND, _TOGETHER = 0.35, 0.25
@@ -51,7 +51,7 @@ class Trial:
 
     @property
     def worth_it(self) -> bool:
-        """Whether it makes a training faster by a tenth or more, and not by chance: in all rounds, or twice as fast."""
+        """Whether it makes training at least a tenth faster, and not by chance: in several rounds, or twice as fast."""
         return self.gain >= WORTH_IT and self.least_gain > 1 and (self.rounds > 1 or self.gain >= _PLAIN)
 
 
@@ -134,8 +134,8 @@ def _compete(
 ) -> list[_Contender]:
     """Measures settings in turn, round by round, so that other load on the machine affects all of them alike.
 
-    After the first round only the fastest go on. Past the deadline there is no further round, nor, in the first of
-    them, a further setting after the second.
+    Only the fastest settings continue after the first round. After the deadline no further round begins, and the first
+    round measures no further setting after the second.
 
     Returns:
         The settings that were measured.
@@ -160,7 +160,7 @@ def _compete(
 
 
 def _speed(profiled: ProfiledTraining, setting: InputSettings, seconds: float, firsts: dict[object, Rate]) -> Speed:
-    """Returns the speed of a training under a setting; settings share the measurement of an equal first reading."""
+    """Returns the speed of a training under a setting; settings with the same first reading share its measurement."""
     if setting.first_reading not in firsts:
         firsts[setting.first_reading] = read_once(profiled, setting, seconds)
     readings = readings_before(profiled, setting)

@@ -1,1 +1,1 @@
-"""The exported model: signatures, sample requests and what it says of itself."""
+"""The exported model: its signatures, sample requests and description."""

@@ -1,13 +1,13 @@
-"""Probabilities that mean what they say: the head of a trained network is corrected by rows it was not trained on.
+"""Calibrates a trained network: corrects its head with rows that it was not trained on.
 
-Class weights move the log odds by the logarithm of the weights, which is taken back exactly (prior correction; Elkan,
-The Foundations of Cost-Sensitive Learning, 2001). Then the logits are stretched (temperature scaling; Guo et al., On
-Calibration of Modern Neural Networks, 2017) and, of two classes, shifted too (Platt scaling), if that pays on rows that
-the stretch was not fitted on, beyond chance. The stretch is fitted to targets that are not quite 0 and 1 (Platt,
-Probabilistic Outputs for Support Vector Machines, 1999), so that classes that a network tells apart without an error do
-not stretch its logits without end.
+Class weights shift the log odds by the logarithm of the weights. This shift is removed exactly (prior correction;
+Elkan, The Foundations of Cost-Sensitive Learning, 2001). Then the logits are scaled (temperature scaling; Guo et al.,
+On Calibration of Modern Neural Networks, 2017) and, for two classes, also shifted (Platt scaling). The scale is applied
+only if it lowers the log loss beyond chance on rows that it was not fitted on. It is fitted to targets that are not
+quite 0 and 1 (Platt, Probabilistic Outputs for Support Vector Machines, 1999). Otherwise the scale would grow without
+bound for classes that a network separates without an error.
 
-A model of logarithms predicts the median of a log-normal distribution; half of the variance of its errors makes that
+A model of logarithms predicts the median of a log-normal distribution. Adding half of the variance of its errors gives
 the mean.
 """
 
@@ -28,12 +28,12 @@ HEAD = "head"
 _BEYOND_CHANCE = 2.0
 _BINS = 10
 _LARGEST = 10.0
-"""By how much logits are stretched or pressed together, at most."""
+"""The largest factor by which logits are scaled up or down."""
 
 
 @dataclass(frozen=True, eq=False)
 class Correction:
-    """logits * scale + shift. shift: float [columns of the logits]."""
+    """The correction logits * scale + shift; `shift` is float [columns of the logits]."""
 
     scale: float
     shift: np.ndarray
@@ -49,12 +49,12 @@ def calibrate(network: Network, rows: SampledRows, task: Task, class_weights: np
     Args:
         network: The trained network; its head is changed.
         rows: Rows that it was not trained on.
-        task: The task of the label; a regression has no probabilities, and is left as it is.
+        task: The task of the label; a regression has no probabilities and is not changed.
         class_weights: The factor of the training weight per class, float [classes]; empty for none.
 
     Returns:
-        scale, shift; log_loss and gap before and after, where gap is the mean distance between the probability said
-        and the share that came true, over ten groups of rows of neighbouring probabilities.
+        scale and shift; log_loss and gap before and after. gap is the mean distance between the predicted probability
+        and the observed share, over ten groups of rows with similar probabilities.
     """
     if task == "regression" or len(rows) < 2:
         return {}
@@ -71,14 +71,15 @@ def calibrate(network: Network, rows: SampledRows, task: Task, class_weights: np
 def predict_mean(network: Network, rows: SampledRows) -> dict[str, Any]:
     """Shifts the head of a network of logarithms, so that it predicts means; returns the entry `calibration`.
 
-    Example: errors of the logarithm of deviation 1 raise the predictions by e ** 0.5 = 1.65.
+    Example: if the errors of the logarithm have a standard deviation of 1, predictions grow by the factor
+    e ** 0.5 = 1.65.
 
     Args:
         network: The trained network of `loss: log_normal`; its head is changed.
         rows: Rows that it was not trained on.
 
     Returns:
-        shift, of the logarithm; deviation, of its errors.
+        shift, which is added to the logarithm; deviation, the standard deviation of its errors.
     """
     errors = np.log(rows.labels) - np.log(rows.logits(network)[:, 0])
     mean = np.average(errors, weights=rows.weights)
@@ -89,9 +90,10 @@ def predict_mean(network: Network, rows: SampledRows) -> dict[str, Any]:
 
 
 def prior_shift(task: Task, class_weights: np.ndarray, columns: int) -> np.ndarray:
-    """Returns what takes class weights back, float64 [columns].
+    """Returns the shift of the logits that removes the effect of class weights, float64 [columns].
 
-    Example: balanced weights of 0.556 and 5 for one class in ten shift its log odds by log(0.556 / 5) = -2.2.
+    Example: for a class of one row in ten, the balanced weights 0.556 and 5 shift its log odds by
+    log(0.556 / 5) = -2.2.
     """
     if not len(class_weights):
         return np.zeros(columns)
@@ -100,13 +102,13 @@ def prior_shift(task: Task, class_weights: np.ndarray, columns: int) -> np.ndarr
 
 
 def fit_correction(logits: np.ndarray, labels: np.ndarray, weights: np.ndarray, task: Task) -> Correction:
-    """Returns the correction of least log loss; none where it does not pay beyond chance.
+    """Returns the correction with the lowest log loss, or the identity if the gain is not beyond chance.
 
-    It is fitted on each half of the rows and tried on the other: the mean gain must exceed two standard errors.
+    It is fitted on each half of the rows and evaluated on the other. The mean gain must exceed two standard errors.
 
     Args:
         logits: float32 [rows, columns].
-        labels: As batches hold them.
+        labels: The labels in the form of the batches.
         weights: float32 [rows].
         task: binary, multiclass or multilabel.
     """
@@ -122,7 +124,7 @@ def fit_correction(logits: np.ndarray, labels: np.ndarray, weights: np.ndarray, 
 
 
 def _least_loss(logits: np.ndarray, labels: np.ndarray, weights: np.ndarray, task: Task) -> Correction:
-    """Returns the stretch of least log loss to Platt's targets; of two classes, with a shift."""
+    """Returns the scale with the lowest log loss against Platt's targets; for two classes, also a shift."""
     columns = logits.shape[1]
     smoothing = 0.0 if task == "binary" else max(columns, 2) / (len(labels) + max(columns, 2))
     targets = platt_targets(labels) if task == "binary" else labels
@@ -139,9 +141,9 @@ def _least_loss(logits: np.ndarray, labels: np.ndarray, weights: np.ndarray, tas
 
 
 def platt_targets(labels: np.ndarray) -> np.ndarray:
-    """Returns what the probabilities of labels 0 and 1 are fitted to: as if one row more of each class were seen.
+    """Returns Platt's target probabilities for labels 0 and 1, as if one more row of each class had been seen.
 
-    Example: of 8 rows of class 1 and 3 of class 0, these are 9 / 10 and 1 / 5.
+    Example: 8 rows of class 1 and 3 rows of class 0 give 9 / 10 and 1 / 5.
     """
     positive = int((labels > 0).sum())
     negative = len(labels) - positive
@@ -161,7 +163,7 @@ def _quality(logits: np.ndarray, rows: SampledRows, task: Task) -> dict[str, flo
 
 
 def _said_and_true(probabilities: np.ndarray, labels: np.ndarray, task: Task) -> tuple[np.ndarray, np.ndarray]:
-    """Returns probabilities and whether they came true: of class 1, of the likeliest class, or of every class."""
+    """Returns predicted probabilities and outcomes: of class 1, of the likeliest class, or of every class."""
     if task == "binary":
         return probabilities[:, 1], labels
     if task == "multilabel":
@@ -171,11 +173,13 @@ def _said_and_true(probabilities: np.ndarray, labels: np.ndarray, task: Task) ->
 
 
 def calibration_gap(said: np.ndarray, true: np.ndarray) -> float:
-    """Returns the mean distance of probability and share over ten groups of equally many rows (Naeini et al., 2015).
+    """Returns the expected calibration error over ten groups with equally many rows (Naeini et al., 2015).
+
+    It is the mean distance between the mean probability and the observed share of a group.
 
     Args:
-        said: float [rows], 0 to 1.
-        true: float [rows], 0 or 1.
+        said: The predicted probabilities, float [rows], 0 to 1.
+        true: The outcomes, float [rows], 0 or 1.
     """
     groups = np.array_split(np.argsort(said, kind="stable"), _BINS)
     distances = [abs(said[group].mean() - true[group].mean()) * len(group) for group in groups if len(group)]

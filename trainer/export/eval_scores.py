@@ -1,7 +1,7 @@
 """Stores the scores of the trained model for eval rows, so that Parity can compare the export with them.
 
-The export answers raw rows through its own graph; these scores come from the Keras model in memory, on what the input
-function gave it. Parity compares the two, row by row.
+The export computes its scores from raw rows with its own graph. The stored scores come from the Keras model in memory,
+applied to the rows of the input function. Parity compares the two row by row.
 """
 
 import io
@@ -18,7 +18,7 @@ from fullpass.trainer.models.model_inputs import apply_model
 from fullpass.trainer.models.tasks import probabilities_of
 
 SCORES_FILE = "eval_scores.npz"
-"""In the model run: `row_id` int64 [rows] and `scores` as the export's, of the first rows of the eval split."""
+"""File in the model run: `row_id` int64 [rows] and `scores`, as in the export, of the first rows of the eval split."""
 SCORED_ROWS = 10_000
 
 
@@ -37,7 +37,7 @@ def write_scores(path: str, model: keras.Model, files: Sequence[str], decode: De
         features, _, _ = to_batch({name: value for name, value in block.items() if name != ROW_ID})
         row_ids.append(block[ROW_ID].numpy())
         scores.append(scores_of(task, apply_model(model, features, training=False)).numpy())
-    archive = io.BytesIO()  # remote files cannot be written out of order, as archives are
+    archive = io.BytesIO()  # archives are written out of order, remote files cannot be
     np.savez(archive, row_id=np.concatenate(row_ids), scores=np.concatenate(scores))
     pending = f"{path}.tmp"
     with tf.io.gfile.GFile(pending, "wb") as file:

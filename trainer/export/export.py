@@ -1,10 +1,10 @@
-"""Writes a model for serving: a SavedModel that TensorFlow alone loads, and beside it what people need to call it.
+"""Writes a model for serving: a SavedModel that needs only TensorFlow, and the files that its callers need.
 
 saved_model.pb, variables/, assets/           the signatures of `signatures.py`, with vocabularies
 assets.extra/fullpass.json                    task, classes, raw columns and keys, how data is read, versions, lineage,
                                               checksums of all other files
 assets.extra/weights.json                     the meaning of the rows of its weights, for a warm start from it
-assets.extra/stable_ids/                      since when tokens of vocabularies with stable ids are not selected
+assets.extra/stable_ids/                      since when tokens of vocabularies with stable ids are retired
 assets.extra/requests.jsonl                   a few rows of raw columns, one JSON object each
 assets.extra/request.json                     the same rows as the body of a POST to TF Serving's `:predict`
 assets.extra/tf_serving_warmup_requests       the same rows as calls that TF Serving makes before it serves
@@ -85,7 +85,7 @@ def describe(served: Served, name: str, source: Mapping[str, Any]) -> dict[str, 
 
 
 def _described(column: RawColumn) -> dict[str, Any]:
-    """Returns the fields of a raw column besides its name, without those that have their default."""
+    """Returns the fields of a raw column except its name and the fields with default values."""
     defaults = asdict(RawColumn(column.name, column.type))
     said = {field: value for field, value in asdict(column).items() if value != defaults[field]}
     return {"type": column.type, **({"width": column.width} if column.type == "vector" else {}), **said}

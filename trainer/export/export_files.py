@@ -1,8 +1,8 @@
-"""The files of an export against those that were written: a damaged copy is neither served, followed nor asked.
+"""Verifies the files of an export, so that no component uses a damaged copy.
 
-`fullpass.json` lists under `files` the size in bytes and the CRC-32C of all others, and has a checksum itself. It does
-not list what a push adds (`origin.json`), nor what anyone puts beside a model later. An export of an earlier release
-lists nothing, and nothing of it is compared.
+`fullpass.json` lists the size in bytes and the CRC-32C of all other files under `files`, and contains its own checksum.
+It does not list the file that a push adds (`origin.json`) or files that are added later. An export of an earlier
+release lists no files and is not verified.
 """
 
 import os
@@ -19,25 +19,25 @@ DESCRIPTION = "assets.extra/fullpass.json"
 FILES = "files"
 """Key of `fullpass.json`: path in the export -> [bytes, CRC-32C]."""
 READ_BYTES = 64 << 20
-"""The largest file that a listing of models reads."""
+"""The size of the largest file that a listing of models reads."""
 _PIECE = 1 << 20
 _WHAT_TO_DO = "Put the model back from a copy, or push it again: fullpass run FILE --from Pusher --fresh."
 
 
 def listed_files(folder: str) -> dict[str, list[int]]:
-    """Returns size and CRC-32C of every file below a folder, by its path there."""
+    """Returns size and CRC-32C of every file below a folder, by its path in the folder."""
     return {name: list(_measured(folder, name)) for name in sorted(_names(folder))}
 
 
 def verify_export(folder: str, *, largest: float = float("inf")) -> None:
-    """Compares an export with what its `fullpass.json` lists, if it has one.
+    """Compares an export with the list in its `fullpass.json`, if it has one.
 
     Args:
-        folder: Of the SavedModel.
-        largest: Of a file of more bytes only the size is compared.
+        folder: The folder of the SavedModel.
+        largest: The bytes above which only the size of a file is compared.
 
     Raises:
-        DamagedState: A file is gone, or not what was written.
+        DamagedState: A file is missing, or differs from the one that was written.
     """
     for name, (size, checksum) in _listed(folder).items():
         path = f"{folder}/{name}"
@@ -83,7 +83,7 @@ def _names(folder: str) -> Iterator[str]:
 
 
 def _size(path: str) -> int | None:
-    """Returns the bytes of a file; None if it is gone."""
+    """Returns the bytes of a file; None if it does not exist."""
     if not _is_address(path):
         return os.path.getsize(path) if os.path.isfile(path) else None
     import tensorflow as tf
@@ -100,5 +100,5 @@ def _opener(path: str) -> Callable[..., Any]:
 
 
 def _is_address(path: str) -> bool:
-    """Whether a path is not one of this machine, for which TensorFlow need not be imported."""
+    """Whether a path is remote; only remote paths need an import of TensorFlow."""
     return "://" in path

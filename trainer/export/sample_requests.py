@@ -1,7 +1,7 @@
-"""A few raw examples that travel with the model, so that people and servers have requests to try.
+"""Stores a few raw examples with the model, as sample requests for users and servers.
 
-The Transform component keeps some rows of the eval split beside the transform graph (`write_samples`), because the
-Trainer sees transformed examples only; the export holds them as requests.
+The Transform component stores some rows of the eval split with the transform graph (`write_samples`), because the
+Trainer reads transformed examples only. The export contains them as requests.
 """
 
 import base64
@@ -20,7 +20,7 @@ from fullpass.preprocessing.values.byte_batches import gather
 from fullpass.trainer.input.record_batches import record_batches
 
 SAMPLE_FILE = "sample_examples.tfrecord"
-"""In the folder of a transform graph: serialized raw examples of the eval split."""
+"""File in the folder of a transform graph: serialized raw examples of the eval split."""
 SAMPLE_ROWS = 10
 
 Row = dict[str, Any]
@@ -30,7 +30,7 @@ _LINE_BREAKS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)}
 
 
 def write_samples(transform_output: str, files: Sequence[str]) -> None:
-    """Stores the first rows of raw TFRecord `files` in the folder of a transform graph; of large ones, one or a few."""
+    """Stores the first rows of raw TFRecord `files` in the folder of a transform graph; fewer if they are large."""
     batches = chain.from_iterable(record_batches(file, rows=SAMPLE_ROWS, most_bytes=_SAMPLE_BYTES) for file in files)
     first = next(gather(chain.from_iterable(batches), len, rows=SAMPLE_ROWS, most_bytes=_SAMPLE_BYTES), [])
     pending = f"{transform_output}/{SAMPLE_FILE}.tmp"
@@ -41,7 +41,7 @@ def write_samples(transform_output: str, files: Sequence[str]) -> None:
 
 
 def read_samples(transform_output: str) -> list[bytes]:
-    """Returns the rows that `write_samples` stored; without any, one empty example, which lacks every value."""
+    """Returns the rows that `write_samples` stored; if there are none, one example in which every value is missing."""
     path = f"{transform_output}/{SAMPLE_FILE}"
     if not tf.io.gfile.exists(path):
         return [tf.train.Example().SerializeToString()]
@@ -57,7 +57,7 @@ def to_row(example: bytes, columns: Mapping[str, RawColumn]) -> Row:
 def to_columns(rows: Sequence[Row], columns: Mapping[str, RawColumn]) -> dict[str, list[Any]]:
     """Returns the inputs of `serving_raw` by column: NaN for a missing number, "" for missing text.
 
-    Lists are filled up with missing elements to the length of the longest.
+    Lists are padded with missing elements to the length of the longest list.
     """
     return {name: _column([row[name] for row in rows], column) for name, column in columns.items()}
 
@@ -65,7 +65,7 @@ def to_columns(rows: Sequence[Row], columns: Mapping[str, RawColumn]) -> dict[st
 def to_json(value: Any) -> str:
     """Returns a row or a request as one line of JSON.
 
-    Bytes that are not UTF-8 are `{"b64": ...}`, as TF Serving reads them. What Unicode calls a line break is escaped.
+    Bytes that are not UTF-8 become `{"b64": ...}`, which TF Serving reads. The line breaks of Unicode are escaped.
     """
     text = json.dumps(value, ensure_ascii=False, default=lambda data: {"b64": base64.b64encode(data).decode("ascii")})
     return text.translate(_LINE_BREAKS)
@@ -74,8 +74,9 @@ def to_json(value: Any) -> str:
 def rest_body(rows: Sequence[Row], columns: Mapping[str, RawColumn], keys: Mapping[str, str], signature: str) -> str:
     """Returns the body of a POST to TF Serving's `:predict`, in its columnar form.
 
-    A column without any value is an empty list, unless all are: the first then says how many rows there are. One of
-    lists has an empty list per row. NaN is written bare, which TF Serving reads though JSON has it not.
+    A column without any value is written as an empty list. If all columns are, the first one is written in full,
+    because it determines the number of rows. A column of lists has an empty list per row. NaN is written without
+    quotes, which TF Serving reads although JSON does not define it.
     """
     values = to_columns(rows, columns)
     empty = [name for name in columns if all(row[name] is None for row in rows) and not columns[name].many]

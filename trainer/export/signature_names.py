@@ -1,4 +1,4 @@
-"""The names of what an export can be asked; see `signatures.py`. Nothing here imports TensorFlow."""
+"""The names of the functions of an export; see `signatures.py`. Nothing here imports TensorFlow."""
 
 SERVING_DEFAULT = "serving_default"
 SERVING_RAW = "serving_raw"

@@ -3,23 +3,23 @@
 `serving_default(examples)`: string [batch] of serialized tf.Examples; label and training-only columns may be absent.
 `serving_raw(**columns)`: one tensor per raw column that features read, by its key in `column_keys`:
     number float32 [batch], NaN for missing; string [batch], "" for missing; vector float32 [batch, width], a row of
-    NaN for missing. A column of length 0, which is the default of all of them, is missing in every row. So columns
-    may be left out of `loaded.serving_raw(...)` in Python and of TF Serving's gRPC Predict (SignatureDef.defaults);
-    over its REST API a column that is not there is an empty list in the columnar form `{"inputs": {"fare": []}}`.
-    `loaded.signatures["serving_raw"]` takes all of them.
+    NaN for missing. A column of length 0 is missing in every row; this is the default of every column. Columns may
+    therefore be omitted in `loaded.serving_raw(...)` in Python and in TF Serving's gRPC Predict
+    (SignatureDef.defaults). Over its REST API an omitted column is an empty list in the columnar form
+    `{"inputs": {"fare": []}}`. `loaded.signatures["serving_raw"]` requires all columns.
 `transform_features(examples)`: the transformed features, label, weight, row number and span of raw examples.
 
-Beside the signatures the loaded export has `labels(examples)`: of what `transform_features` gives, the label, weight,
-row number and span alone. A signature computes all of its outputs, whichever are used.
+The loaded export also has the function `labels(examples)`, which returns only the label, weight, row number and span of
+`transform_features`. It is separate because a signature computes all of its outputs, even those that are not used.
 
-Both serving signatures give:
-    scores: what metrics need. binary: float32 [batch], the probability of class 1. multiclass, multilabel: float32
+Both serving signatures return:
+    scores: the input of metrics. binary: float32 [batch], the probability of class 1. multiclass, multilabel: float32
         [batch, classes]. regression: float32 [batch], the predicted value.
-    prediction: string [batch], the likeliest class, or of a multilabel task all of 0.5 and above, joined by the label's
-        separator; regression: float32 [batch].
+    prediction: string [batch], the likeliest class; for a multilabel task all classes with a probability of at least
+        0.5, joined by the label's separator; regression: float32 [batch].
     probabilities, classes: float32 and string [batch, classes], per class; not for regression.
-    quantiles, levels: float32 [batch, levels], the quantiles, rising, and of which share of the labels each is the
-        upper bound; of a regression with `loss: quantile`.
+    quantiles, levels: float32 [batch, levels], the quantiles in rising order, and the share of the labels of which each
+        quantile is the upper bound; only for a regression with `loss: quantile`.
 """
 
 import inspect
@@ -49,7 +49,7 @@ from fullpass.trainer.training_spec import TrainingSpec
 
 @dataclass(frozen=True)
 class Served:
-    """The model, graph and names that an export is made of.
+    """The model, graph and names from which an export is built.
 
     Attributes:
         model: Computes logits.
@@ -58,7 +58,7 @@ class Served:
         features: The transformed features that the model reads.
         label: The declaration of the label.
         names: The class names in id order; empty for regression.
-        levels: The levels of the quantiles that a regression gives; empty without any.
+        levels: The levels of the quantiles that a regression returns; empty without any.
     """
 
     model: keras.Model
@@ -92,9 +92,9 @@ def served_model(spec: TrainingSpec, network: Network, names: tuple[str, ...]) -
 def column_keys(columns: Sequence[str]) -> dict[str, str]:
     """Returns, per raw column, the name of its input in `serving_raw`.
 
-    TensorFlow takes letters, digits and underscores after a first letter, and no two names that differ in case only.
-    A name that fits is its own key. In others each odd character becomes an underscore, `column_` is put before a
-    bad beginning, and a number after what is taken.
+    TensorFlow accepts a letter followed by letters, digits and underscores, and no two names that differ in case only.
+    A valid name is its own key. In other names each invalid character becomes an underscore. A name with an invalid
+    beginning gets the prefix `column_`, and a key that is already taken gets a number as suffix.
 
     Example: ["fare", "trip miles", "1st", "Fare"] become fare, trip_miles, column_1st, Fare_2.
     """
@@ -119,7 +119,7 @@ def signatures_of(served: Served) -> tuple[tf.Module, dict[str, Callable[..., di
         return _outputs(served, apply_model(served.model, inputs, training=False))
 
     module = tf.Module()
-    # The transform graph's tables and files, and the weights; not the Keras objects, which TensorFlow cannot revive.
+    # Tracks the transform graph's tables and files and the weights. TensorFlow cannot revive Keras objects.
     module.transform = saved
     module.weights = [variable.value for variable in served.model.variables]
     module.serving_default = _serving_default(served, spec, predict)
@@ -179,7 +179,7 @@ def _labels(served: Served, spec: Mapping[str, tf.io.VarLenFeature], part: Graph
 
 
 def _block(served: Served, transformed: Mapping[str, tf.Tensor | tf.SparseTensor]) -> dict[str, tf.Tensor]:
-    """Returns outputs of the transform graph, the label and the row number among them, dense and with the span."""
+    """Returns outputs of the transform graph, which include label and row number, as dense tensors, plus the span."""
     block = with_dense_label({name: without_gaps(v) for name, v in transformed.items()}, len(served.names))
     span = tf.bitwise.right_shift(block[ROW_ID], tf.constant(ROW_BITS + SPAN_FILE_BITS, tf.int64))
     return {name: as_pixels(_dense(value)) for name, value in block.items()} | {SPAN: span}
@@ -217,7 +217,7 @@ def _dense(value: tf.Tensor | tf.SparseTensor | tf.RaggedTensor) -> tf.Tensor:
 def _completed(
     raw: Mapping[str, tf.SparseTensor], spec: Mapping[str, tf.io.VarLenFeature], batch: tf.Tensor
 ) -> dict[str, tf.SparseTensor]:
-    """Returns `raw` with every column that the transform graph knows: those that are not there, missing throughout."""
+    """Returns `raw` with every input column of the transform graph; absent columns are missing in every row."""
     shape = tf.stack([batch, tf.constant(0, tf.int64)])
     none = tf.zeros([0, 2], tf.int64)
     return {
@@ -227,11 +227,11 @@ def _completed(
 
 
 def _common_length(values: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """Returns the rows of the longest column, int64 []; others must have as many, or none."""
+    """Returns the number of rows of the longest column, int64 []; other columns must have as many rows, or none."""
     shapes: dict[str, tf.Tensor] = {}
     for names in names_by_dtype(values):
         shapes |= zip(names, tf.shape_n([values[name] for name in names], tf.int64), strict=True)
-    # A column of single cells has no other size, and needs no operation to take it.
+    # A rank-1 column has no other dimension, so no slice operation is needed.
     lengths = tf.concat([shapes[n] if value.shape.rank == 1 else shapes[n][:1] for n, value in values.items()], 0)
     longest = tf.reduce_max(lengths)
     message = f"columns differ in length; give all the same number of rows, or none. Rows of {', '.join(values)}:"

@@ -1,4 +1,4 @@
-"""Blends examples of a batch, images and labels alike. Source: Zhang et al. 2018, mixup: Beyond Empirical Risk."""
+"""Blends the images and the labels of a batch. Source: Zhang et al. 2018, mixup: Beyond Empirical Risk."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import tensorflow as tf
 
 
 class Blended(NamedTuple):
-    """The labels of blended examples: what each is a blend of, with the weight of either part, float32 [batch]."""
+    """The two labels of each blended example, with their weights, float32 [batch]."""
 
     label: tf.Tensor
     weight: tf.Tensor
@@ -16,19 +16,20 @@ class Blended(NamedTuple):
     other_weight: tf.Tensor
 
     def pairs(self) -> Iterator[tuple[tf.Tensor, tf.Tensor]]:
-        """Yields either label with its weight."""
+        """Yields each of the two labels with its weight."""
         yield self.label, self.weight
         yield self.other_label, self.other_weight
 
 
 @dataclass(frozen=True)
 class Blend:
-    """Blends every example of a batch with the next one by one share, drawn anew for every update.
+    """Blends every example of a batch with the next one; all use one share, which is drawn anew for every update.
 
     Attributes:
         images: The names of the inputs that are images.
         alpha: The share is drawn from Beta(alpha, alpha).
-        seed: Of the draws, which follow from it and the number of the update, so that a resumed training draws alike.
+        seed: The seed of the draws. A draw depends on the seed and the number of the update, so that a resumed training
+            draws the same shares.
     """
 
     images: tuple[str, ...]
@@ -41,9 +42,9 @@ class Blend:
         """Returns the features and labels of a batch blended.
 
         Args:
-            features: By input name; images are uint8 [batch, h, w, c], and stay that.
+            features: The features by input name; images are uint8 [batch, h, w, c] and keep dtype and shape.
             label: The labels of the rows.
-            weight: The weights of the rows, float32 [rows]; the weights of all parts add up to theirs.
+            weight: The weights of the rows, float32 [rows]; the weights of all parts have the same total.
             update: The number of the update, integer [].
         """
         share = self._share(update)

@@ -19,7 +19,7 @@ _OLD_SECONDS = 14 * 24 * 3600.0
 
 
 def folder_for(work: str, files: Sequence[str], *what: Any) -> str:
-    """Returns the folder of the checkpoints of a training: the same for the same data and configuration, and no other.
+    """Returns the checkpoint folder of a training, which depends on its data and configuration only.
 
     Args:
         work: The folder of unfinished work.
@@ -34,7 +34,7 @@ def folder_for(work: str, files: Sequence[str], *what: Any) -> str:
 class Checkpoints:
     """The newest checkpoints of one training, in one folder.
 
-    Variables are saved in the order they are given in, as values, so that a training on other devices can take over.
+    Variables are saved as values, in the given order, so that a training on other devices can resume from them.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Checkpoints:
         return seconds is not None and time.monotonic() - self._saved_at >= seconds
 
     def save(self, text: str, step: int) -> None:
-        """Writes a checkpoint; the folder holds complete checkpoints only, at every moment."""
+        """Writes a checkpoint; the folder contains only complete checkpoints at any time."""
         started = time.monotonic()
         self._text.assign(text)
         self._writer.save(checkpoint_number=step)
@@ -95,7 +95,7 @@ def remove(folder: str) -> None:
 
 
 def prune(folder: str) -> None:
-    """Removes checkpoints of other trainings beside `folder` that are older than two weeks."""
+    """Removes checkpoints of other trainings in the parent of `folder` that are older than two weeks."""
     work = os.path.dirname(folder)
     for name in tf.io.gfile.listdir(work) if tf.io.gfile.exists(work) else ():
         other = os.path.join(work, name.rstrip("/"))

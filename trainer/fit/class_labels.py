@@ -15,10 +15,10 @@ _LOG = logging.getLogger(__name__)
 
 
 def class_names(label: Label, tft_output: tft.TFTransformOutput) -> tuple[str, ...]:
-    """Returns the class names in id order, as `Label.class_names` has them or as they were learned.
+    """Returns the class names in id order, from `Label.class_names` or from the learned vocabulary.
 
     Raises:
-        UserError: The label's classes were learned, and train has none.
+        UserError: The label's classes are learned, and train has none.
     """
     if label.class_names is not None:
         return label.class_names
@@ -31,7 +31,7 @@ def class_names(label: Label, tft_output: tft.TFTransformOutput) -> tuple[str, .
 
 def check_label(label: Label, names: tuple[str, ...], counts: SplitCounts) -> None:
     """Raises UserError if train has too few usable labels, or only one class."""
-    # With a weight column, a weight of 0 is more likely meant so than a missing label.
+    # With a weight column, a weight of 0 is more likely intended than the effect of a missing label.
     missing = counts.weightless / counts.rows
     if label.weight is None and missing > label.max_missing:
         raise UserError(
@@ -53,7 +53,7 @@ def check_label(label: Label, names: tuple[str, ...], counts: SplitCounts) -> No
 
 
 def check_loss(label: Label, loss: LossConfig, split: str, counts: SplitCounts) -> None:
-    """Raises UserError if a split has labels that a loss is not for."""
+    """Raises UserError if a split has labels that the loss does not support."""
     bad = {"poisson": counts.label_negative, "log_normal": counts.label_negative + counts.label_zero}.get(loss.kind, 0)
     if bad:
         least = "0 and above" if loss.kind == "poisson" else "above 0"
@@ -66,8 +66,8 @@ def check_loss(label: Label, loss: LossConfig, split: str, counts: SplitCounts) 
 def class_factors(label: Label, names: tuple[str, ...], counts: SplitCounts) -> np.ndarray:
     """Returns the factor of the training weight per class, float64 [classes]; empty if there is none.
 
-    balanced: n / (classes * rows of the class), so that all classes weigh the same in total. A class given no weight
-    keeps 1.
+    balanced: n / (classes * rows of the class), so that all classes have the same total weight. A class without a given
+    weight keeps 1.
 
     Example: 90 rows of class 0 and 10 of class 1 give 100 / (2 * 90) = 0.556 and 100 / (2 * 10) = 5.
 

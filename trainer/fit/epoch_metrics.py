@@ -1,6 +1,7 @@
-"""Metrics of an epoch: sums over batches and devices first, then numbers.
+"""Computes the metrics of an epoch from sums over batches and devices.
 
-Every statistic is a sum over examples, so that batches and replicas simply add up, whatever their sizes and weights.
+Every statistic is a sum over examples, so that the sums of batches and replicas add up, whatever their sizes and
+weights.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,8 +19,8 @@ MONITOR: Mapping[Task, str] = {
     "multilabel": "log_loss",
     "regression": "rmse",
 }
-"""The metric whose smallest value marks the best epoch, unless the loss is another one: without penalties, smoothing
-and class weights."""
+"""The metric whose smallest value marks the best epoch with a loss in _JUDGED_BY_TASK. It excludes penalties, label
+smoothing and class weights."""
 
 Sums = dict[str, tf.Tensor]
 """Statistic -> its sum over examples, float32."""
@@ -56,9 +57,9 @@ def sums_of(
         task: The task of the label.
         loss: The training loss.
         label: The output of the transform graph; for multilabel a matrix.
-        logits: The output of the model, float32 [batch, columns]; of a regression the prediction, then quantiles.
+        logits: The output of the model, float32 [batch, columns]; for a regression the prediction, then quantiles.
         weight: The weights of the rows, float32 [batch].
-        levels: Of the quantiles.
+        levels: The levels of the quantiles.
     """
     sums = {"weight": tf.reduce_sum(weight), "loss": tf.reduce_sum(weight * loss(label, logits))}
     if task == "regression":
@@ -80,8 +81,8 @@ def sums_of(
 def metrics_of(task: Task, sums: Mapping[str, np.ndarray], levels: Sequence[float] = ()) -> dict[str, float]:
     """Returns the metrics: loss; log_loss, accuracy and, if binary, auc; or rmse and mae.
 
-    Per level of quantiles `coverage_<level>` too, the share of the labels that are no larger than its quantile, and
-    `pinball_<level>`, what the quantile minimises, in the label's unit.
+    Each quantile level adds `coverage_<level>`, the share of labels that are not larger than its quantile, and
+    `pinball_<level>`, the pinball loss in the label's unit.
     """
     weight = float(sums["weight"])
     found = {"loss": float(sums["loss"]) / weight}
@@ -99,7 +100,7 @@ def metrics_of(task: Task, sums: Mapping[str, np.ndarray], levels: Sequence[floa
 
 
 def area_under_curve(positive: np.ndarray, negative: np.ndarray) -> float:
-    """Returns the share of (positive, negative) pairs in which the positive scores higher; half of equal ones.
+    """Returns the share of (positive, negative) pairs in which the positive scores higher; equal scores count half.
 
     0.5 if there are no such pairs.
 

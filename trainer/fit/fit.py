@@ -1,7 +1,8 @@
-"""Fits a model: runs the epochs on the devices of a strategy, keeps the best one, and can be cut short anywhere.
+"""Fits a model: runs the epochs on the devices of a strategy, keeps the best one, and can be interrupted anywhere.
 
-A loop of its own rather than `keras.Model.fit`, which in Keras 3 does not run on several workers, averages losses over
-replicas and batches without regard to weights, traces every step twice, and begins an epoch again after a crash.
+This module has its own training loop instead of `keras.Model.fit`. In Keras 3, `fit` does not run on several workers,
+averages losses over replicas and batches regardless of weights, traces every step twice, and restarts an epoch after a
+crash.
 """
 
 import math
@@ -30,14 +31,14 @@ Report = Callable[[int, int, str, str], None]
 OnEpoch = Callable[[int, dict[str, float]], None]
 """Is called with the number of an epoch, from 1, and its metrics; those of the eval split begin with `val_`."""
 
-# With `steps_per_execution: auto` a call on the device takes about so long before Python looks at the clock again.
+# The target duration of a call on the device with `steps_per_execution: auto`; after it Python checks the clock.
 _SECONDS_PER_CALL = 0.5
 _FIRST_CALL = 20
 _LONGEST_CALL = 2000
 
 
 class StoppedError(UserError):
-    """Training was asked to stop, and has been saved."""
+    """Training has stopped on request; it was saved if checkpoints are configured."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,8 @@ class Batches:
     """An endless dataset that may begin at any batch.
 
     Attributes:
-        begin: Takes an epoch and the steps of it to skip; returns this worker's batches from there on, one per replica.
+        begin: Takes an epoch and the number of its steps to skip; returns this worker's batches from there on, one per
+            replica.
         steps: The steps of one pass.
     """
 
@@ -64,7 +66,7 @@ class Fitted:
         resumed_at: The updates made by earlier, interrupted runs; 0 without any.
         saves: The checkpoints written in this run.
         save_seconds: The seconds spent on writing them.
-        ended_by: What ended it: epochs, early_stopping or max_minutes.
+        ended_by: The limit that ended the training: epochs, early_stopping or max_minutes.
     """
 
     history: dict[str, list[float]]
@@ -83,18 +85,18 @@ class Fitted:
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """A training about to run.
+    """The configuration of a training run.
 
     Attributes:
         steps: The updates and the evaluation of the model.
-        epochs: The epochs to run, at most.
-        early_stopping: When to stop before; None never does.
-        max_minutes: The minutes after which to stop; None is without limit.
-        report: Is told the progress while epochs run.
-        on_epoch: Is given the number of an epoch, from 1, and its metrics.
-        steps_per_call: The updates on the device between two looks at the clock; None takes half a second's worth.
+        epochs: The maximum number of epochs.
+        early_stopping: When to stop early; None never stops early.
+        max_minutes: The minutes after which to stop; None sets no limit.
+        report: Is called with the progress while epochs run.
+        on_epoch: Is called with the number of an epoch, from 1, and its metrics.
+        steps_per_call: The updates per call on the device; None takes as many as run in about half a second.
         checkpoints: The folder, and when to save; None saves nothing.
-        save_at_end: Whether to save after the last epoch too, so that a training of more epochs goes on from there.
+        save_at_end: Whether to save after the last epoch too, so that a training with more epochs resumes from there.
         profile: The updates to trace.
     """
 
@@ -113,9 +115,10 @@ class Fit:
         """Trains; afterwards the model has the weights of the best epoch.
 
         Raises:
-            UserError: The loss is NaN or infinite, a batch does not fit into memory, or workers do not agree.
-            StoppedError: This process or another worker was told to stop; SIGTERM and SIGINT then have their usual
-                effect here.
+            UserError: The loss is NaN or infinite, a batch does not fit into memory, a worker fails, or workers find
+                different checkpoints.
+            StoppedError: This process or another worker received a stop signal; SIGTERM and SIGINT then have their
+                usual effect in this process.
         """
         with stop_requests() as stops:
             return _Run(self, train, evaluation, stops).run()
@@ -165,13 +168,13 @@ class _Run:
 
     def _iterate(self, batches: Batches, epoch: int, step: int) -> Any:
         dataset = batches.begin(epoch, step)
-        # Text stays on the host: no other device holds it.
+        # Text stays on the host, because no other device supports it.
         text = any(spec.dtype == tf.string for spec in tf.nest.flatten(dataset.element_spec))
         options = tf.distribute.InputOptions(experimental_fetch_to_device=not text)
         return iter(self._steps.strategy.distribute_datasets_from_function(lambda _: dataset, options))
 
     def _train_epoch(self, run: Loop, batches: Any) -> None:
-        """Makes the updates of the epoch that are still to be made."""
+        """Makes the remaining updates of the epoch."""
         state, steps = self._state, self._train.steps
         while state.step < steps and not (self._time_over and state.step):
             count = self._fit.profile.until_boundary(self._done, min(self._call, steps - state.step))
@@ -238,7 +241,7 @@ class _Run:
         fit.on_epoch(state.epoch, found)
 
     def _fall_on_plateau(self) -> None:
-        """Goes back to the best weights and lets the learning rate fall, if its schedule and the patience say so."""
+        """Restores the best weights and reduces the learning rate, if schedule and patience require it."""
         rate, state = self._steps.rate, self._state
         if rate is not None and state.falls < rate.most_falls and self._stopped_early():
             state.falls, state.stale = state.falls + 1, 0
@@ -254,7 +257,7 @@ class _Run:
         return most is not None and time.monotonic() - self._began >= 60 * most
 
     def _after_call(self, count: int, spent: float) -> None:
-        """Saves if a checkpoint is due, stops if any worker was told to, and sizes the next call."""
+        """Saves if a checkpoint is due, stops if any worker received a stop signal, and sizes the next call."""
         due = self._checkpoints is not None and self._checkpoints.due(self._done)
         told = self._workers.table([due, bool(self._stops), self._next_call(count, spent), self._out_of_time()])
         self._call, self._time_over = int(told[0, 2]), self._time_over or bool(told[:, 3].any())
@@ -268,7 +271,7 @@ class _Run:
         if self._fit.steps_per_call is not None:
             return self._fit.steps_per_call
         if not self._traced:
-            # The first call traced the graph; its time does not predict that of the next.
+            # The first call includes tracing, so its time does not predict the time of the next call.
             self._traced = True
             return self._call
         wanted = round(_SECONDS_PER_CALL * count / max(spent, 1e-6))
@@ -308,7 +311,7 @@ class _Run:
         return self._done
 
     def _save(self) -> None:
-        """Saves, unless an update has just made a weight NaN: then the checkpoint before is the last good one."""
+        """Saves, unless an update has just made a weight NaN or infinite; then the previous checkpoint stays."""
         if self._checkpoints is None:
             return
         weights = [value for value in self._model.get_weights() if np.issubdtype(value.dtype, np.floating)]

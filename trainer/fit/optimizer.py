@@ -15,8 +15,9 @@ _USUAL, _ON_TABLES = 1e-3, 3e-3
 
 
 class Adam(keras.optimizers.Adam):
-    """Keras' Adam, with one operation per variable in place of a dozen: small networks spend more on these than on what
-    they compute.
+    """Keras' Adam with one operation per variable instead of a dozen.
+
+    Small networks spend more time on these operations than on their computation.
     """
 
     def update_step(self, gradient, variable, learning_rate):
@@ -40,7 +41,7 @@ class Adam(keras.optimizers.Adam):
 class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
     """Rises linearly from 0 to `peak`, then stays (constant, plateau) or falls to 0 (cosine, linear) at `steps`.
 
-    With plateau the training loop lets it fall, to a fifth each time.
+    With plateau the training loop reduces it to a fifth each time.
 
     Example: peak 1.0, 10 steps, 2 of warmup, linear: 0.5, 1.0, 0.875, 0.75 ... for steps 0, 1, 2, 3.
     """
@@ -51,11 +52,11 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
 
     @property
     def most_falls(self) -> int:
-        """How often the training loop may let it fall."""
+        """The number of times that the training loop may reduce the learning rate."""
         return _FALLS if self.decay == "plateau" else 0
 
     def fall(self, falls: int) -> None:
-        """Sets the learning rate to what is left of it after so many falls in all."""
+        """Sets the learning rate to its value after `falls` reductions in total."""
         self._level.assign(_FALL_TO**falls)
 
     def __call__(self, step):
@@ -77,7 +78,7 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 
 def learning_rate_of(config: TrainingConfig, steps: int, peak: float) -> WarmupDecay:
-    """Returns the learning rate of a training of `steps` updates in all, warmup included; `peak` is its largest."""
+    """Returns the learning-rate schedule of a training of `steps` updates, warmup included; `peak` is its maximum."""
     warmup = round(config.warmup * steps)
     if config.decay == "plateau":
         warmup = min(warmup, steps // config.most_epochs)
@@ -107,38 +108,39 @@ def make_optimizer(config: TrainingConfig, rate: WarmupDecay, policy: str = "flo
 def batch_size_for(rows: int, pixels: int = 0) -> int:
     """Returns the power of two nearest to a fiftieth of `rows`, from 32 to 1,024: about 50 updates per epoch or more.
 
-    Images take what a network computes for each pixel: of large ones a batch has no more than fit into some gigabytes.
+    With images, memory grows with the values that a network computes per pixel. A batch of large images has only as
+    many rows as fit into some gigabytes.
 
-    Example: 10,000 rows give 256, 1,000,000 give 1,024; with images of 128 x 128 pixels 128.
+    Example: 10,000 rows give 256; 1,000,000 rows give 1,024, or 128 with images of 128 x 128 pixels.
 
     Args:
         rows: The rows of the train split.
-        pixels: Of an image, 0 without any.
+        pixels: The pixels of an image; 0 without images.
     """
     most = min(1024, _BATCH_PIXELS // pixels) if pixels else 1024
     return min(2 ** int(math.log2(max(32, most))), max(32, 2 ** round(math.log2(max(1.0, rows / 50)))))
 
 
 def replica_batch_size(config: TrainingConfig, rows: int, replicas: int, pixels: int = 0) -> int:
-    """Returns the examples that each replica takes in an update.
+    """Returns the number of examples per replica in an update.
 
     Args:
         config: The section `training:`.
         rows: The rows of the train split, for `batch_size: auto`.
         replicas: The number of replicas over all workers.
-        pixels: Of an image, 0 without any.
+        pixels: The pixels of an image; 0 without images.
     """
     size = batch_size_for(rows, pixels) if config.batch_size == "auto" else config.batch_size
     return -(-size // replicas) if config.scaling == "none" else size
 
 
 def peak_learning_rate(config: TrainingConfig, replicas: int, *, table: bool) -> float:
-    """Returns the largest learning rate of a training, scaled for `replicas`.
+    """Returns the peak learning rate of a training, scaled for `replicas`.
 
     Args:
         config: The section `training:`.
         replicas: The number of replicas over all workers.
-        table: Whether a network reads numbers and single categories only, and begins from scratch.
+        table: Whether a network reads numbers and single categories only, and is trained from scratch.
     """
     usual = _ON_TABLES if table and config.optimizer in ("adam", "adamw") else _USUAL
     rate = usual if config.learning_rate == "auto" else config.learning_rate

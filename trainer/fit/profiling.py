@@ -13,7 +13,7 @@ class Profile:
         self._running = False
 
     def until_boundary(self, done: int, count: int) -> int:
-        """Returns how many of the next `count` updates may go into one call; starts the trace where it is due."""
+        """Returns how many of the next `count` updates may go into one call; starts the trace when it is due."""
         if not self._last or done >= self._last:
             return count
         if done < self._first - 1:

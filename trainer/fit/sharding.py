@@ -1,4 +1,4 @@
-"""Shards files over workers and aggregates the counts of all of them."""
+"""Shards files over workers and aggregates the counts of all workers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from fullpass.trainer.input.batch_order import Order
 from fullpass.trainer.input.load_split import Split
 from fullpass.trainer.input.split_counts import SplitCounts
 
-# The largest shard may hold this many times the bytes of the mean shard; beyond it all workers read all files.
+# The largest shard may hold this many times the bytes of the mean shard; above that, all workers read all files.
 _UNEVEN = 1.1
 
 
@@ -24,8 +24,9 @@ class SplitShard:
     Attributes:
         split: The rows of this worker's files.
         counts: The counts of the whole split, over all workers.
-        by_file: Whether no other worker reads these files; otherwise all read all and take turns batch by batch.
-        used: The rows of a weight above 0 that each worker has read.
+        by_file: Whether only this worker reads these files; otherwise all workers read all files and take batches in
+            turn.
+        used: The number of rows with a weight above 0 that each worker has read.
         workers: All workers.
     """
 
@@ -43,7 +44,7 @@ class SplitShard:
         return -(-batches // self.workers.replicas)
 
     def batches(self, order: Order, class_weights: Sequence[float] = ()) -> Batches:
-        """Returns the batches of this worker, one per replica and step; with several replicas all have equally many.
+        """Returns the batches of this worker, one per replica and step; all replicas have the same number of batches.
 
         Args:
             order: The order of the rows; its start and shard are filled in here.
@@ -67,13 +68,13 @@ def load_shard(
 ) -> SplitShard:
     """Loads this worker's shard of a split.
 
-    Files go to workers so that each has about as many bytes. Where there are too few files for that, every worker
-    reads all of them.
+    Files are assigned so that all workers have about the same number of bytes. If there are too few files for that,
+    every worker reads all files.
 
     Args:
         files: The files of the split, in the same order on every worker.
         workers: All workers.
-        load: Reads files.
+        load: Loads a split from files.
         classes: The number of classes, 0 for regression.
 
     Raises:
@@ -112,7 +113,7 @@ def divide(sizes: Sequence[int], parts: int) -> list[list[int]]:
 
 
 def _own_files(files: Sequence[str], workers: Workers) -> tuple[str, ...] | None:
-    """Returns the files of this worker, or None where files cannot be divided evenly."""
+    """Returns the files of this worker, or None if files cannot be divided evenly."""
     if workers.count == 1:
         return tuple(files)
     sizes = [tf.io.gfile.stat(file).length for file in files]

@@ -1,7 +1,7 @@
 """Computes updates and evaluation steps on all devices, with the loop over batches around them.
 
-An update is exactly the gradient of the weighted mean over the whole batch, however it is spread over devices or cut
-into pieces. The loop over batches is in the graph: Python takes no part in an update.
+An update is exactly the gradient of the weighted mean over the whole batch, however the batch is spread over devices or
+cut into pieces. The loop over batches is in the graph: Python takes no part in an update.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -26,11 +26,11 @@ Step = Callable[..., Sums]
 
 @dataclass(frozen=True)
 class SlowVariable:
-    """How a variable of a network that is fine-tuned follows the optimizer.
+    """How the optimizer updates a variable of a fine-tuned network.
 
     Attributes:
-        frozen_updates: The updates at the beginning in which it stays.
-        share: Of the optimizer's update afterwards.
+        frozen_updates: The number of initial updates in which the variable does not change.
+        share: The share of the optimizer's update that is applied afterwards.
     """
 
     frozen_updates: int
@@ -66,11 +66,11 @@ class Steps:
         strategy: The devices.
         accumulate: The pieces in which each device computes the gradient of its part of a batch, one after the other.
         xla: Whether to compile the gradient with XLA.
-        rate: The learning rate of the optimizer, where the training loop lets it fall.
-        blend: How examples of a batch are blended with one another; None leaves them apart.
-        slow: The variables of networks that are fine-tuned, by id.
-        levels: The levels of the quantiles that the model gives; empty without any.
-        monitored: The metric whose smallest value marks the best epoch; None is that of the task.
+        rate: The learning-rate schedule of the optimizer, if the training loop may reduce it.
+        blend: How examples of a batch are blended with one another; None does not blend them.
+        slow: The variables of fine-tuned networks, by id.
+        levels: The levels of the quantiles that the model outputs; empty without any.
+        monitored: The metric whose smallest value marks the best epoch; None uses that of the task.
     """
 
     model: keras.Model
@@ -105,14 +105,14 @@ class Steps:
             with self._slowed():
                 # The optimizer adds up the gradients of all replicas.
                 self.optimizer.apply(found, self.model.trainable_variables)
-            # The loss is there before the gradient; a step has ended when its weights are.
+            # The loss is available before the gradient; a step ends when its weights are updated.
             with tf.control_dependencies([tf.convert_to_tensor(v.value) for v in self.model.trainable_variables]):
                 return {"loss": tf.identity(data), "weight": tf.reduce_sum(weight)}
 
         return self._loop(update, {"loss": (), "weight": ()})
 
     def evaluation(self) -> Loop:
-        """Returns the loop that measures batches; statistics: those of the task."""
+        """Returns the loop that evaluates batches; statistics: those of the task."""
 
         def measure(features: dict[str, tf.Tensor], label: tf.Tensor, weight: tf.Tensor) -> Sums:
             logits = apply_model(self.model, features, training=False)
@@ -161,12 +161,12 @@ class Steps:
             target = self.optimizer.scale_loss(target)
         variables = [variable.value for variable in self.model.trainable_variables]
         found = tape.gradient(target, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-        # Of a sparse gradient, Keras' optimizers would add up the squares of an id's parts, not square their sum.
+        # For a sparse gradient, Keras' optimizers would sum the squares of an id's parts instead of squaring their sum.
         return data, [tf.convert_to_tensor(gradient) for gradient in found]
 
     @contextmanager
     def _slowed(self) -> Iterator[None]:
-        """Shortens the update within it of the variables that are fine-tuned: to nothing at first."""
+        """Scales down the update that the block makes to fine-tuned variables; initially to zero."""
         slow = [v for v in self.model.trainable_variables if id(v) in self.slow]
         done = self.optimizer.iterations + 0
         before = [tf.identity(v.value) for v in slow]
@@ -203,7 +203,7 @@ class Steps:
 
 
 def _mean_loss(loss: Loss, label: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    """Returns the loss of each example: of logits [batch, members, columns] the mean over the members."""
+    """Returns the loss of each example; for logits [batch, members, columns], the mean over the members."""
     if logits.shape.rank == 2:
         return loss(label, logits)
     members = [loss(label, of_member) for of_member in tf.unstack(logits, axis=1)]
@@ -211,6 +211,6 @@ def _mean_loss(loss: Loss, label: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 
 
 def _time_after(values: Any) -> tf.Tensor:
-    """Returns the time in seconds at which all of `values` are there, float64 []."""
+    """Returns the time in seconds at which all of `values` are available, float64 []."""
     with tf.control_dependencies(tf.nest.flatten(values, expand_composites=True)):
         return tf.timestamp()

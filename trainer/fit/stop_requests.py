@@ -1,4 +1,4 @@
-"""Requests to stop, which wait until training has been saved."""
+"""Defers stop signals until training has been saved."""
 
 import os
 import signal
@@ -12,10 +12,10 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 @contextmanager
 def stop_requests() -> Iterator[list[int]]:
-    """Holds back SIGTERM and SIGINT; yields a list that grows by the number of each.
+    """Defers SIGTERM and SIGINT; yields a list to which the number of each received signal is appended.
 
-    When the block is left, the first one is sent again and has the effect it would have had at once. A second one
-    while the block runs is not held back. In a thread other than the main one signals stay as they are.
+    When the block ends, the first signal is sent again and has its original effect. If the same signal arrives again
+    while the block runs, it is not deferred. Outside the main thread, signal handling does not change.
     """
     received: list[int] = []
     if threading.current_thread() is not threading.main_thread():

@@ -18,15 +18,15 @@ _BFLOAT16_CORES = (8, 0)
 def choose_strategy(config: TrainingConfig, model: str = "wide_deep") -> tf.distribute.Strategy:
     """Returns the strategy of `training.distribution`; must be called before anything runs on a device.
 
-    auto takes several workers if TF_CONFIG names them, a TPU if the environment names one, all GPUs if there are
-    several, else one device. A GPU's memory is taken as it is needed, not all at once.
+    auto uses several workers if TF_CONFIG names them, a TPU if the environment names one, all GPUs if there are
+    several, else one device. GPU memory is allocated as needed, not all at once.
 
     Args:
         config: The section `training:`.
         model: The kind of the model. Trees grow on the CPU of one machine, whatever devices there are.
 
     Raises:
-        UserError: What was asked for is not there, TF_CONFIG is invalid, or a worker does not come.
+        UserError: The requested devices do not exist, TF_CONFIG is invalid, or a worker does not start in time.
     """
     cluster = read_cluster()
     for gpu in tf.config.list_physical_devices("GPU"):
@@ -60,7 +60,7 @@ def use_xla(config: TrainingConfig, strategy: tf.distribute.Strategy, same_shape
     Args:
         config: The section `training:`.
         strategy: The devices.
-        same_shapes: Whether rows have the same shape in every batch; otherwise every width is compiled anew.
+        same_shapes: Whether rows have the same shape in every batch; otherwise every new width is recompiled.
     """
     if isinstance(strategy, tf.distribute.TPUStrategy):
         return False
@@ -102,7 +102,7 @@ def _found(cluster: Cluster | None) -> str:
 
 
 def _one_device() -> tf.distribute.Strategy:
-    """Returns the strategy of the first GPU, else TensorFlow's own: only the former copies batches there ahead."""
+    """Returns OneDeviceStrategy for the first GPU, which prefetches batches to it, else TensorFlow's default."""
     gpus = tf.config.list_logical_devices("GPU")
     return tf.distribute.OneDeviceStrategy(gpus[0].name) if gpus else tf.distribute.get_strategy()
 

@@ -13,7 +13,7 @@ _MOST_NAMES = 10
 
 
 def explain_not_finite(begin: Callable[[int, int], tf.data.Dataset], epoch: int, step: int, batches: int) -> UserError:
-    """Returns the error for a loss that is NaN or infinite, naming what is not finite in the batches it came from.
+    """Returns the error for a loss that is NaN or infinite, and names the values in its batches that are not finite.
 
     Args:
         begin: Returns the batches again, from an epoch and step on.
@@ -38,7 +38,7 @@ def explain_not_finite(begin: Callable[[int, int], tf.data.Dataset], epoch: int,
 
 
 def explain_memory(steps: Steps, dataset: tf.data.Dataset, error: tf.errors.ResourceExhaustedError) -> UserError:
-    """Returns the error for a batch that does not fit, with the largest part of it that does, found by trying halves.
+    """Returns the error for a batch that does not fit into memory, with the largest part that fits, found by halving.
 
     Args:
         steps: The computations of the training.

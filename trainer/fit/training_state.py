@@ -18,13 +18,13 @@ class TrainingState:
         step: The updates made in it.
         sums: The sums of the statistics of these updates.
         waited: The seconds of these updates in which the devices waited for input.
-        spent: The seconds of these updates in all.
+        spent: The total seconds of these updates.
         history: One value per completed epoch, by metric.
         best: The smallest monitored value; infinite before the first epoch is completed.
         best_epoch: The epoch of that value, from 1; 0 before.
-        stale: The completed epochs since the last improvement, or since the learning rate fell last.
-        falls: How often the learning rate fell.
-        seconds: The seconds of training in all, summed over interrupted runs.
+        stale: The completed epochs since the last improvement, or since the last reduction of the learning rate.
+        falls: The number of reductions of the learning rate.
+        seconds: The total seconds of training, summed over interrupted runs.
     """
 
     epoch: int = 0

@@ -1,8 +1,8 @@
 """Initializes weights from an earlier model, matched by name of layer, feature and token.
 
 The file `assets.extra/weights.json` of an export records the meaning of the rows of its weights
-(trainer/models/weight_semantics.py); the values are its variables, the tokens its assets. So a warm start needs an
-export and nothing else.
+(trainer/models/weight_semantics.py). The values are in its variables, the tokens in its assets. So a warm start needs
+only an export.
 
 The state of the optimizer and of random layers is not restored: both begin as in a cold start, so that a warm
 start depends on the data, the configuration and the export alone.
@@ -44,7 +44,13 @@ _VALUE = "weights/{}/.ATTRIBUTES/VARIABLE_VALUE"
 
 @dataclass(frozen=True)
 class WeightOrigin:
-    """How one weight was initialized. outcome: taken, partly or anew. why: the reason, empty where all was taken."""
+    """How one weight was initialized.
+
+    Attributes:
+        weight: The name of the weight.
+        outcome: taken, partly or anew.
+        why: The reason; empty if the whole weight was taken.
+    """
 
     weight: str
     outcome: str
@@ -55,9 +61,13 @@ class WeightOrigin:
 class BaseExport:
     """An export from which a warm start takes weights.
 
-    folder: its SavedModel. weights: its weights by name. features: the meaning of the concatenated feature columns.
-    encodings: per feature with ids, one_hot or the width of the embedding. head: scale, offset and class names of the
-    last layer. digest: a digest of everything that is taken from it.
+    Attributes:
+        folder: The folder of its SavedModel.
+        weights: Its weights by name.
+        features: The meaning of the concatenated feature columns.
+        encodings: one_hot or the width of the embedding, by feature with ids.
+        head: Scale, offset and class names of the last layer.
+        digest: A digest of everything that is taken from the export.
     """
 
     folder: str
@@ -89,7 +99,7 @@ def read_base(folder: str) -> BaseExport:
     """Reads an export for a warm start.
 
     Raises:
-        UserError: It is no export, one that does not say what its weights are, or a damaged one.
+        UserError: The folder is not an export, or the export is damaged, has no `weights.json` or contains trees.
     """
     path = f"{folder}/assets.extra/{FILE}"
     if not tf.io.gfile.exists(path):
@@ -100,7 +110,7 @@ def read_base(folder: str) -> BaseExport:
     verify_export(folder)
     with tf.io.gfile.GFile(path) as file:
         text = file.read()
-    # The index of the variables has a checksum of each.
+    # The index of the variables contains a checksum of each variable.
     with tf.io.gfile.GFile(f"{folder}/variables/variables.index", "rb") as file:
         digest = hashlib.sha256(text.encode() + file.read()).hexdigest()
     said = json.loads(text)
@@ -122,8 +132,8 @@ def find_base(training: TrainingConfig, blessed: str | None) -> BaseExport | Non
         blessed: The folder of the last blessed model, None without one.
 
     Raises:
-        UserError: The folder that `warm_start` names is no export to begin from. A blessed model that is none only
-            makes a cold start.
+        UserError: The folder in `warm_start` cannot be used. A blessed model that cannot be used does not raise but
+            leads to a cold start.
     """
     if training.warm_start == "none":
         return None
@@ -142,8 +152,8 @@ def find_base(training: TrainingConfig, blessed: str | None) -> BaseExport | Non
 def keep_encodings(outputs: Sequence[Output], base: BaseExport | None) -> tuple[Output, ...]:
     """Returns transformed features with the encoding `auto` resolved as in the base.
 
-    Otherwise a growing vocabulary would change the width of its embedding, or switch from one_hot to one, and no
-    weight could be taken.
+    Otherwise a growing vocabulary would change the width of its embedding, or switch from one_hot to an embedding, and
+    its weights could not be reused.
     """
     if base is None:
         return tuple(outputs)
@@ -164,8 +174,8 @@ def _kept(output: Output, before: str | int) -> Any:
 def begin_from(base: BaseExport, network: Network, transform_graph: str) -> list[WeightOrigin]:
     """Copies the matching weights of a base into a new network; all others stay as they were initialized.
 
-    Rows are matched by their meaning. The row of a token that the base does not know is the mean of the rows of
-    the tokens it does know, of the same feature.
+    Rows are matched by their meaning. The row of a token that the base does not contain is set to the mean of the rows
+    of the same feature's tokens that it contains.
 
     Args:
         base: The export.
@@ -197,7 +207,7 @@ def begin_from(base: BaseExport, network: Network, transform_graph: str) -> list
 
 
 def _unmatched(weight: Weight, before: Weight | None) -> str:
-    """Returns the reason why the shape of a weight rules out taking it; "" if it does not."""
+    """Returns why a weight cannot be taken: the base does not have it, or has it in another shape; "" if it can."""
     if before is None:
         return "the model before has no such weight"
     sides = zip(weight.shape, before.shape, weight.axes, before.axes, strict=False)
@@ -230,7 +240,7 @@ def _transferred(
     if not all(map(len, pairs)):
         return value, WeightOrigin(weight.name, "anew", "none of its rows stands for what one did before")
     here, there = ([indices[:, side] for indices in pairs] for side in (0, 1))
-    value = np.array(value)  # of a weight without axes NumPy hands out no array
+    value = np.array(value)  # NumPy returns no array for a scalar weight
     value[np.ix_(*here)] = base.value(before)[np.ix_(*there)]
     for axis, rows in enumerate(labels):
         if rows is not None:
@@ -244,7 +254,7 @@ def _transferred(
 
 
 def _pairs(rows: Sequence[Label] | None, before: Sequence[Any]) -> np.ndarray:
-    """Returns the indices of equal meaning, int64 [n, 2]: in the new axis and in the one before."""
+    """Returns pairs of indices with equal meaning, int64 [n, 2]: in the new axis and in the axis of the base."""
     if rows is None:
         return np.repeat(np.arange(len(before))[:, np.newaxis], 2, axis=1)
     index = {label: i for i, label in enumerate(before) if label}
@@ -252,7 +262,7 @@ def _pairs(rows: Sequence[Label] | None, before: Sequence[Any]) -> np.ndarray:
 
 
 def _fill_new_tokens(value: np.ndarray, axis: int, labels: Sequence[Label], known: set[int]) -> None:
-    """Gives rows of tokens that the base does not know the mean of the known ones of their feature, in place."""
+    """Sets the rows of tokens that the base does not contain to the mean of its known rows per feature, in place."""
     tokens: dict[Any, tuple[list[int], list[int]]] = {}
     for row, label in enumerate(labels):
         if len(label) == 3 and label[1] == TOKEN:

@@ -44,7 +44,7 @@ class Workers:
 
     def _on_replicas(self, values: tf.Tensor) -> tf.Tensor:
         def add(value: tf.Tensor) -> tf.Tensor:
-            # The value comes from outside and is on no device yet, which a collective needs.
+            # A collective needs a value on a device; this one comes from outside the replica.
             return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(value))
 
         return self._strategy.run(add, args=(values,))

@@ -31,10 +31,10 @@ class Cluster:
 
 
 def read_cluster() -> Cluster | None:
-    """Returns the cluster of the environment variable TF_CONFIG; None without it, or where it names no workers.
+    """Returns the cluster in the environment variable TF_CONFIG; None if it is not set or names no workers.
 
     Raises:
-        UserError: It is no JSON, or does not say where the workers are and which one this is.
+        UserError: TF_CONFIG is not valid JSON, or does not define the addresses of the workers and this worker's index.
     """
     text = os.environ.get(VARIABLE, "").strip()
     if not text:
@@ -67,7 +67,7 @@ def wait_for_workers(cluster: Cluster, seconds: float) -> None:
     This worker keeps its own port open meanwhile, so that the others find it.
 
     Raises:
-        UserError: One has not come within `seconds`, or this worker's port is taken.
+        UserError: A worker has not started within `seconds`, or this worker's port is taken.
     """
     deadline = time.monotonic() + seconds
     missing = [number for number in range(len(cluster.addresses)) if number != cluster.own]

@@ -1,1 +1,1 @@
-"""Transformed examples from files to batches."""
+"""The input pipeline: reads transformed examples from files and builds batches."""

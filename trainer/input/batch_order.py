@@ -1,7 +1,7 @@
 """The order of rows and batches: of every epoch, from any position, and for every worker.
 
-The order of an epoch follows from the seed and the epoch's number alone. So a training that was cut short begins again
-at any batch of any epoch without reading what comes before, and workers agree on an order without talking.
+The order of an epoch depends only on the seed and the number of the epoch. So an interrupted training resumes at any
+batch of any epoch without repeating earlier batches, and workers agree on an order without communication.
 """
 
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ class Order:
         epoch: The first epoch.
         start: The batches of the first epoch to skip, counted within the shard.
         shard: The index of the shard to read: batch `shard`, `shard + shards`, ...
-        shards: The number of shards that the batches are dealt out to, in turn.
-        batches: The batches per epoch and shard, filled up with batches of one row of weight 0; None adds none.
-        fixed: Whether batches have one shape, with rows of weight 0 and lists as long as the longest of the split, for
-            devices that compile every shape anew.
+        shards: The number of shards, to which batches are assigned in turn.
+        batches: The batches per epoch and shard; missing batches are filled with one row of weight 0. None adds none.
+        fixed: Whether all batches have the same shape, for devices that recompile for every new shape. Batches are
+            padded with rows of weight 0, and lists to the longest list of the split.
     """
 
     batch_size: int

@@ -1,9 +1,9 @@
-"""Transformed features as columns: Transform writes them beside its TFRecord files, and the Trainer reads them instead.
+"""Column files: Transform writes transformed features as columns beside its TFRecord files; the Trainer reads these.
 
-They need neither parsing nor a TensorFlow graph, which is most of a first pass over the rows. The folder `columns` of
-the transformed examples holds for every split an index, `<split>.json`, and `<split>-00000.arrow`, ...: streams of
-Arrow's IPC format in the order of the rows. The index lists the TFRecord files with their sizes, so that columns are
-not taken for those of other files.
+Columns need neither parsing nor a TensorFlow graph, which take most of the time of a first pass over the rows. For
+every split, the folder `columns` of the transformed examples contains an index, `<split>.json`, and the files
+`<split>-00000.arrow`, ..., which are streams of Arrow's IPC format in the order of the rows. The index lists the
+TFRecord files with their sizes, so that columns of other files are never used.
 """
 
 import glob
@@ -36,7 +36,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ColumnFile:
-    """The name, rows, size and checksum of a file of columns."""
+    """The name, rows, size and checksum of a column file."""
 
     file: str
     rows: int
@@ -45,7 +45,7 @@ class ColumnFile:
 
 
 class DamagedColumns(UserError):
-    """A file of columns is not what was written; the message names it."""
+    """A column file differs from the one that was written; the message names it."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class SplitColumns:
         """Yields the rows.
 
         Raises:
-            DamagedColumns: A file is gone or damaged.
+            DamagedColumns: A file is missing or damaged.
         """
         for described in self.files:
             for batch in pa.ipc.open_stream(self._read(described)):
@@ -89,7 +89,7 @@ class SplitColumns:
 
 
 def find_columns(files: Sequence[str], decode: Decode) -> SplitColumns | None:
-    """Returns the columns of TFRecord files; None where there are none that hold all that `decode` reads.
+    """Returns the columns of TFRecord files, or None if there are none with all features that `decode` reads.
 
     Args:
         files: The TFRecord files.
@@ -117,14 +117,14 @@ def find_columns(files: Sequence[str], decode: Decode) -> SplitColumns | None:
 
 
 def publish_columns(root: str, pending: str, split: str, layout: Layout, files: Sequence[ColumnFile]) -> None:
-    """Moves the columns of a split to where they are found, and then writes their index.
+    """Moves the columns of a split to their final folder, and then writes their index.
 
     Args:
         root: The artifact of transformed examples, whose TFRecord files are there already.
-        pending: The folder of the files.
+        pending: The folder from which the files are moved.
         split: The name of the split.
         layout: The transformed features that the columns hold.
-        files: The files of columns, in the order of the rows.
+        files: The column files, in the order of the rows.
     """
     tf.io.gfile.makedirs(f"{root}/{FOLDER}")
     named = [replace(file, file=f"{split}-{number:05d}.arrow") for number, file in enumerate(files)]
@@ -144,9 +144,9 @@ def publish_columns(root: str, pending: str, split: str, layout: Layout, files: 
 
 
 def layout_of_schema(schema: schema_pb2.Schema) -> Layout | None:
-    """Returns the layout of the columns of transformed features; None where they are kept in TFRecord files alone.
+    """Returns the layout of the columns of transformed features, or None if they are stored in TFRecord files only.
 
-    Text is read no faster from columns, and pixels take eight times their bytes.
+    That is so for text, which columns do not make faster, and for pixels, which would take eight times their bytes.
 
     Args:
         schema: The schema of the transformed features.
@@ -162,11 +162,11 @@ def layout_of_schema(schema: schema_pb2.Schema) -> Layout | None:
 
 
 def as_columns(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
-    """Returns the transformed features of a layout as a batch of columns: the values of a dense one without offsets.
+    """Returns the transformed features of a layout as a batch of columns; dense features have no offsets.
 
     Args:
         batch: Large lists, one per row and feature.
-        layout: Of the columns.
+        layout: The layout of the columns.
     """
     arrays = []
     for column in layout.columns:
@@ -177,7 +177,7 @@ def as_columns(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
 
 
 def _layout(decode: Decode) -> Layout | None:
-    """Returns the layout of the rows that `decode` returns, if it does nothing but parse."""
+    """Returns the layout of the rows that `decode` returns, or None if it does more than parse."""
     if not isinstance(decode, Decoder) or decode.part is not None or decode.keys:
         return None
     columns = []

@@ -1,6 +1,6 @@
-"""Damaged TFRecord files: names the record, its byte and the cause.
+"""Finds damage in TFRecord files: names the record, its byte and the cause.
 
-Files are read by TensorFlow; only when that fails are they looked at here, record by record.
+TensorFlow reads the files. Only if that fails does this module read them record by record.
 """
 
 import gzip
@@ -32,7 +32,7 @@ class Damage:
         file: The file that it is in.
         record: Its number in the file, from 1.
         offset: The byte at which it begins; in a gzip file, of the uncompressed content.
-        cause: What is wrong with it, in words.
+        cause: A description of the damage.
     """
 
     file: str
@@ -63,7 +63,7 @@ def refuse_damage(files: Sequence[str], decode: Decode) -> None:
 def check_features(files: Sequence[str], placement: FeaturePlacement, tft_output: tft.TFTransformOutput) -> None:
     """Raises UserError if the first record does not match the transform graph.
 
-    Raw examples are not checked: a column that they lack is a missing value.
+    Raw examples are not checked, because an absent column is a missing value.
 
     Args:
         files: TFRecord files.
@@ -75,7 +75,7 @@ def check_features(files: Sequence[str], placement: FeaturePlacement, tft_output
     first = _first_record(files[0])
     try:
         held = set(tf.train.Example.FromString(first).features.feature) if first is not None else None
-    except DecodeError:  # damage is for those who read on
+    except DecodeError:  # later reads report damage
         return
     if held is None:
         return
@@ -94,7 +94,7 @@ def check_features(files: Sequence[str], placement: FeaturePlacement, tft_output
 
 
 def _first_record(file: str) -> bytes | None:
-    """Returns the first record of a file; None where it has none, or none that can be read."""
+    """Returns the first record of a file; None if there is none, or if it cannot be read."""
     with tf.io.gfile.GFile(file, "rb") as stored:
         _, found = next(_frames(stored, gzipped=file.endswith(".gz")), (0, None))
     return found if isinstance(found, bytes) else None
@@ -127,7 +127,7 @@ def _first_damage(file: str, decode: Decode) -> Damage | None:
 
 
 def _frames(stored: BinaryIO, *, gzipped: bool) -> Iterator[tuple[int, bytes | str]]:
-    """Yields the offset of each record and the record itself; at the first that cannot be read, the cause, and ends."""
+    """Yields offset and content of each record; for the first unreadable record, offset and cause, and then ends."""
     opened: IO[bytes] = cast(IO[bytes], gzip.GzipFile(fileobj=stored)) if gzipped else stored
     try:
         yield from read_frames(opened)
@@ -136,7 +136,7 @@ def _frames(stored: BinaryIO, *, gzipped: bool) -> Iterator[tuple[int, bytes | s
 
 
 def _first_unparsable(records: Sequence[bytes], decode: Decode, first: int = 0) -> tuple[int, str] | None:
-    """Returns the index and the cause of the first record that cannot be parsed, found by halving."""
+    """Returns the index and the cause of the first record that cannot be parsed, found by bisection."""
     if not records:
         return None
     try:

@@ -9,25 +9,26 @@ def data_options(
     """Returns the options.
 
     Args:
-        deterministic: Whether elements keep their order where parallel calls finish out of turn.
+        deterministic: Whether elements keep their order when parallel calls finish out of order.
         memory_budget: The bytes that autotuned prefetching may take; None leaves the default of tf.data.
-        tuned: Whether tf.data measures how much to do at once while it runs; AUTOTUNE else stands for all cores.
-        early: Whether the first elements are made before they are asked for.
+        tuned: Whether tf.data autotunes parallelism while it runs; otherwise AUTOTUNE means all cores.
+        early: Whether the first elements are computed before they are requested.
     """
     options = tf.data.Options()
-    # The order of rows is part of what a seed promises, and evaluation is joined with row ids.
+    # A seed guarantees the order of rows, and evaluation is joined with row ids.
     options.deterministic = deterministic
-    # How many calls run in parallel and how far ahead is measured while training runs ... What is read once is over
-    # before that helps, and rows in memory need none of it. The thread that tunes may miss that an iterator is deleted:
-    # then it keeps whoever deletes it waiting until it tunes again: 0 to 6 s were seen after a training of 6 s.
+    # Autotuning sets the number of parallel calls and the prefetch distance while training runs. A pipeline that is
+    # read once ends before this helps, and rows in memory do not need it. The tuning thread may miss that an iterator
+    # is deleted. The deletion then waits until the thread tunes again: 0 to 6 s were seen after a training of 6 s.
     options.autotune.enabled = tuned
     if memory_budget is not None:
-        # ... within this: the default, half of the machine's memory, ignores what a container may take.
+        # The default budget, half of the machine's memory, ignores the limit of a container.
         options.autotune.ram_budget = memory_budget
-    # Nothing here is left to be fused, made parallel or prefetched by rewriting the graph, and looking for it takes a
-    # tenth of a second at the beginning of every pipeline.
+    # Graph rewrites find nothing to fuse, parallelize or prefetch in these pipelines, and take a tenth of a second at
+    # the beginning of each.
     options.experimental_optimization.apply_default_optimizations = False
-    # The first batch is prepared while the model is still being traced; what is read once is read at once.
+    # The first batch is prepared while the model is still being traced. A pipeline that is read once needs no early
+    # start, because it is read immediately.
     options.experimental_warm_start = early
     # Each worker takes its share of every batch; sharding by file would leave workers with unequal numbers of rows.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA

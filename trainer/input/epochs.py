@@ -1,8 +1,8 @@
-"""Epochs of batches, from rows in memory or from a stream of windows.
+"""Builds epochs of batches, from rows in memory or from a stream of windows.
 
-A window is as many rows as are shuffled together; windows are cut into batches, and what is left of one begins the
-next. Rows are shuffled before epochs are repeated: every row comes once before any comes twice. Its cost is that an
-epoch's pipeline is built up anew, which the prefetched batches cover.
+A window is a set of rows that are shuffled together. Windows are cut into batches, and the remaining rows of a window
+begin the next one. Rows are shuffled before epochs are repeated, so that every row comes once before any row comes
+twice. The cost is that the pipeline is rebuilt for every epoch, which the prefetched batches hide.
 """
 
 from collections.abc import Callable
@@ -20,13 +20,13 @@ Batch = tuple[dict[str, tf.Tensor], tf.Tensor, tf.Tensor]
 """(features by name, label, weight float32 [batch]); ragged ids are padded with 0, their weights with 0.0."""
 
 Windows = Callable[[tf.Tensor, tf.Tensor], tf.data.Dataset]
-"""(number of an epoch, batches of this shard left out), int64 [] both -> windows of Packed rows of this shard, whole
-batches in each but the last."""
+"""(number of an epoch, number of this shard's batches to skip), both int64 [] -> windows of Packed rows of this shard;
+each window but the last consists of whole batches."""
 
 _CHUNK_BYTES = 16 << 20
 _CHUNK_ROWS = 65_536
 _CALLS = 2
-"""The windows that are gathered in memory at the same time: each takes memory, and gathering is little work."""
+"""The windows that are gathered in memory in parallel: few, because each takes memory and gathering is cheap."""
 
 
 @tf.autograph.experimental.do_not_convert
@@ -44,10 +44,10 @@ def batches_of(
     Args:
         windows: Returns the windows of one epoch.
         layout: The layout of their rows.
-        finish: Makes a batch of a block of rows.
+        finish: Converts a block of rows to a batch.
         order: The order of the batches.
         memory_budget: The bytes that prefetching may take; None leaves it to tf.data.
-        tuned: Whether tf.data tunes how much it does at once, which pays where windows are read or parsed.
+        tuned: Whether tf.data autotunes parallelism, which pays off if windows are read or parsed.
     """
 
     def cut(window: Packed) -> tf.data.Dataset:
@@ -60,7 +60,7 @@ def batches_of(
         found = windows(number, left_out).prefetch(1).flat_map(cut)
         if order.batches is None:
             return found
-        # Zeros are a row like any other, of weight 0.
+        # A row of zeros is a valid row with weight 0.
         filler = tf.data.Dataset.from_tensors(layout.zeros(1)).repeat()
         return found.concatenate(filler).take(order.batches - left_out)
 
@@ -102,7 +102,7 @@ def windows_in_memory(packed: Packed, order: Order) -> Windows:
 def windows_from_cache(cache: BlockCache, window_rows: int, order: Order) -> Windows:
     """Returns windows of about `window_rows` rows, each from blocks of all parts of a cache.
 
-    Blocks come in a new order in every epoch. An epoch that is resumed in the middle does not read the blocks before.
+    The order of the blocks changes in every epoch. An epoch that resumes in the middle does not read earlier blocks.
     """
     paths = tf.constant(cache.paths)
     rows_of = tf.constant([block.rows for block in cache.blocks], tf.int64)
@@ -127,7 +127,7 @@ def windows_from_cache(cache: BlockCache, window_rows: int, order: Order) -> Win
 def windows_in_turn(
     windows: tf.data.Dataset, layout: Layout, order: Order, number: tf.Tensor, skipped: tf.Tensor, drop: tf.Tensor
 ) -> tf.data.Dataset:
-    """Returns windows of rows, each shuffled in itself, re-cut to whole batches of this shard.
+    """Returns windows of rows, each shuffled separately, re-cut to whole batches of this shard.
 
     Args:
         windows: The windows, of any number of Packed rows each.
@@ -174,7 +174,7 @@ def _own_shard(windows: tf.data.Dataset, order: Order) -> tf.data.Dataset:
 
 
 def _filled(layout: Layout, rows: Packed, size: int) -> Block:
-    """Returns `size` rows: those given, then repetitions with weight 0, which do not change batch statistics."""
+    """Returns `size` rows: the given rows, then repetitions with weight 0, which do not change batch statistics."""
     count = tf.cast(row_count(rows), tf.int32)
     block = layout.unpack(Rows(rows).gather(tf.range(size, dtype=tf.int32) % count))
     weight = tf.where(tf.range(size) < count, block[EXAMPLE_WEIGHT], 0.0)
@@ -182,6 +182,6 @@ def _filled(layout: Layout, rows: Packed, size: int) -> Block:
 
 
 def _chunk_rows(rows: int, size_bytes: int, batch_size: int) -> int:
-    """Returns how many rows to gather in one call: many batches, to make few calls, within a limit of memory."""
+    """Returns the number of rows to gather per call: many batches, for few calls, within a memory limit."""
     fitting = min(_CHUNK_ROWS, _CHUNK_BYTES * rows // max(size_bytes, 1))
     return max(1, fitting // batch_size) * batch_size

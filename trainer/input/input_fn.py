@@ -1,16 +1,16 @@
-"""Examples from TFRecord files to batches for Keras. One function per step:
+"""Reads examples from TFRecord files into batches for Keras, with one function per step:
 
     list_files -> read_records -> decoder -> blocks of rows -> epochs of batches
 
-Choices, and what was measured for them (320,000 examples of 16 features, 2 cores, batches of 1,024):
+Design choices, measured with 320,000 examples of 16 features, 2 cores and batches of 1,024:
 
 * Records are batched before they are parsed, so that one vectorised parse serves thousands of them.
-* Parsed rows are held packed (trainer/input/cache/blocks.py): all dense features of a dtype in one matrix, so that
-  the rows of a batch are one gather per dtype. They are kept in memory where they fit, and streamed otherwise.
-* An epoch's order follows from the seed and its number (trainer/input/epochs.py): the same model comes out on one
-  CPU, and training can go on from any batch of any epoch.
-* Rows of weight 0 are left out of batches: they must not touch gradients, batch statistics or metrics. No other row
-  is; the last, smaller batch is kept.
+* Parsed rows are stored packed (trainer/input/cache/blocks.py): all dense features of a dtype are in one matrix, so
+  that a batch takes one gather per dtype. Rows are kept in memory if they fit, and streamed otherwise.
+* The order of an epoch depends only on the seed and the number of the epoch (trainer/input/epochs.py). So the same
+  model results on one CPU, and training can resume from any batch of any epoch.
+* Rows of weight 0 are excluded from batches, because they must not affect gradients, batch statistics or metrics. No
+  other row is excluded; the last, smaller batch is kept.
 """
 
 import glob
@@ -36,15 +36,15 @@ from fullpass.trainer.input.raw_tensors import to_dense
 from fullpass.trainer.models.model_inputs import input_name
 
 Decode = Callable[[tf.Tensor], Block]
-"""string [rows] of serialized examples -> the transformed features of these rows."""
+"""Serialized examples, string [rows] -> the transformed features of these rows."""
 
 BLOCK_ROWS = 8192
 IMAGE_RANK = 4
-"""Of a batch of pixels; no other transformed feature has it."""
+"""Rank of a batch of pixels; no other transformed feature has it."""
 STREAM_SHUFFLE_ROWS = 100_000
 _BLOCK_PIXELS = 2 << 20
 _READ_BUFFER_BYTES = 1 << 20
-_REMOTE_BUFFER_BYTES = 8 << 20  # a request to a store costs as much as some MiB
+_REMOTE_BUFFER_BYTES = 8 << 20  # a request to object storage costs as much as some MiB
 _READ_RUN = 1024
 _EMPTY_GZIP = 20  # bytes: header, no data, and the trailer
 _SHARD = re.compile(r"(?P<before>.*)-(?P<number>\d{5,})-of-(?P<of>\d{5,})(?P<after>[^/]*)", re.DOTALL)
@@ -69,7 +69,7 @@ def list_files(patterns: Sequence[str], split: str) -> tuple[str, ...]:
     """Returns the files that match any of `patterns`, sorted.
 
     Raises:
-        UserError: There is none; a shard of those that the names count is not there, or is empty beside others.
+        UserError: No file matches; a shard that the file names count is missing, or is empty while others are not.
     """
     files = sorted(file for pattern in patterns for file in tf.io.gfile.glob(_below_folder(pattern)))
     if not files:
@@ -79,7 +79,7 @@ def list_files(patterns: Sequence[str], split: str) -> tuple[str, ...]:
 
 
 def _below_folder(pattern: str) -> str:
-    """Returns a pattern in which brackets in the name of its folder are no glob: TFX gives `FOLDER/*`."""
+    """Returns a pattern with its folder escaped, so that brackets in it are no glob syntax; TFX gives `FOLDER/*`."""
     folder, slash, name = pattern.rpartition("/")
     return f"{glob.escape(folder)}/{name}" if slash and tf.io.gfile.isdir(folder) else pattern
 
@@ -94,7 +94,7 @@ def _check_shards(files: Sequence[str], split: str) -> None:
         for (before, of), there in counted.items()
         for number in sorted(set(range(int(of))) - set(there))
     ]
-    # Those who write shards here give every one of them rows. A split without any is told of once it is read.
+    # The writers of this pipeline give every shard rows. A split without any rows is reported when it is read.
     empty = [file for file in files if tf.io.gfile.stat(file).length <= (_EMPTY_GZIP if file.endswith(".gz") else 0)]
     empty = [] if len(empty) == len(files) else empty
     for what, bad in (("are not there", gone), ("are empty", empty)):
@@ -116,10 +116,10 @@ def open_records(file: tf.Tensor) -> tf.data.Dataset:
 
 @tf.autograph.experimental.do_not_convert
 def read_records(files: tf.data.Dataset, readers: int, rows: int) -> tf.data.Dataset:
-    """Returns the serialized records of TFRecord files, string [rows], in an order that is always the same.
+    """Returns the serialized records of TFRecord files, string [rows], in a deterministic order.
 
-    Records are batched within each file, so that what is interleaved are runs of records: a record at a time costs more
-    than reading it.
+    Records are batched within each file, so that runs of records are interleaved. Interleaving single records costs
+    more than reading them.
 
     Args:
         files: The files, string [] elements as in `open_records`.
@@ -143,7 +143,7 @@ class Decoder:
         part: The part of the transform graph that computes features that are not stored; None where all are.
         in_model: The raw columns that the model computes features from.
         classes: The number of classes of a multilabel label that is stored as ids; 0 for any other.
-        block_rows: The records to decode together; fewer where they become large images.
+        block_rows: The number of records to decode together; fewer if they become large images.
     """
 
     stored: Mapping[str, object]
@@ -168,7 +168,7 @@ class Decoder:
         return with_dense_label(self.transform(parsed), self.classes)
 
     def transform(self, parsed: Mapping[str, object]) -> Block:
-        """Returns the rows of parsed records, with the label as it is written to transformed examples."""
+        """Returns the rows of parsed records, with the label in the form of transformed examples."""
         columns = {name: parsed[key] for name, key in self.keys.items()}
         block = {name: as_pixels(parsed[name]) for name in self.stored}
         if self.part is not None:
@@ -185,8 +185,9 @@ def decoder(
 
     Args:
         tft_output: The transform graph's output.
-        placement: Where features are computed, and so what the records hold.
-        names: The transformed features to return besides label and weight, and besides the raw columns the model reads.
+        placement: Where features are computed, which defines the content of the records.
+        names: The transformed features to return, in addition to label, weight and the raw columns that the model
+            reads.
         classes: The number of classes of a multilabel label that is stored as ids; 0 for any other.
     """
     wanted = (*names, LABEL, EXAMPLE_WEIGHT)
@@ -221,27 +222,27 @@ def _block_rows(transformed: Mapping[str, Any]) -> int:
 
 
 def _columns(placement: FeaturePlacement, raw: Mapping[str, object], made: Sequence[str]) -> list[str]:
-    """Returns the raw columns to parse: of raw examples all, if only for the label."""
+    """Returns the raw columns to parse; for raw examples these are all, at least for the label."""
     if not placement.materialized:
         return list(raw)
     return sorted({*(placement.columns_at_input if made else ()), *placement.columns_in_model})
 
 
 def without_gaps(value: tf.Tensor | tf.SparseTensor | tf.RaggedTensor) -> tf.Tensor | tf.RaggedTensor:
-    """Returns a transformed feature with a sparse one as ragged rows, which is how it is written to examples."""
+    """Returns a transformed feature; a sparse one becomes ragged rows, which is its form in examples."""
     if not isinstance(value, tf.SparseTensor):
         return value
     return tf.RaggedTensor.from_value_rowids(value.values, value.indices[:, 0], value.dense_shape[0], validate=False)
 
 
 def as_pixels(value: Any) -> Any:
-    """Returns a transformed feature as a model takes it: pixels, which TF Transform has as int64, as uint8."""
+    """Returns a transformed feature in the dtype that models read: pixels, int64 in TF Transform, become uint8."""
     is_image = isinstance(value, tf.Tensor) and value.dtype == tf.int64 and value.shape.rank == IMAGE_RANK
     return tf.cast(value, tf.uint8) if is_image else value
 
 
 def with_dense_label(block: Block, classes: int) -> Block:
-    """Returns `block` with a label of ragged class ids as float32 [rows, classes], 0 or 1."""
+    """Returns `block` with a label of ragged class ids converted to float32 [rows, classes], 0 or 1."""
     label = block[LABEL]
     if not isinstance(label, tf.RaggedTensor):
         return block
@@ -251,7 +252,7 @@ def with_dense_label(block: Block, classes: int) -> Block:
 
 @tf.autograph.experimental.do_not_convert
 def read_blocks(files: Sequence[str], decode: Decode, readers: int, rows: int | None = None) -> tf.data.Dataset:
-    """Returns all rows in the order of the files, decoded in large blocks, of `rows` if given, in parallel."""
+    """Returns all rows in the order of the files, decoded in parallel in large blocks (of `rows` if given)."""
     records = read_records(tf.data.Dataset.from_tensor_slices(list(files)), readers, rows or block_rows(decode))
     blocks = records.map(decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     return blocks.prefetch(tf.data.AUTOTUNE)
@@ -271,8 +272,9 @@ def pack_used(layout: Layout, block: Block) -> Packed:
 def windows_from_files(files: Sequence[str], decode: Decode, layout: Layout, source: Streamed, order: Order) -> Windows:
     """Returns windows read, parsed and shuffled anew in every epoch, without the rows of weight 0.
 
-    Files come in a new order in every epoch, `readers` at a time; a window is parsed in one call. An epoch that is
-    resumed in the middle reads the records before; it parses them only if there are rows of weight 0.
+    The order of the files changes in every epoch, and `readers` files are read at the same time. A window is parsed in
+    one call. An epoch that resumes in the middle reads the earlier records, but parses them only if there are rows of
+    weight 0.
 
     Args:
         files: TFRecord files.
@@ -289,7 +291,7 @@ def windows_from_files(files: Sequence[str], decode: Decode, layout: Layout, sou
         names = tf.gather(tf.constant(list(files)), ordered(order, len(files), number))
         records = read_records(tf.data.Dataset.from_tensor_slices(names), source.readers, source.window_rows)
         rows = left_out * order.batch_size * order.shards
-        # Rows of weight 0 can only be told from others by parsing them.
+        # Only parsing shows which rows have weight 0.
         skipped = rows // source.window_rows if source.all_used else tf.constant(0, tf.int64)
         packed = records.skip(skipped).map(pack, num_parallel_calls=tf.data.AUTOTUNE)
         drop = rows - skipped * source.window_rows
@@ -304,7 +306,8 @@ def to_batch(block: Block, class_weights: Sequence[float] = (), widths: Mapping[
     Args:
         block: The rows with label and weight.
         class_weights: The factor of the weight per class id; empty for none.
-        widths: The width to pad a ragged feature to, so that every batch has one shape; others take their longest row.
+        widths: The width to pad a ragged feature to, so that all batches have one shape; others are padded to their
+            longest row.
     """
     label, weight = block[LABEL], block[EXAMPLE_WEIGHT]
     features = {

@@ -1,4 +1,4 @@
-"""Plans how a split is read, by the section `input:` and by the memory and cores of the machine."""
+"""Plans how a split is read, from the section `input:` and the memory and cores of the machine."""
 
 import hashlib
 import os
@@ -30,9 +30,9 @@ class ReadingPlan:
     Attributes:
         readers: The files that are read at the same time.
         memory_limit: The bytes that its rows may take in memory.
-        cache: Where rows beyond that are kept on disk, and may be found; None streams them from the files.
+        cache: The cache on disk for rows beyond that, which may already exist; None streams them from the files.
         window_bytes: The bytes of the rows that are shuffled together while they stream, at most.
-        service: The tf.data service that parses the records; None parses them here.
+        service: The tf.data service that parses the records; None parses them in the trainer.
     """
 
     readers: int = 1
@@ -47,9 +47,9 @@ def plan_reading(config: InputConfig, split: str, files: Sequence[str], key: Map
 
     Args:
         config: The section.
-        split: The name of the split; rows may change their order in train only.
+        split: The name of the split; rows may be reordered in train only.
         files: The files of the split.
-        key: What the rows depend on besides the files, by name.
+        key: The inputs of the rows other than the files, by name; part of the cache key.
     """
     allowed = int(available_memory() * config.memory_fraction)
     limits = {"none": 0, "disk": 0, "memory": sys.maxsize, "auto": allowed}

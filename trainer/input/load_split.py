@@ -1,4 +1,4 @@
-"""Loads a split of examples: reads it once, counts it, and keeps it in memory where it fits."""
+"""Loads a split of examples: reads it once, counts it, and keeps it in memory if it fits."""
 
 import logging
 import tempfile
@@ -41,7 +41,7 @@ from fullpass.trainer.input.split_counts import (
 
 _LOG = logging.getLogger(__name__)
 _WINDOWS = 8
-"""The most windows in memory at once: being read, shuffled, cut into batches, and prefetched."""
+"""The maximum number of windows in memory: being read, shuffled, cut into batches, and prefetched."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Split:
         in_memory: Its rows of a weight above 0, or None.
         on_disk: The same rows in a cache on disk, or None. Without either they are streamed from the files.
         counts: The counts of rows, labels and weights.
-        kept: A message that says where its rows are, and why.
+        kept: A message that states where its rows are stored, and why.
         row_bytes: The bytes of a row, on average.
         window_bytes: The bytes of the rows that are shuffled together while they stream, at most.
     """
@@ -89,11 +89,11 @@ class Split:
     def sample(self, rows: int, seed: int = 0) -> Batch:
         """Returns the first rows of a shuffled epoch as one batch.
 
-        Rows in memory are gathered without a pipeline of tf.data, which takes longer to build than to run.
+        Rows in memory are gathered without a tf.data pipeline, which takes longer to build than to run.
 
         Args:
-            rows: The rows, at most.
-            seed: Of the shuffle.
+            rows: The maximum number of rows.
+            seed: The seed of the shuffle.
         """
         order = Order(batch_size=rows, shuffle=STREAM_SHUFFLE_ROWS, seed=seed)
         if self.in_memory is None:
@@ -112,10 +112,10 @@ class Split:
         return windows_from_files(self.files, self.decode, self.layout, source, order)
 
     def window_rows(self, shuffle: int) -> int:
-        """Returns the rows that are shuffled together where not all are in memory; with the seed they decide the order.
+        """Returns the number of rows that are shuffled together if not all are in memory; it determines the order.
 
         Args:
-            shuffle: The rows to shuffle among, 0 for none.
+            shuffle: The size of the shuffle buffer in rows; 0 does not shuffle.
         """
         return max(1, min(shuffle or BLOCK_ROWS, self.window_bytes // max(1, self.row_bytes)))
 
@@ -126,7 +126,8 @@ class RowSpec:
 
     Attributes:
         decode: Parses records.
-        complete: Gives rows the features that the model computes itself, to be checked; None where it computes none.
+        complete: Adds the features that the model computes itself, which are then checked too; None if it computes
+            none.
         task: The task of the label.
         classes: The number of classes; 0 for regression.
     """
@@ -138,7 +139,7 @@ class RowSpec:
 
 
 def load_split(name: str, files: tuple[str, ...], rows: RowSpec, plan: ReadingPlan) -> Split:
-    """Reads a split once: counts it, and keeps its rows in memory while they fit, else on disk where there is a plan.
+    """Reads a split once: counts it, and keeps its rows in memory if they fit, else on disk if the plan has a cache.
 
     Args:
         name: The name of the split.
@@ -147,8 +148,8 @@ def load_split(name: str, files: tuple[str, ...], rows: RowSpec, plan: ReadingPl
         plan: How the files are read.
 
     Raises:
-        UserError: The service does not do its part; a record is damaged; the split has no rows, or none with a weight
-            above 0; a feature or label holds NaN or infinity.
+        UserError: The service fails; a record is damaged; the split has no rows, or none with a weight above 0; a
+            feature or label contains NaN or infinity.
     """
     found, why = find_cache(plan.cache) if plan.cache else (None, "")
     if found is not None:
@@ -176,7 +177,7 @@ def load_split(name: str, files: tuple[str, ...], rows: RowSpec, plan: ReadingPl
         return read(parse, _chunks(files, parse, plan, plan.service))
     except DAMAGE_ERRORS:
         refuse_damage(files, rows.decode)
-        # The files are whole after all: what was damaged came from the service, or from a read that failed once.
+        # The files are intact: the damage came from the service, or from a read that failed once.
         return read(parse, _chunks(files, parse, plan, None))
 
 
@@ -191,7 +192,7 @@ def _cached(name: str, files: tuple[str, ...], rows: RowSpec, plan: ReadingPlan,
 def _chunks(
     files: tuple[str, ...], parse: ChunkParser, plan: ReadingPlan, service: DataService | None
 ) -> Iterable[Chunk]:
-    """Returns the parsed rows in chunks; with a service they come in the order of the files, wherever they are read."""
+    """Returns the parsed rows in chunks; if the plan has a service, always in the order of the files."""
     if plan.service is None:
         return read_chunks(files, parse, plan.readers)
     waiting = plan.cache.root if plan.cache else Path(tempfile.gettempdir())

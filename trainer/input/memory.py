@@ -4,7 +4,7 @@ from pathlib import Path
 
 import psutil
 
-# (limit, used, the line of memory.stat that counts files read from disk, which are given up when memory is needed)
+# (limit, usage, the line of memory.stat that counts the file cache, which is reclaimed when memory is needed)
 _CGROUPS = (
     ("memory.max", "memory.current", "inactive_file"),
     ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "total_inactive_file"),
@@ -12,7 +12,7 @@ _CGROUPS = (
 
 
 def available_memory(root: Path = Path("/"), machine: int | None = None) -> int:
-    """Returns the bytes that can still be allocated: the machine's, or the container's where that is less.
+    """Returns the bytes that can still be allocated on the machine, or in the container if that is less.
 
     Args:
         root: The folder that holds proc and sys.

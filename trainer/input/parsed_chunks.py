@@ -15,10 +15,10 @@ from fullpass.trainer.input.data_options import data_options
 from fullpass.trainer.input.input_fn import Decode, block_rows, pack_used, read_records
 
 Complete = Callable[[Block], Block]
-"""Adds to rows the features that the model computes itself."""
+"""Adds the features that the model computes itself to rows."""
 
 _SAMPLE_ROWS = 16
-_MOST_CALLS = 16  # readers bring no more
+_MOST_CALLS = 16  # readers do not supply more
 
 
 class Chunk(TypedDict):
@@ -39,12 +39,18 @@ class ChunkParser:
     """Parses serialized examples, string [rows], to a Chunk.
 
     Attributes:
-        layout: The layout of the packed rows; known after the first call or trace.
+        layout: The layout of the packed rows; set by the first call or trace.
         block_rows: The records to parse together.
     """
 
     def __init__(self, decode: Decode, complete: Complete | None, files: Sequence[str]):
-        """Args: decode: parses. complete: see `load_split`. files: of the records."""
+        """Begins with an empty layout.
+
+        Args:
+            decode: Parses records.
+            complete: Adds the features that the model computes itself; None if it computes none.
+            files: The files of the records.
+        """
         self._decode, self._complete, self._files = decode, complete, files
         self.layout = Layout(())
         self.block_rows = block_rows(decode)
@@ -83,11 +89,11 @@ def read_chunks(files: Sequence[str], parse: ChunkParser, readers: int, rows: in
 
     Args:
         files: TFRecord files.
-        parse: Makes chunks of their records.
+        parse: Converts their records to chunks.
         readers: The files that are read at the same time.
-        rows: The records that are parsed together; by default what the parser wants.
+        rows: The number of records that are parsed together; by default the parser's `block_rows`.
     """
     records = read_records(tf.data.Dataset.from_tensor_slices(list(files)), readers, rows or parse.block_rows)
-    # Few chunks ahead, because wide rows take much memory.
+    # Prefetches only one chunk, because wide rows take much memory.
     chunks = records.map(parse, num_parallel_calls=min(usable_cores(), _MOST_CALLS), deterministic=True)
     return chunks.prefetch(1).with_options(data_options(tuned=False, early=False))

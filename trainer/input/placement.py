@@ -1,5 +1,7 @@
-"""Where each transformed feature is computed: by Transform, which stores it, by the input function, or by the
-model. All three apply parts of one transform graph, to the same raw columns.
+"""Determines where each transformed feature is computed, and computes those of the model.
+
+A feature is computed by Transform, which stores it, by the input function, or by the model. All three apply parts of
+one transform graph to the same raw columns.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +29,7 @@ from fullpass.trainer.models.model_inputs import feature_names, input_name
 
 @dataclass(frozen=True)
 class FeaturePlacement:
-    """What the records hold, and where the other features are computed.
+    """The content of the records, and where the other features are computed.
 
     Attributes:
         materialized: Whether the records are transformed examples; else they are raw ones.
@@ -59,7 +61,7 @@ class FeaturePlacement:
 
 
 def placement_of(config: PreprocessingConfig, features: Sequence[Output]) -> FeaturePlacement:
-    """Returns the placement of the transformed features that a model reads, from `inputs.transformed_outputs`."""
+    """Returns the placement of the transformed features that a model reads, from `transformed_outputs`."""
     by_feature = compute_at_by_feature(config)
     at = {
         where: [o for o in features if by_feature.get(o.feature, config.compute_at) == where]
@@ -82,7 +84,7 @@ def placement_of(config: PreprocessingConfig, features: Sequence[Output]) -> Fea
 class InModel:
     """Computes the transformed features of the model from dense raw columns.
 
-    The host processes text, whatever device the model is on; that device processes numbers.
+    The host processes text, whatever the device of the model. The device of the model processes numbers.
 
     Args:
         placement: Names the features and raw columns.
@@ -98,7 +100,7 @@ class InModel:
         self._on_device = graph.part(numbers) if numbers else None
 
     def __call__(self, columns: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Returns features by name, as batches hold them: ids of any number padded with 0.
+        """Returns features by name in the form of batches: lists of ids of variable length are padded with 0.
 
         Args:
             columns: The dense raw columns by `raw_name`; others are ignored.
@@ -124,9 +126,9 @@ class InModel:
 
 
 def with_preprocessing(network: keras.Model, in_model: InModel | None) -> keras.Model:
-    """Returns `network` behind the features that `in_model` computes: a model that reads their raw columns instead.
+    """Returns a model that computes the features of `in_model` from their raw columns and applies `network` to them.
 
-    Its variables are those of `network`.
+    The variables of the model are those of `network`.
     """
     made = {input_name(name): name for name in in_model.names} if in_model else {}
     inside = {made[tensor.name]: tensor for tensor in network.inputs if tensor.name in made}
@@ -150,7 +152,7 @@ def _raw_input(column: RawColumn) -> keras.KerasTensor:
 
 
 def refuse_text(placement: FeaturePlacement, who: str) -> None:
-    """Raises UserError if the model works on text, which `who`, a TPU or a compiler, cannot."""
+    """Raises UserError if the model processes text, which `who`, a TPU or a compiler, does not support."""
     if placement.text_in_model:
         raise UserError(
             f"{who} cannot work on text, which {', '.join(placement.text_in_model)} is made with in the model. Give "
@@ -159,7 +161,7 @@ def refuse_text(placement: FeaturePlacement, who: str) -> None:
 
 
 class _Preprocess(keras.layers.Layer):
-    """Dense raw columns -> transformed features; in float32, in whatever precision the model is."""
+    """Dense raw columns -> transformed features; in float32, whatever the precision of the model."""
 
     def __init__(self, in_model: InModel, features: Mapping[str, keras.KerasTensor]):
         super().__init__(dtype="float32", autocast=False, trainable=False, name="preprocessing")

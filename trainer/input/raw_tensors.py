@@ -1,7 +1,8 @@
-"""Raw columns as dense tensors, which is how batches, requests and the model hold them, and back.
+"""Converts raw columns to dense tensors, the form of batches, requests and the model's inputs, and back.
 
 number: float32 [rows], NaN for missing. string: string [rows], "" for missing. vector: float32 [rows, width], a row
-of NaN for missing. A list of numbers or strings: [rows, elements of the longest], missing elements behind the shorter.
+of NaN for missing. A list of numbers or strings: [rows, elements of the longest list]; shorter lists are padded with
+missing elements.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ DTYPES = {"number": tf.float32, "string": tf.string, "vector": tf.float32}
 
 
 def to_dense(value: tf.SparseTensor, column: RawColumn) -> tf.Tensor:
-    """Returns a raw column, as it is parsed from examples, as a dense one."""
+    """Returns a raw column, parsed from examples, as a dense column."""
     width = dense_shape(column)[-1] if column.type == "vector" else value.dense_shape[1] if column.many else 1
     cells = tf.SparseTensor(value.indices, value.values, tf.stack([value.dense_shape[0], width]))
     dense = tf.sparse.to_dense(cells, missing_value(column), validate_indices=False)
@@ -25,10 +26,10 @@ def to_dense(value: tf.SparseTensor, column: RawColumn) -> tf.Tensor:
 
 
 def to_sparse(columns: Mapping[str, tf.Tensor], rows: tf.Tensor) -> dict[str, tf.SparseTensor]:
-    """Returns dense columns of `rows` rows, or of none, as they are parsed from examples: only what is not missing.
+    """Returns dense columns of `rows` rows, or of none, in the form parsed from examples: without missing values.
 
-    Of a list all elements are returned up to the last that is not missing. Columns of single cells take a fixed number
-    of operations together: TensorFlow's time to optimize a graph grows faster than the graph.
+    A list keeps all elements up to the last that is not missing. All columns of single cells together take a fixed
+    number of operations, because TensorFlow's time to optimize a graph grows faster than the graph.
     """
     singles = {name: value for name, value in columns.items() if value.shape.rank == 1}
     sparse = {name: _sparse_lists(value, rows) for name, value in columns.items() if name not in singles}
@@ -38,7 +39,7 @@ def to_sparse(columns: Mapping[str, tf.Tensor], rows: tf.Tensor) -> dict[str, tf
 
 
 def names_by_dtype(columns: Mapping[str, tf.Tensor]) -> list[list[str]]:
-    """Returns the names of the columns, those of one dtype together."""
+    """Returns the names of the columns, grouped by dtype."""
     names: dict[tf.DType, list[str]] = {}
     for name, value in columns.items():
         names.setdefault(value.dtype, []).append(name)
@@ -49,7 +50,7 @@ def _sparse_cells(columns: Sequence[tf.Tensor], rows: tf.Tensor) -> list[tf.Spar
     """Returns columns of one dtype, each [rows] or [0], as sparse ones [rows, 1]."""
     cells = tf.concat(columns, 0)
     where = tf.where(present_elements(cells))[:, 0]
-    numbers = tf.ragged.range(tf.concat(tf.shape_n(columns, tf.int64), 0))  # of the rows, column by column
+    numbers = tf.ragged.range(tf.concat(tf.shape_n(columns, tf.int64), 0))  # row numbers, column by column
     counts = tf.math.unsorted_segment_sum(
         tf.ones_like(where), tf.gather(numbers.value_rowids(), where), num_segments=len(columns)
     )
@@ -76,7 +77,7 @@ def to_request(
     """Returns the inputs of an export's `serving_raw`.
 
     Args:
-        values: Dense columns by name; those that are not there are missing in every row.
+        values: Dense columns by name; absent columns are missing in every row.
         columns: All raw columns that the export reads.
         keys: Raw column -> name of its input.
     """
@@ -87,7 +88,7 @@ def to_request(
 
 
 def missing_value(column: RawColumn) -> tf.Tensor:
-    """Returns what stands for a missing value, a scalar."""
+    """Returns the scalar that represents a missing value."""
     return tf.constant("" if column.type == "string" else float("nan"), DTYPES[column.type])
 
 

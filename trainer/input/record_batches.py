@@ -1,4 +1,4 @@
-"""Serialized records of TFRecord files, in batches bounded by rows and by bytes."""
+"""Reads serialized records of TFRecord files in batches that are bounded by rows and by bytes."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The frames of TFRecord files: length, checksum of the length, content, checksum of the content.
+"""Reads the frames of TFRecord files: length, checksum of the length, content, checksum of the content.
 
 Source of the format: tensorflow/core/lib/io/record_writer.h. Nothing here imports TensorFlow.
 """
@@ -17,11 +17,11 @@ _PIECE_BYTES = 16 << 20
 
 
 class FrameError(ValueError):
-    """A record that cannot be read; nothing after it can.
+    """A record that cannot be read; no record after it can be read either.
 
     Attributes:
         offset: The byte at which it begins, of the uncompressed content.
-        cause: What is wrong with it, in words.
+        cause: A description of the damage.
     """
 
     def __init__(self, message: str, offset: int, cause: str):
@@ -34,7 +34,7 @@ def read_frames(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
     """Yields offset and content of each record of a TFRecord stream, decompressed, each checked by its checksum.
 
     Raises:
-        FrameError: A checksum does not fit, or the stream ends inside a record or is no gzip data.
+        FrameError: A checksum does not match, or the stream ends inside a record or is not valid gzip data.
     """
     number, offset = 1, 0
     try:
@@ -71,7 +71,7 @@ def _content(stream: IO[bytes], head: bytes, number: int, offset: int) -> bytes:
 
 
 def _read(stream: IO[bytes], size: int) -> bytes:
-    """Returns `size` bytes, fewer at the end; a length that is wrong takes no more memory than the file has bytes."""
+    """Returns `size` bytes, fewer at the end; a wrong length does not take more memory than the file has bytes."""
     if size <= _PIECE_BYTES:
         return stream.read(size)
     pieces: list[bytes] = []
@@ -82,6 +82,6 @@ def _read(stream: IO[bytes], size: int) -> bytes:
 
 
 def masked_crc(data: bytes) -> int:
-    """Returns the CRC-32C of bytes, masked as the format wants it (tensorflow/core/lib/hash/crc32c.h)."""
+    """Returns the CRC-32C of bytes, masked as the format requires (tensorflow/core/lib/hash/crc32c.h)."""
     crc = google_crc32c.value(data)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

@@ -28,7 +28,7 @@ class SplitCounts:
         label_negative: The rows with a label below 0, for regression.
         label_zero: The rows with a label of 0, for regression.
         not_finite: The rows with a NaN or an infinity, by transformed feature or label.
-        widths: The most values of any row, by ragged feature.
+        widths: The maximum number of values per row, by ragged feature.
     """
 
     rows: int
@@ -45,7 +45,7 @@ class SplitCounts:
 
     @property
     def used(self) -> int:
-        """The rows of a weight above 0, which take part in training and metrics."""
+        """The number of rows with a weight above 0, which are used in training and metrics."""
         return self.rows - self.weightless
 
     def to_json(self) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _per_class(label: np.ndarray, weight: np.ndarray, task: Task, classes: int) 
 
 
 def rows_not_finite(block: Block) -> dict[str, int]:
-    """Returns feature -> rows (of a ragged feature: values) with NaN or infinity, of features that have any."""
+    """Returns the number of rows (of a ragged feature: values) with NaN or infinity, by feature that has any."""
     found = {}
     for name, value in block.items():
         flat = value.flat_values if isinstance(value, tf.RaggedTensor) else value

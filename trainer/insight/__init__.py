@@ -1,1 +1,1 @@
-"""What a trained model is worth, and what it goes by."""
+"""Compares a trained model with a simple reference, and measures the importance of its features."""

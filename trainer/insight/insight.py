@@ -1,4 +1,4 @@
-"""What is measured of a trained model beside its metrics: a simple reference, and the importance of its features."""
+"""Measures a trained model beyond its metrics: against a simple reference, and the importance of its features."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def measure_insight(network: Network, data: TrainingData) -> dict[str, Any]:
 
     Args:
         network: The trained network.
-        data: What it was trained on. Of several workers, the rows of this one.
+        data: The data that it was trained on; with several workers, the rows of this one.
     """
     task = network.config.label.task
     train = sample_rows(data.train.split, data.in_model, rows_of(network, TRAIN_ROWS))

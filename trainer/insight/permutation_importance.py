@@ -1,4 +1,4 @@
-"""Permutation importance: how much worse a network predicts when one feature's values are dealt to other rows.
+"""Permutation importance: how much worse a network predicts when the values of a feature are permuted over the rows.
 
 Source: Breiman, Random Forests (2001); Fisher, Rudin and Dominici, All Models are Wrong, but Many are Useful (2019).
 """
@@ -24,22 +24,23 @@ _ROWS_IN_ALL = 400_000
 _FEWEST_ROWS, _MOST_ROWS = 500, 5000
 _REACH = 1.96
 MOST_FEATURES = 256
-"""Of more features only the strongest are measured: both their number and the time of a prediction grow with them."""
+"""With more features, only the strongest are measured: the time of a prediction grows with their number as well."""
 
 _Growth = Callable[[Sequence[str]], np.ndarray]
-"""Names of inputs -> how much the loss of each row grows when they are dealt to other rows, float64 [rows]."""
+"""Names of inputs -> how much the loss of each row grows when these inputs are permuted, float64 [rows]."""
 
 
 def measure_importance(network: Network, evaluation: SampledRows, task: Task) -> list[dict[str, Any]]:
     """Returns the importance of each feature, the largest first.
 
-    All that a feature becomes (the parts of a date, an indicator, the crosses it stands in) is dealt together, by one
-    permutation of the rows. The importance is the mean growth of a row's loss: of the log loss, or, of a regression, of
-    the squared error as a share of the label's variance. Its interval of 95 % follows from how that growth differs from
-    row to row. Features that tell the same share their importance: each alone is hardly missed.
+    All inputs that derive from a feature (the parts of a date, an indicator, the crosses that contain it) are permuted
+    together, by one permutation of the rows. The importance is the mean growth of a row's loss: the log loss or, for a
+    regression, the squared error as a share of the label's variance. Its 95 % interval follows from the variation of
+    that growth between rows. Features with the same information share their importance, because the model can replace
+    each one by the others.
 
-    Of more than MOST_FEATURES features, those are measured whose blocks matter most: half as many blocks of features
-    are dealt first, each block as one.
+    With more than MOST_FEATURES features, at most half of MOST_FEATURES are measured. The features are divided into as
+    many blocks, each of which is permuted as one. Then the features of the blocks that matter most are measured.
 
     Args:
         network: The trained network.
@@ -83,7 +84,7 @@ def _strongest(groups: Mapping[str, Sequence[str]], growth_of: _Growth) -> dict[
 
 
 def _compiled(network: Network, rows: SampledRows) -> Callable[[Mapping[str, np.ndarray]], np.ndarray]:
-    """Returns what predicts rows with some features changed; an eager call takes long where there are many inputs."""
+    """Returns a function that predicts rows with some features changed; eager calls are slow with many inputs."""
     usual = {tensor.name: tf.constant(rows.features[tensor.name]) for tensor in network.model.inputs}
     compute = tf.function(lambda features: apply_model(network.model, features, training=False), autograph=False)
 
@@ -94,7 +95,7 @@ def _compiled(network: Network, rows: SampledRows) -> Callable[[Mapping[str, np.
 
 
 def _groups(network: Network) -> Iterator[tuple[str, list[str]]]:
-    """Yields each feature with the inputs that it decides, crosses included."""
+    """Yields each feature with the inputs that derive from it, crosses included."""
     crosses = {cross.feature_name: cross for cross in network.config.crosses}
     of_feature: dict[str, list[ModelInput]] = {}
     for item in network.inputs.values():

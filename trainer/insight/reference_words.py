@@ -1,4 +1,4 @@
-"""The simple reference in words, without TensorFlow."""
+"""Describes the simple reference in words. Nothing here imports TensorFlow."""
 
 from collections.abc import Mapping
 from typing import Any

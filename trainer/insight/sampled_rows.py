@@ -1,4 +1,4 @@
-"""Rows of a split as the network takes them, for what is measured of a model beside its training."""
+"""Samples rows of a split as inputs of the network, for measurements on a trained model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class SampledRows:
 
     Attributes:
         features: Transformed features by input name, [rows] or [rows, width]; lists of ids are padded with 0.
-        labels: As batches hold them: [rows], or [rows, classes] of a multilabel task.
+        labels: In the form of batches: [rows], or [rows, classes] for a multilabel task.
         weights: float32 [rows], above 0.
     """
 
@@ -42,8 +42,8 @@ class SampledRows:
         """Returns the logits of a network, float32 [rows, columns].
 
         Args:
-            network: Its inputs are the features.
-            changed: Features to take in place of those of the rows, by input name.
+            network: The network, whose inputs are the features.
+            changed: Features that replace those of the rows, by input name.
         """
         features = {**self.features, **(changed or {})}
         read = {tensor.name: features[tensor.name] for tensor in network.model.inputs}
@@ -54,7 +54,7 @@ class SampledRows:
 
 
 def rows_of(network: Network, most: int) -> int:
-    """Returns how many rows to take: at most `most`, and 16 MB of pixels, but 100."""
+    """Returns the number of rows to sample: `most`, or fewer with more than 16 MB of pixels, but not less than 100."""
     pixels = _pixels(network)
     return min(most, max(_FEWEST_ROWS, _PIXELS // pixels)) if pixels else most
 
@@ -70,7 +70,7 @@ def sample_rows(split: Split, in_model: InModel | None, rows: int) -> SampledRow
     Args:
         split: Train or eval.
         in_model: Computes the features that are computed in the model; None without any.
-        rows: The rows, at most.
+        rows: The maximum number of rows.
     """
     rows = min(rows, max(1, _MOST_BYTES // max(1, split.row_bytes)))
     batch, label, weight = split.sample(rows)

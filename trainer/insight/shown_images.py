@@ -1,4 +1,4 @@
-"""A few images of the eval split with what the model said of them, for the report."""
+"""Selects a few images of the eval split with the model's predictions, for the report."""
 
 import base64
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ _MOST_BYTES = 500_000
 
 
 def show_images(network: Network, evaluation: SampledRows, task: Task, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Returns images on which the model is wrong, those first of which it was surest, and some on which it is right.
+    """Returns images that the model classifies wrongly, the most confident first, and some that it classifies right.
 
     Args:
         network: The trained network.
         evaluation: Rows of the eval split.
-        task: The task of the label; of others than binary and multiclass nothing is shown.
+        task: The task of the label; only binary and multiclass have images to show.
         names: The names of the classes, in id order.
 
     Returns:

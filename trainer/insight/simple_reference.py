@@ -1,4 +1,4 @@
-"""The simple reference: a linear model on the same transformed rows, so that an owner sees what a model is worth."""
+"""The simple reference: a linear model on the same transformed rows, as a baseline for the network."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from fullpass.trainer.models.weight_semantics import Network
 _GROUPS = 20
 _ITERATIONS = 100
 _REACH = 2.093
-"""Of an interval of 95 % in standard errors: Student's t with 19 degrees of freedom."""
+"""The half-width of a 95 % interval in standard errors: Student's t with 19 degrees of freedom."""
 _FARTHEST = 10.0
 _IMAGE_RANK, _MOST_PIXELS = 4, 16
 _METRICS: Mapping[Task, tuple[str, str]] = {
@@ -31,7 +31,7 @@ _METRICS: Mapping[Task, tuple[str, str]] = {
 def measure_reference(
     network: Network, train: SampledRows, evaluation: SampledRows, task: Task
 ) -> dict[str, Any] | None:
-    """Returns how a linear model and the network do on the same rows; None where there is nothing to compare.
+    """Returns the metric of a linear model and of the network on the same rows; None if there is nothing to compare.
 
     Logistic regression (C 1) or ridge regression (alpha 1) is fitted on one-hot ids and standardized numbers. The
     standard error of the difference is a jackknife over 20 groups of the eval rows.
@@ -43,8 +43,8 @@ def measure_reference(
         task: The task of the label.
 
     Returns:
-        kind, metric, reference, network, reach (of the interval of 95 % of their difference), train_rows, eval_rows,
-        seconds.
+        kind, metric, reference, network, reach (the half-width of the 95 % interval of their difference), train_rows,
+        eval_rows, seconds.
     """
     if task == "multilabel" or len(np.unique(train.labels)) < 2 or len(np.unique(evaluation.labels)) < 2:
         return None
@@ -69,9 +69,9 @@ def measure_reference(
 
 
 class Design:
-    """Rows as a sparse matrix: numbers standardized by the train rows and kept within 10 deviations, ids one-hot.
+    """Rows as a sparse matrix: numbers standardized by the train rows and clipped to 10 deviations, ids one-hot.
 
-    Of an image every so many pixels are numbers, at most 16 a side.
+    Images are subsampled to at most 16 pixels a side, whose values are numbers.
     """
 
     def __init__(self, inputs: Sequence[ModelInput], train: SampledRows):
@@ -102,7 +102,7 @@ class Design:
 
 
 def _thinned(values: np.ndarray) -> np.ndarray:
-    """Returns numbers as they are; of images every so many pixels."""
+    """Returns numbers unchanged, and images subsampled."""
     if values.ndim < _IMAGE_RANK:
         return values
     steps = [-(-side // _MOST_PIXELS) for side in values.shape[1:3]]
@@ -132,7 +132,7 @@ def _network_scores(network: Network, task: Task, rows: SampledRows) -> np.ndarr
 def _metric(task: Task, rows: SampledRows, scores: np.ndarray, chosen: np.ndarray) -> float:
     labels, weights, scores = rows.labels[chosen], rows.weights[chosen], scores[chosen]
     if task == "binary":
-        # As roc_auc_score, which looks through all rows four times more before it does the same.
+        # Equals roc_auc_score, which scans all rows four more times before it computes the same.
         false, true, _ = metrics.roc_curve(labels, scores, sample_weight=weights)
         return float(metrics.auc(false, true))
     if task == "multiclass":
@@ -141,7 +141,7 @@ def _metric(task: Task, rows: SampledRows, scores: np.ndarray, chosen: np.ndarra
 
 
 def _reach(task: Task, rows: SampledRows, simple: np.ndarray, ours: np.ndarray) -> float | None:
-    """Returns how far the interval of the difference reaches; None where it is undefined without some rows."""
+    """Returns the half-width of the interval of the difference; None if it is undefined without some rows."""
     groups = np.random.default_rng(len(rows)).permutation(len(rows)) % _GROUPS
     differences = []
     for group in range(_GROUPS):

@@ -1,1 +1,1 @@
-"""Model architectures: each builds an uncompiled Keras model that gives logits."""
+"""Model architectures: each builds an uncompiled Keras model that outputs logits."""

@@ -1,7 +1,7 @@
-"""Random changes of images while training, on the device that trains.
+"""Random augmentation of images in training, on the training device.
 
-All that moves pixels (mirror, crop, shift, turn) is one map from the places of the new image to those of the old one,
-so that pixels are interpolated once. It is made of gathers, which XLA compiles too.
+All geometric changes (mirror, crop, shift, turn) are one map from positions in the new image to positions in the old
+image, so that pixels are interpolated once. The map consists of gathers, which XLA can compile too.
 """
 
 import math
@@ -13,15 +13,15 @@ import tensorflow as tf
 from fullpass.preprocessing.features.image_feature import Augment
 
 RANGE = 255.0
-"""Of pixels."""
+"""The largest value of a pixel."""
 
 
 class AugmentImages(keras.layers.Layer):
     """images uint8 [batch, h, w, c] -> float32 of the same shape, 0 to 255; each changed at random, in training only.
 
     Args:
-        config: What is changed.
-        fill: What cutout fills with, float [c].
+        config: The changes to apply.
+        fill: The values that cutout fills with, float [c].
     """
 
     def __init__(self, config: Augment, fill: np.ndarray, **options):
@@ -55,7 +55,7 @@ class AugmentImages(keras.layers.Layer):
         return tf.where(self._uniform(images) < 0.0, -1.0, 1.0) if mirrored else tf.ones_like(self._uniform(images))
 
     def _mirrored(self, images: tf.Tensor) -> tf.Tensor:
-        """Returns images of which half are reversed: in three dimensions, since of four it takes ten times as long."""
+        """Returns images of which half are mirrored; in three dimensions, as four would take ten times as long."""
         height, width, channels = images.shape[1:]
         for names, middle in (
             (("horizontal", "both"), [-1, width, channels]),
@@ -63,7 +63,7 @@ class AugmentImages(keras.layers.Layer):
         ):
             if self.config.flip in names:
                 mirror = tf.reshape(tf.reverse(tf.reshape(images, middle), [1]), tf.shape(images))
-                # Select, unlike its second version, copies whole images.
+                # Select, unlike SelectV2, copies whole images.
                 chosen = self._signs(images, mirrored=True) < 0
                 images = tf.raw_ops.Select(condition=chosen, x=mirror, y=images)
         return images
@@ -86,7 +86,7 @@ class AugmentImages(keras.layers.Layer):
         return _interpolated(pixels, from_y, from_x)
 
     def _lit(self, pixels: tf.Tensor) -> tf.Tensor:
-        """Returns pixels times a number per image, and another one added."""
+        """Returns pixels with random contrast and brightness: a factor and an offset per image."""
         added = RANGE * self.config.brightness * self._uniform(pixels)[:, None, None, None]
         if self.config.contrast:
             factor = 1.0 + self.config.contrast * self._uniform(pixels)[:, None, None, None]
@@ -106,11 +106,11 @@ class AugmentImages(keras.layers.Layer):
 
 
 def _interpolated(pixels: tf.Tensor, y: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
-    """Returns pixels at places between them, bilinear; beyond an edge its nearest pixel.
+    """Returns pixels at fractional positions by bilinear interpolation; beyond an edge, the nearest pixel of the edge.
 
     Args:
         pixels: float32 [batch, h, w, c].
-        y, x: The places, float32 [batch, h, w].
+        y, x: The positions, float32 [batch, h, w].
     """
     height, width, channels = pixels.shape[1:]
     y = tf.clip_by_value(y, 0.0, height - 1.0)

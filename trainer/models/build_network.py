@@ -1,6 +1,6 @@
-"""Builds the network of the section `model:`, and with it everything that an update of its weights needs.
+"""Builds the network of the section `model:`, and everything that an update of its weights needs.
 
-The Trainer, the Tuner and both diagnoses call `build_training`, so that what is measured is what trains.
+The Trainer, the Tuner and both diagnoses call `build_training`, so that a diagnosis measures the model that trains.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ from fullpass.trainer.training_spec import TrainingSpec
 
 @dataclass(frozen=True)
 class TrainStatistics:
-    """What the train split says about the label and the numbers.
+    """Statistics of the label, the numbers and the images in the train split.
 
     Attributes:
         names: The class names in id order; empty for regression.
@@ -51,14 +51,14 @@ class TrainStatistics:
 
 @dataclass(frozen=True)
 class BuiltTraining:
-    """A model with all that its updates need.
+    """A model with everything that its updates need.
 
     Attributes:
         network: Reads transformed features only; its weights are those of the model.
-        steps: The updates and the evaluation of the model, compiled as the section `training:` says.
-        fixed_shapes: Whether every batch must have the same shape, since each other shape would be compiled anew.
+        steps: The updates and the evaluation of the model, compiled according to the section `training:`.
+        fixed_shapes: Whether every batch must have the same shape, because every new shape would be recompiled.
         precision: The name of the Keras dtype policy.
-        began: How each weight began, where there was a model to begin from.
+        began: How a warm start initialized each weight; empty for a cold start.
     """
 
     network: Network
@@ -69,7 +69,7 @@ class BuiltTraining:
 
     @property
     def model(self) -> keras.Model:
-        """The model, which gives logits for what batches hold."""
+        """The model, which maps batches to logits."""
         return self.steps.model
 
 
@@ -82,18 +82,18 @@ def build_training(
     strategy: tf.distribute.Strategy,
     base: BaseExport | None = None,
 ) -> BuiltTraining:
-    """Builds model, optimizer, loss and compile options of a training; the seed decides the weights.
+    """Builds model, optimizer, loss and compile options of a training; the seed determines the initial weights.
 
     Args:
-        spec: Decides all of them.
-        train: Decides where the logits start, in which unit they are, and the knots of numbers.
-        in_model: Makes the features that are computed in the model; None without any.
-        updates: All updates of the training, over which the learning rate falls.
+        spec: The configuration of the training.
+        train: Statistics that determine the initial logits, their unit, and the knots of numbers.
+        in_model: Computes the features that are computed in the model; None without any.
+        updates: The number of all updates of the training, over which the learning rate decays.
         strategy: The devices.
-        base: The model that the weights begin from.
+        base: The export that initializes the weights; None for a cold start.
 
     Raises:
-        UserError: The model would work on text where XLA or a TPU computes.
+        UserError: The model would process text with XLA or on a TPU.
     """
     training, task = spec.config.training, spec.preprocessing.label.task
     features = transformed_outputs(spec.preprocessing, spec.tft_output)
@@ -146,10 +146,10 @@ def _blend_of(inputs: Mapping[str, ModelInput], seed: int) -> Blend | None:
 
 
 def _slow_of(network: Network, epoch_updates: int, strategy: tf.distribute.Strategy) -> dict[int, SlowVariable]:
-    """Returns the variables that are fine-tuned, by id.
+    """Returns the fine-tuned variables by id.
 
     Raises:
-        UserError: Several devices train, which keep copies of them.
+        UserError: Training uses several devices, which have copies of these variables.
     """
     images = {item.name: item.output.image for item in network.inputs.values() if item.output.image is not None}
     slow = image_encoders.slow_variables(network.model, images)
@@ -165,7 +165,7 @@ def _slow_of(network: Network, epoch_updates: int, strategy: tf.distribute.Strat
 
 
 def build_network(spec: TrainingSpec, train: TrainStatistics, inputs: Mapping[str, ModelInput]) -> Network:
-    """Returns the network of the section `model:` with its head, which starts at the labels of train."""
+    """Returns the network of the section `model:` with its head, which is initialized from the labels of train."""
     task, loss = spec.preprocessing.label.task, spec.config.training.loss
     names = logit_names(task, train.names, loss)
     model = build_model(inputs, task=task, classes=len(names), config=spec.config.model)
@@ -174,13 +174,13 @@ def build_network(spec: TrainingSpec, train: TrainStatistics, inputs: Mapping[st
 
 
 def build_model(inputs: Mapping[str, ModelInput], *, task: Task, classes: int, config: ModelConfig) -> keras.Model:
-    """Returns an uncompiled model of `inputs` to logits float32 [batch, classes].
+    """Returns an uncompiled model that maps `inputs` to logits float32 [batch, classes].
 
     Args:
         inputs: The inputs by name of transformed feature.
         task: The task of the label.
-        classes: The columns of the logits: 1 for binary and regression, of quantiles one per level.
-        config: The section `model:`; of trees or a network it is the network.
+        classes: The columns of the logits: 1 for binary and regression, one per level for quantiles.
+        config: The section `model:`; for `kind: auto` the network is built.
     """
     match config:
         case Linear():

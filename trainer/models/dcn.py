@@ -41,7 +41,7 @@ class Cross(keras.layers.Layer):
 
 
 def build(inputs: Mapping[str, ModelInput], classes: int, config: Dcn) -> keras.Model:
-    """Returns a model of `inputs` to logits float32 [batch, classes], of parallel structure."""
+    """Returns a model that maps `inputs` to logits float32 [batch, classes]; cross and deep part are parallel."""
     features, columns = concatenate(encode(inputs)), encoded_axis(inputs)
     crossed = features
     kind = "cross" if config.low_rank is None else "cross_low_rank"

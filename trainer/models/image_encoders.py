@@ -1,4 +1,4 @@
-"""Networks that turn an image into a vector, one function each: pixels [batch, h, w, c], normalised -> [batch, n]."""
+"""Encoders of images, one function each: normalised pixels [batch, h, w, c] -> vectors [batch, n]."""
 
 import sys
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _MOMENTUM = 0.9
 
 
 class NormalizePixels(keras.layers.Layer):
-    """pixels float32 [batch, h, w, c] -> float: less a mean per channel, and divided by a deviation.
+    """pixels float32 [batch, h, w, c] -> float of the same shape: minus a mean and over a deviation per channel.
 
     Args:
         moments: Mean and deviation, float32 [2, c].
@@ -43,9 +43,10 @@ class NormalizePixels(keras.layers.Layer):
 
 
 class AsTrained(keras.layers.Layer):
-    """pixels [batch, h, w, c] -> [batch, n] by a network as it works outside training, whatever the model around does.
+    """pixels [batch, h, w, c] -> [batch, n] by a network in inference mode, whatever the mode of the outer model.
 
-    Keras tells every layer of a functional model that it is training, though it was called with `training=False`.
+    Keras passes the outer model's `training=True` to the layers of a functional model, even if that is called with
+    `training=False`.
     """
 
     def __init__(self, network: keras.Model, **options):
@@ -62,13 +63,13 @@ class AsTrained(keras.layers.Layer):
 
 
 def normalized(pixels: keras.KerasTensor, feature: ImageFeature, moments: np.ndarray, name: str) -> keras.KerasTensor:
-    """Returns uint8 pixels as the encoder takes them: changed at random while training, then normalised.
+    """Returns uint8 pixels as input of the encoder: augmented in training, then normalised.
 
     Args:
         pixels: uint8 [batch, h, w, c].
-        feature: Says how.
+        feature: Declares the augmentation.
         moments: Mean and deviation per channel, float32 [2, c].
-        name: Of the feature.
+        name: The name of the feature.
     """
     changed = AugmentImages(feature.augment or Augment(), moments[0], name=_layer_name("augment", name))(pixels)
     normalize = NormalizePixels(moments, name=_layer_name("pixels", name))
@@ -79,7 +80,7 @@ def encode_image(images: keras.KerasTensor, feature: ImageFeature, name: str) ->
     """Returns normalised images, [batch, h, w, c], as vectors [batch, n] by the feature's encoder.
 
     Raises:
-        UserError: The encoder cannot be made.
+        UserError: The encoder cannot be built.
     """
     match feature.encoder:
         case Cnn():
@@ -92,9 +93,10 @@ def encode_image(images: keras.KerasTensor, feature: ImageFeature, name: str) ->
 
 
 def cnn(images: keras.KerasTensor, config: Cnn, name: str) -> keras.KerasTensor:
-    """Returns the mean over all places of what a small residual network finds there.
+    """Returns the output of a small residual network, averaged over all positions.
 
-    Large images are halved until a side has at most 48 pixels. From there each stage halves again, while 4 are left.
+    Large images are halved until a side has at most 48 pixels. Each later stage halves them again, as long as at least
+    4 pixels are left.
     """
     layers = _Named(name)
     side = min(images.shape[1:3])
@@ -113,7 +115,7 @@ def cnn(images: keras.KerasTensor, config: Cnn, name: str) -> keras.KerasTensor:
 
 
 class _Named:
-    """Makes layers whose names are the same in every model with this feature, so that a warm start finds them."""
+    """Builds layers whose names are the same in every model with this feature, so that a warm start finds them."""
 
     def __init__(self, feature: str):
         self._feature, self._made = feature, 0
@@ -125,10 +127,10 @@ class _Named:
         return self._stated(layer)(x)
 
     def projection(self, x: keras.KerasTensor, width: int, stride: int) -> keras.KerasTensor:
-        """Returns what a convolution of one place makes of every `stride`-th place, as a product of matrices.
+        """Returns a 1 x 1 convolution with a stride, computed as a matrix product.
 
-        The gradient of such a convolution of fewer than 16 channels writes beyond its memory as soon as a batch is
-        smaller than the one before (oneDNN 3.3.4, which TensorFlow 2.16 holds).
+        The gradient of such a convolution with fewer than 16 channels writes out of bounds as soon as a batch is
+        smaller than the previous one (oneDNN 3.3.4, which TensorFlow 2.16 contains).
         """
         layer = keras.layers.Dense(width, use_bias=False, kernel_initializer="he_normal", name=self._next())
         return self._stated(layer)(x[:, ::stride, ::stride])
@@ -171,7 +173,7 @@ def pretrained(images: keras.KerasTensor, config: Pretrained, name: str) -> kera
     try:
         network = made(include_top=False, weights=None, input_shape=tuple(images.shape[1:]), pooling="avg")
         network.load_weights(config.weights)
-    except Exception as error:  # readers of weights raise whatever a file leads them to
+    except Exception as error:  # readers of weights raise errors of any type
         raise UserError(
             f"features: encoder.pretrained: {config.architecture} for images of {tuple(images.shape[1:])} with the "
             f"weights of {config.weights}: {type(error).__name__}: {error}. Accepted: a file that "
@@ -184,10 +186,10 @@ def pretrained(images: keras.KerasTensor, config: Pretrained, name: str) -> kera
 
 
 def of_user(images: keras.KerasTensor, config: UserEncoder, name: str) -> keras.KerasTensor:
-    """Returns what the user's encoder makes of images.
+    """Returns the images encoded by a user-defined function.
 
     Raises:
-        UserError: There is no such function, or what it returns is no vector.
+        UserError: There is no such function, or it does not return a vector.
     """
     try:
         function = import_function(config.function)
@@ -203,7 +205,7 @@ def of_user(images: keras.KerasTensor, config: UserEncoder, name: str) -> keras.
 
 
 def slow_variables(model: keras.Model, images: Mapping[str, ImageFeature]) -> dict[int, Pretrained]:
-    """Returns, by id, the trained variables of networks that are fine-tuned, and how."""
+    """Returns the trained variables of fine-tuned networks by id, with the configuration of their encoder."""
     found: dict[int, Pretrained] = {}
     for name, feature in images.items():
         config = feature.encoder
@@ -214,5 +216,5 @@ def slow_variables(model: keras.Model, images: Mapping[str, ImageFeature]) -> di
 
 
 def _layer_name(what: str, feature: str) -> str:
-    """Returns a name of a layer; Keras forbids `/`."""
+    """Returns the name of a layer; it replaces `/`, which Keras forbids."""
     return f"{what}_{feature}".replace("/", "\N{DIVISION SLASH}")

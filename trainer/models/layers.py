@@ -1,4 +1,4 @@
-"""Keras layers that turn ids into what a network computes with. Id 0 of a multi-valued feature only pads."""
+"""Keras layers that encode ids and numbers for a network. Id 0 of a multi-valued feature is padding."""
 
 from collections.abc import Sequence
 
@@ -30,7 +30,7 @@ class MultiHot(keras.layers.Layer):
 
     Args:
         size: The number of different ids.
-        how: What of `Pool` decides the value of an id; None as above.
+        how: The pooling of `Pool` that determines the value of an id; None as above.
     """
 
     def __init__(self, size: int, how: str | None = None, **options):
@@ -57,12 +57,12 @@ class MultiHot(keras.layers.Layer):
 
 
 class MaskedIds(keras.layers.Layer):
-    """A list of ids int64 [batch] -> the same; in training a few are replaced by ids that stand for unseen values.
+    """A list of ids int64 [batch] -> the same; in training a few are replaced by ids of unseen values.
 
-    So the weights of missing and unknown categories are trained even where train has none.
+    So the weights of missing and unknown categories are trained even if train has no such values.
 
     Args:
-        unseen: The number of such ids of each feature: they are 0 .. n - 1, and any of them is as likely. 0 replaces
+        unseen: The number n of ids of unseen values, per feature: they are 0 .. n - 1 and equally likely. 0 replaces
             none.
         rate: The share that is replaced.
     """
@@ -90,14 +90,14 @@ class MaskedIds(keras.layers.Layer):
 class NumberEmbedding(keras.layers.Layer):
     """A list of numbers float32 [batch] -> float [batch, numbers * width + numbers], piecewise linear between knots.
 
-    A number becomes its progress through each interval, 0 before it and 1 after it, and these a vector by weights of
-    its own; behind all vectors come the numbers themselves, in standard deviations of their knots. Beyond the outer
-    knots nothing changes any more, so that an extreme number gets a usual answer.
+    Each number is encoded as its progress through each interval, 0 before the interval and 1 after it. Weights per
+    number map the progress to a vector. After all vectors follow the numbers themselves, in standard deviations of
+    their knots. Beyond the outer knots the output is constant, so that an extreme number gets an ordinary prediction.
     Source: Gorishniy et al. 2022, On Embeddings for Numerical Features in Tabular Deep Learning.
 
     Args:
         knots: float32 [numbers, intervals + 1], each row rising; an interval of width 0 stays 0.
-        width: Of the vector of a number.
+        width: The width of the vector of a number.
     """
 
     def __init__(self, knots: np.ndarray, width: int, **options):
@@ -127,12 +127,12 @@ class NumberEmbedding(keras.layers.Layer):
     def _vectors(self, numbers, x):
         """Returns progress * weights summed over the intervals, with the bias, float32 [batch, numbers, width].
 
-        Progress is 1 in all intervals before that of a number and 0 in all after it. So the sum is looked up among
-        running sums of the weights, which takes far less time than multiplying out every interval.
+        Progress is 1 in all intervals before that of a number and 0 in all intervals after it. So the sum is gathered
+        from running sums of the weights, which takes far less time than a product over all intervals.
 
         Args:
             numbers: A list of float32 [batch].
-            x: The same side by side, float32 [batch, numbers].
+            x: The same numbers side by side, float32 [batch, numbers].
         """
         lower, wide = self.knots[:, :-1], self.knots[:, 1:] - self.knots[:, :-1]
         rises = tf.where(wide[:, :, None] > 0, tf.convert_to_tensor(self.kernel), 0.0)
@@ -148,8 +148,8 @@ class NumberEmbedding(keras.layers.Layer):
         return of_interval(reached, self.width) + progress[:, :, None] * of_interval(rises, self.width)
 
     def _standardised(self, x):
-        """Returns numbers float32 [batch, numbers] within their knots, less the mean of these, over their deviation."""
-        # Knots at the end that repeat the last one only fill up.
+        """Returns numbers float32 [batch, numbers], clipped to their knots and standardised by the knots' moments."""
+        # Knots at the end that repeat the last one are padding.
         rises = self.knots[:, 1:] > self.knots[:, :-1]
         share = keras.ops.cast(keras.ops.pad(rises, [[0, 0], [1, 0]], constant_values=True), "float32")
         share /= keras.ops.sum(share, axis=1, keepdims=True)
@@ -161,12 +161,12 @@ class NumberEmbedding(keras.layers.Layer):
 class IdTable(keras.layers.Embedding):
     """One vector per id: ids int64 [batch] -> float [batch, width].
 
-    Of lists of ids, int64 [batch, n], `pool` (sum, mean or sqrt_n) makes one vector, float [batch, width], of those of
-    the ids that are not 0, as `Pool` does.
+    For lists of ids, int64 [batch, n], `pool` (sum, mean or sqrt_n) combines the vectors of the ids that are not 0 into
+    one vector, float [batch, width], as `Pool` does.
     """
 
     def call(self, ids, weights=None, pool=None):
-        """See base class; weights: float32 [batch, n] or None. pool: None looks every id up."""
+        """See base class; weights: float32 [batch, n] or None. pool: None looks up every id."""
         if pool is None:
             return tf.cast(_looked_up(self.embeddings, ids), self.compute_dtype)
         share = tf.cast(tf.not_equal(ids, 0), tf.float32)
@@ -185,8 +185,9 @@ class IdTable(keras.layers.Embedding):
     def _sum(self, ids, share):
         """Returns the sum of share * vector over each row, float32 [batch, width].
 
-        The product of a sparse matrix [batch, ids] and the table: the vectors of a batch, of which a long text has
-        thousands, are never held. Rows of one known length, all that XLA compiles, take a dense product.
+        It is the product of a sparse matrix [batch, ids] and the table. So the vectors of a batch, of which a long text
+        has thousands, are never in memory. Rows of one known length, the only ones that XLA compiles, use a dense
+        product.
         """
         table = tf.cast(tf.convert_to_tensor(self.embeddings), tf.float32)
         if ids.shape[1] is not None:
@@ -223,7 +224,7 @@ class Pool(keras.layers.Layer):
 
 
 def _looked_up(table, ids):
-    """Returns the rows of a variable for ids; keras.ops.take would first look for negative ones, which no id is."""
+    """Returns the rows of a variable for ids; keras.ops.take would first check for negative ids, which never occur."""
     return tf.gather(tf.convert_to_tensor(table), ids)
 
 
@@ -244,8 +245,8 @@ def _divided(total, share, how: str):
 class AttentionPool(keras.layers.Layer):
     """vectors float [batch, n, width] of ids int64 [batch, n] -> float [batch, width]: a mean with learned weights.
 
-    The weight of an element is the softmax, over the ids of its row that are not 0, of its vector's product with a
-    trained query, which is 0 at first, so that training begins from the plain mean. A row without ids becomes 0.
+    The weight of an element is the softmax of its vector's product with a trained query, over the ids of its row that
+    are not 0. The query is initialized with 0, so that training begins from the plain mean. A row without ids gives 0.
     Source: Yang et al. 2016, Hierarchical Attention Networks, equations 5 to 7, without their projection.
     """
 
@@ -268,8 +269,8 @@ class AttentionPool(keras.layers.Layer):
 
 
 def masked_softmax(scores, present):
-    """Returns the softmax of scores float [..., n] over those present, bool [..., n]; 0 where none is."""
-    scores = keras.ops.where(present, scores, -1e4)  # float16 reaches 65,504
+    """Returns the softmax of scores float [..., n] over those present, bool [..., n]; 0 if none is."""
+    scores = keras.ops.where(present, scores, -1e4)  # the largest float16 is 65,504
     padded = keras.ops.pad(scores, [[0, 0]] * (len(scores.shape) - 1) + [[0, 1]], constant_values=-1e4)
     highest = keras.ops.max(padded, axis=-1, keepdims=True)
     powers = keras.ops.where(present, keras.ops.exp(scores - keras.ops.stop_gradient(highest)), 0.0)
@@ -323,10 +324,10 @@ class Bias(keras.layers.Layer):
 
 
 class Affine(keras.layers.Layer):
-    """x float [batch, n] -> x * scale + offset float32, with constants found in the data.
+    """x float [batch, n] -> x * scale + offset float32, with constants computed from the data.
 
-    Lets a network start from, and work in the units of, the labels: a regression's mean and deviation, or the log
-    odds of the classes.
+    It sets the initial output and the unit of a network to those of the labels: a regression's mean and deviation, or
+    the log odds of the classes.
     """
 
     def __init__(self, scale: float, offset: Sequence[float] | np.ndarray, **options):

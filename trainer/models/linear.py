@@ -11,7 +11,7 @@ from fullpass.trainer.models.weight_axes import LOGITS, stands_for
 
 
 def build(inputs: Mapping[str, ModelInput], classes: int, config: Linear) -> keras.Model:
-    """Returns a model of `inputs` to logits float32 [batch, classes]."""
+    """Returns a model that maps `inputs` to logits float32 [batch, classes]."""
     penalty = keras.regularizers.L1L2(l1=config.l1, l2=config.l2) if config.l1 or config.l2 else None
     parts = id_logits(inputs, classes, penalty)
     numbers = dense_part(inputs)
@@ -31,8 +31,8 @@ def id_logits(
 ) -> list[keras.KerasTensor]:
     """Returns the linear part over ids, [batch, classes] each: one for all single ids, one per multi-valued feature.
 
-    A multi-valued feature gives the sum over its ids, weighted where they have weights, or what its pooling says;
-    attention, which would need embeddings, their mean.
+    A multi-valued feature contributes the sum over its ids, weighted if they have weights, or uses its declared
+    pooling. Attention would need embeddings; the mean is used instead.
     """
     ids = [item for item in inputs.values() if item.output.kind == "ids"]
     single = [item for item in ids if not item.output.multi]

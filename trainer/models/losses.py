@@ -1,4 +1,4 @@
-"""Losses: of the label and the model's output to what an update makes smaller."""
+"""Loss functions of the label and the model's output."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -15,13 +15,13 @@ _LEAST_LABEL = 1e-30
 
 
 def loss_of(task: Task, loss: LossConfig = AUTO, *, label_smoothing: float = 0.0, label_deviation: float = 1.0) -> Loss:
-    """Returns the function of (label, output) to the loss of each example, float32 [batch].
+    """Returns the function that maps (label, output) to the loss of each example, float32 [batch].
 
     Args:
         task: The task of the label.
         loss: The key `training.loss`.
         label_smoothing: The share of every label that is spread over all classes.
-        label_deviation: The standard deviation of the labels of a regression, in which errors are measured.
+        label_deviation: The standard deviation of the labels of a regression, which is the unit of errors.
     """
     if task == "regression":
         return _regression_loss(loss, label_deviation or 1.0)
@@ -57,12 +57,12 @@ def _deviance(label: tf.Tensor, mean: tf.Tensor) -> tf.Tensor:
 
 
 def _logarithm(value: tf.Tensor) -> tf.Tensor:
-    """Returns the logarithm; rows of weight 0 have the label 0, and a product with infinity would be no number."""
+    """Returns the logarithm, finite for 0: rows of weight 0 have the label 0, and 0 times infinity would be NaN."""
     return tf.math.log(tf.maximum(value, _LEAST_LABEL))
 
 
 def pinball(error: tf.Tensor, levels: Sequence[float]) -> tf.Tensor:
-    """Returns what the quantile of each level minimises, of errors label - quantile, float32 [batch, levels]."""
+    """Returns the pinball loss of the quantile of each level, for errors label - quantile, float32 [batch, levels]."""
     shares = tf.constant(levels, tf.float32)
     return tf.maximum(shares * error, (shares - 1.0) * error)
 

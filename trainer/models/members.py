@@ -1,7 +1,8 @@
 """An ensemble in one network: members that share their kernels, and differ by a factor and a bias per unit.
 
-Each member is trained by its own loss, and the answer is the mean of theirs. Kernels are shared, so members cost little
-memory and learn from each other. Sources: Wen et al. 2020, BatchEnsemble; Gorishniy et al. 2024, TabM.
+Each member is trained by its own loss, and the prediction is the mean of the members' logits. Kernels are shared, so
+members take little memory and learn from each other. Sources: Wen et al. 2020, BatchEnsemble; Gorishniy et al. 2024,
+TabM.
 """
 
 import keras
@@ -10,9 +11,10 @@ import keras
 class MemberDense(keras.layers.Layer):
     """A layer of all members: x float [batch, n] or [batch, members, n] -> float [batch, members, units].
 
-    Member i computes (x * input_scale[i]) W * scale[i] + bias[i], where x that members have in common is not scaled. So
-    the first layer has one product with W, however many members there are. There, `scale` starts as 1 or -1 by chance
-    and `bias` is drawn: members begin as different networks. In later layers both scales start as 1 and bias as 0.
+    Member i computes (x * input_scale[i]) W * scale[i] + bias[i]. An input x that all members share is not scaled, so
+    the first layer has one product with W, however many members there are. In that layer `scale` is initialized with 1
+    or -1 at random and `bias` with random numbers, so that members begin as different networks. In later layers both
+    scales are initialized with 1 and the bias with 0.
     """
 
     def __init__(self, units: int, members: int, *, kernel_initializer="he_normal", kernel_regularizer=None, **options):
@@ -71,7 +73,7 @@ class MemberLogits(keras.layers.Layer):
 
 
 class MeanOfMembers(keras.layers.Layer):
-    """Logits [batch, members, classes] -> their mean float32 [batch, classes]; in training they stay as they are."""
+    """Logits [batch, members, classes] -> their mean float32 [batch, classes]; in training they are unchanged."""
 
     def __init__(self, **options):
         super().__init__(dtype="float32", **options)
@@ -81,7 +83,7 @@ class MeanOfMembers(keras.layers.Layer):
         return logits if training else keras.ops.mean(logits, axis=1)
 
     def compute_output_spec(self, logits, training=False):
-        """See base class; what a model is built of is its answer."""
+        """See base class; a model is built with the shape of its inference output."""
         return keras.KerasTensor((logits.shape[0], logits.shape[2]), self.compute_dtype)
 
 

@@ -11,13 +11,13 @@ from fullpass.trainer.models.members import MeanOfMembers, MemberDense, MemberLo
 from fullpass.trainer.models.model_inputs import ModelInput, encode, encoded_axis, keras_inputs
 from fullpass.trainer.models.weight_axes import LOGITS, Axis, stands_for
 
-# Scaled to the activation, so that the signal neither dies nor explodes: He et al. 2015 for the rectifiers,
-# Klambauer et al. 2017 for selu, Glorot and Bengio 2010 for tanh.
+# Initializers match the activation, so that the signal neither vanishes nor explodes: He et al. 2015 for the
+# rectifiers, Klambauer et al. 2017 for selu, Glorot and Bengio 2010 for tanh.
 _INITIALIZERS = {"selu": "lecun_normal", "tanh": "glorot_uniform"}
 
 
 def build(inputs: Mapping[str, ModelInput], classes: int, config: Mlp) -> keras.Model:
-    """Returns a model of `inputs` to logits float32 [batch, classes]."""
+    """Returns a model that maps `inputs` to logits float32 [batch, classes]."""
     deep = hidden_layers(concatenate(encode(inputs)), config, encoded_axis(inputs))
     return keras.Model(keras_inputs(inputs), sum_of_logits([logits_of(deep, classes)]), name="mlp")
 
@@ -29,8 +29,8 @@ def hidden_layers(x: keras.KerasTensor, config: Mlp | WideDeep | Dcn, columns: A
 
     Args:
         x: The input.
-        config: Decides the layers.
-        columns: What the columns of x stand for.
+        config: The configuration of the layers.
+        columns: The meaning of the columns of x.
     """
     dropout = keras.layers.AlphaDropout if config.activation == "selu" else keras.layers.Dropout
     for i, units in enumerate(config.hidden):
@@ -61,7 +61,7 @@ def logits_of(x: keras.KerasTensor, classes: int) -> keras.KerasTensor:
 
 
 def sum_of_logits(parts: Sequence[keras.KerasTensor]) -> keras.KerasTensor:
-    """Returns the sum of logits, [batch, classes] or [batch, members, classes] each; of members, their mean."""
+    """Returns the sum of logits, [batch, classes] or [batch, members, classes] each; with members, their mean."""
     if all(len(part.shape) == 2 for part in parts):
         return keras.layers.Add()(list(parts)) if len(parts) > 1 else parts[0]
     together = [part if len(part.shape) == 3 else keras.layers.Reshape((1, -1))(part) for part in parts]

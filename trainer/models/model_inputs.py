@@ -38,24 +38,24 @@ from fullpass.trainer.models.weight_axes import AxisPart, stands_for
 
 ONE_HOT_UP_TO = 32
 NUMBER_WIDTH = 8
-"""Of the vector that a number with knots becomes."""
+"""The width of the vector of a number with knots."""
 _NOT_FEATURES = (LABEL, EXAMPLE_WEIGHT, ROW_ID)
 
 
 @dataclass(frozen=True)
 class ModelInput:
-    """One transformed feature as a Keras input, and as the layers after it take it.
+    """One transformed feature as a Keras input, with the properties that its layers need.
 
     Attributes:
         keras_input: float32 [batch] or [batch, width] if dense; int64 [batch] if ids; int64 [batch, n] if multi ids;
             uint8 [batch, height, width, channels] if an image.
-        output: what the transform graph says of it.
-        size: number of different ids; 0 if dense.
-        width: numbers per example, pixels of all channels included; 0 if ids.
+        output: The description of the transformed feature.
+        size: The number of different ids; 0 if dense.
+        width: The numbers per example, pixels of all channels included; 0 if ids.
         weights: float32 [batch, n], the weight of each of the multi ids, or None.
-        masked: the ids with a few replaced by those of unseen values while training; None where none are.
-        knots: of a number, float32 [intervals + 1]; None takes the number as it is.
-        moments: of an image, the mean and deviation of its channels, float32 [2, channels].
+        masked: The ids, a few of which are replaced by ids of unseen values in training; None if none are replaced.
+        knots: The knots of a number, float32 [intervals + 1]; None uses the number unchanged.
+        moments: The mean and deviation of an image's channels, float32 [2, channels].
     """
 
     keras_input: keras.KerasTensor
@@ -69,7 +69,7 @@ class ModelInput:
 
     @cached_property
     def normalized(self) -> keras.KerasTensor:
-        """An image as float [batch, height, width, channels]: changed at random while training, and normalised."""
+        """An image as float [batch, height, width, channels]: augmented in training, and normalised."""
         image = self._image
         moments = (
             np.stack([np.zeros(image.channels), np.ones(image.channels)]) if self.moments is None else self.moments
@@ -89,20 +89,20 @@ class ModelInput:
 
     @property
     def ids(self) -> keras.KerasTensor:
-        """What layers look ids up by."""
+        """The ids that layers look up."""
         return self.keras_input if self.masked is None else self.masked
 
     @property
     def name(self) -> str:
-        """Name of the transformed feature."""
+        """The name of the transformed feature."""
         return self.output.name
 
 
 def transformed_outputs(config: PreprocessingConfig, tft_output: tft.TFTransformOutput) -> tuple[Output, ...]:
-    """Returns the transformed features, by the config or, behind a function of the user's, by the transform graph.
+    """Returns the transformed features, from the config or, for a user-defined function, from the transform graph.
 
     Raises:
-        UserError: The function gives a feature that is neither a float nor an id with a known range.
+        UserError: The function returns a feature that is neither a float nor an id with a known range.
     """
     declared = outputs(config)
     if declared:
@@ -133,9 +133,9 @@ def model_inputs(
     Args:
         features: The transformed features.
         tft_output: The transform graph's output.
-        knots: Those of numbers that are taken as piecewise linear.
-        mask_rate: The share of ids that training replaces by those of unseen values.
-        moments: Means and deviations of images; one that is not there is not normalised.
+        knots: The knots of numbers that are encoded as piecewise linear.
+        mask_rate: The share of ids that training replaces by ids of unseen values.
+        moments: Means and deviations of images; an image without them is not normalised.
     """
     spec = tft_output.transformed_feature_spec()
     found = {output.name: _model_input(output, spec, tft_output, knots.get(output.name)) for output in features}
@@ -149,28 +149,28 @@ def model_inputs(
 
 
 def keras_inputs(inputs: Mapping[str, ModelInput]) -> dict[str, keras.KerasTensor]:
-    """Returns what a keras.Model takes as its inputs, by the names that Keras gives them."""
+    """Returns the inputs of a keras.Model by their Keras names."""
     tensors = [t for item in inputs.values() for t in (item.keras_input, item.weights) if t is not None]
     return {tensor.name: tensor for tensor in tensors}
 
 
 def same_shapes(inputs: Mapping[str, ModelInput]) -> bool:
-    """Returns whether a row of every input has the same shape in every batch: none is a list of ids of any length."""
+    """Returns whether all inputs have the same row shape in every batch: none is a list of ids of variable length."""
     return all(None not in tensor.shape[1:] for tensor in keras_inputs(inputs).values())
 
 
 def apply_model(model: keras.Model, features: Mapping[str, tf.Tensor], *, training: bool) -> tf.Tensor:
-    """Returns the logits of a model for features by input name, of which it may use some only.
+    """Returns the logits of a model for features by input name; the model may use only some of them.
 
-    Keras takes a dict that holds more than the inputs by position, and so mixes them up; here each is found by name.
+    Keras reads a dict with more entries than inputs by position, and so mixes them up; here each is selected by name.
     """
     return model({tensor.name: features[tensor.name] for tensor in model.inputs}, training=training)
 
 
 def encode(inputs: Mapping[str, ModelInput]) -> list[keras.KerasTensor]:
-    """Returns all inputs as float [batch, width]: numbers with knots first, together, then one by one the others.
+    """Returns all inputs as float [batch, width]: first all numbers with knots in one tensor, then each other input.
 
-    Vectors and numbers without knots are taken as they are, ids by their encoding.
+    Vectors and numbers without knots are unchanged; ids use their encoding.
 
     Raises:
         UserError: Features that share an embedding differ in size or width.
@@ -187,24 +187,24 @@ def encode(inputs: Mapping[str, ModelInput]) -> list[keras.KerasTensor]:
 
 
 def encoded_axis(inputs: Mapping[str, ModelInput]) -> list[AxisPart]:
-    """Returns what the columns of `encode(inputs)` side by side stand for."""
+    """Returns the meaning of the columns of `encode(inputs)`, side by side."""
     numbers, others = _by_knots(inputs)
     vectors = [AxisPart("embedding", item.name, NUMBER_WIDTH) for item in numbers]
     return [*vectors, *map(numbers_part, numbers), *(_encoded_part(item, inputs) for item in others)]
 
 
 def ids_part(item: ModelInput, table: str | None = None) -> AxisPart:
-    """Returns rows of which each stands for one id of a feature, or of the embedding `table` that it shares."""
+    """Returns the part of an axis whose rows are the ids of a feature, or of the embedding `table` that it shares."""
     return AxisPart("ids", item.name, item.size, table)
 
 
 def numbers_part(item: ModelInput) -> AxisPart:
-    """Returns rows of which each stands for one number of a dense feature."""
+    """Returns the part of an axis whose rows are the numbers of a dense feature."""
     return AxisPart("numbers", item.name, item.width)
 
 
 def encodes_one_hot(item: ModelInput) -> bool:
-    """Whether ids are given one-hot rather than embedded, as attention and encoders have them."""
+    """Whether ids are encoded one-hot rather than embedded; attention and encoders always embed them."""
     output = item.output
     if output.sequence is not None:
         return item.weights is not None  # a number, which needs no embedding
@@ -242,7 +242,7 @@ def _derive(name: str, feature: Any, tft_output: tft.TFTransformOutput) -> Outpu
 
 
 def _by_knots(inputs: Mapping[str, ModelInput]) -> tuple[list[ModelInput], list[ModelInput]]:
-    """Returns the numbers with knots, and all others; of each sequence only its first column, which stands for it."""
+    """Returns the numbers with knots, and all other inputs; a sequence is represented by its first column."""
     firsts = {item.output.sequence: item.name for item in reversed(list(inputs.values()))}
     with_knots = [item for item in inputs.values() if item.knots is not None]
     others = [item for item in inputs.values() if item.knots is None]
@@ -362,7 +362,7 @@ def pool_ids(table: IdTable, ids: keras.KerasTensor, weights: keras.KerasTensor 
 
 
 def pool_of(item: ModelInput, default: str) -> keras.layers.Layer:
-    """Returns the layer that makes the vectors of a row's ids one; `default` is how, if the feature does not say."""
+    """Returns the layer that pools the vectors of a row's ids; `default` applies if the feature declares no pooling."""
     how = item.output.pooling or default
     if how == "attention":
         return stands_for(AttentionPool(), known_as=f"attention of {item.name}")

@@ -1,4 +1,4 @@
-"""Knots of numbers: the quantiles of train between which a model takes a number to be piecewise linear."""
+"""Computes the knots of numbers: quantiles of train, between which the encoding of a number is linear."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,23 +12,23 @@ from fullpass.trainer.input.placement import InModel
 from fullpass.trainer.models.model_inputs import input_name
 
 BINS = 48
-"""The intervals between knots, at most."""
+"""The maximum number of intervals between knots."""
 _ROWS = 65_536
 _MOST_BYTES = 256 << 20
 _LEAST_WIDTH = 1 / 400
 
 Knots = Mapping[str, np.ndarray]
-"""Transformed feature -> float32 [BINS + 1], rising; equal ones at the end where a number has fewer."""
+"""Transformed feature -> float32 [BINS + 1], rising; the last knot is repeated if a number has fewer."""
 
 
 def sample_knots(split: Split, features: Sequence[Output], in_model: InModel | None, seed: int) -> Knots:
-    """Returns the knots of the numbers of a split, vectors left out, by up to 65,536 rows in shuffled order.
+    """Returns the knots of the numbers of a split, except vectors, from up to 65,536 rows in shuffled order.
 
     Args:
-        split: Train.
+        split: The train split.
         features: The transformed features that the model reads.
-        in_model: Computes those that are computed in the model; None without any.
-        seed: Of the shuffle.
+        in_model: Computes the features that are computed in the model; None without any.
+        seed: The seed of the shuffle.
     """
     if not any(output.kind == "dense" for output in features):
         return {}
@@ -45,9 +45,9 @@ def sample_knots(split: Split, features: Sequence[Output], in_model: InModel | N
 def knots_of(values: np.ndarray) -> np.ndarray:
     """Returns the knots of a number, float32 [BINS + 1].
 
-    A value that more than one in BINS rows has is a knot of its own. The others are quantiles of all other values, so
-    that of a number that is mostly 0 the rest is told apart as well. Knots that are closer than a four-hundredth of the
-    middle nine tenths are merged: between them, the rounding of a float32 would move the encoding.
+    A value that more than one in BINS rows has is a knot of its own. The other knots are quantiles of all other values,
+    so that the other values of a number that is mostly 0 have knots too. Knots that are closer than a four-hundredth of
+    the range of the middle nine tenths are merged, because float32 rounding would change the encoding between them.
 
     Args:
         values: Finite numbers, float32 [rows].

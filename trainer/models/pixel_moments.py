@@ -1,4 +1,4 @@
-"""Mean and deviation of the pixels of train, by a full pass over its rows."""
+"""Computes the mean and the deviation of the pixels of train, in a full pass over its rows."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,12 +20,12 @@ _BATCH_BYTES = 32 << 20
 
 
 def pixel_moments(split: Split, features: Sequence[Output], in_model: InModel | None, workers: Workers) -> PixelMoments:
-    """Returns what pixels are normalised with, of each image; all workers get the same.
+    """Returns the moments that normalise the pixels of each image; they are the same on all workers.
 
     Args:
         split: This worker's rows of train; those of weight 0 do not count.
         features: The transformed features that the model reads.
-        in_model: Computes those that are computed in the model; None without any.
+        in_model: Computes the features that are computed in the model; None without any.
         workers: The workers that train together.
     """
     images = {output.name: output.image for output in features if output.image is not None}

@@ -1,7 +1,7 @@
-"""Heads of regressions: what makes predictions in the label's unit of what a network gives.
+"""Regression heads: convert the output of a network to predictions in the label's unit.
 
-The first column of the result is the prediction. A network whose output is about 0 predicts what train says of the
-label, whatever its unit.
+The first column of the result is the prediction. A network whose output is about 0 predicts a typical label of train,
+whatever its unit.
 """
 
 import keras
@@ -16,9 +16,10 @@ _LARGEST_LOGARITHM = 80.0
 
 
 def label_unit(counts: SplitCounts, loss: LossConfig) -> tuple[float, float]:
-    """Returns what a network's output is multiplied by, and what is then added: deviation and mean of the label.
+    """Returns the scale and the offset of a network's output: deviation and mean of the label.
 
-    With `loss: log_normal` they are those of its logarithm, with poisson the logarithm of the mean is added.
+    With `loss: log_normal` they are those of the label's logarithm; with poisson the scale is 1 and the offset is the
+    logarithm of the mean.
 
     Args:
         counts: The counts of the train split.
@@ -28,7 +29,7 @@ def label_unit(counts: SplitCounts, loss: LossConfig) -> tuple[float, float]:
     if loss.kind == "poisson":
         return 1.0, float(np.log(max(mean, 1e-6)))
     if loss.kind == "log_normal":
-        # What mean and deviation of a log-normal distribution say of the logarithm's.
+        # Converts mean and deviation of a log-normal distribution to those of its logarithm.
         spread = np.log1p((deviation / mean) ** 2)
         return float(np.sqrt(spread)), float(np.log(mean) - spread / 2)
     return deviation, mean
@@ -38,7 +39,7 @@ def regression_head(logits: keras.KerasTensor, counts: SplitCounts, loss: LossCo
     """Returns the output of a regression: float32 [batch, 1], with quantiles [batch, 1 + levels].
 
     Args:
-        logits: Of the network, [batch, columns], or [batch, members, columns].
+        logits: The logits of the network, [batch, columns], or [batch, members, columns].
         counts: The counts of the train split.
         loss: The key `training.loss`.
     """
@@ -49,13 +50,13 @@ def regression_head(logits: keras.KerasTensor, counts: SplitCounts, loss: LossCo
 
 
 def in_label_unit(output: keras.KerasTensor, scale: float, offset: float, loss: LossConfig) -> keras.KerasTensor:
-    """Returns a regression's output in the unit of the label, behind the layer `head`: float32 [batch, 1 or more].
+    """Returns a regression's output in the unit of the label, after the layer `head`: float32 [batch, 1 or more].
 
     Args:
         output: [..., columns].
-        scale: What it is multiplied by.
-        offset: What is then added.
-        loss: The key `training.loss`: of logarithms it makes numbers, of quantiles one comes first, the prediction.
+        scale: The factor of the output.
+        offset: The number that is then added.
+        loss: The key `training.loss`: logarithms are exponentiated; with quantiles, the prediction comes first.
     """
     columns = len(loss.levels) if isinstance(loss, Quantile) else 1
     headed = Affine(scale, np.full(columns, offset), name="head")(output)
@@ -65,7 +66,7 @@ def in_label_unit(output: keras.KerasTensor, scale: float, offset: float, loss: 
 
 
 class Exponential(keras.layers.Layer):
-    """x -> e ** x, float32; where that would be no number any more it stays at the largest."""
+    """x -> e ** x, float32; x is clipped, so that the result is always finite."""
 
     def __init__(self, **options):
         super().__init__(dtype="float32", **options)
@@ -78,8 +79,8 @@ class Exponential(keras.layers.Layer):
 class RisingQuantiles(keras.layers.Layer):
     """x float [..., levels] -> quantiles that rise, float32 [..., levels], in deviations from the mean.
 
-    The first is a column of its own, each other lies a softplus above the one before: they cannot cross. x = 0 gives
-    the quantiles of the normal distribution.
+    The first quantile is a column of its own. Each other quantile is a softplus above the previous one, so that they
+    cannot cross. x = 0 gives the quantiles of the normal distribution.
     """
 
     def __init__(self, levels, **options):
@@ -99,7 +100,7 @@ class RisingQuantiles(keras.layers.Layer):
 
 
 class WithPrediction(keras.layers.Layer):
-    """Quantiles [..., levels] -> [..., 1 + levels]: before them the one at `index`, which is the prediction."""
+    """Quantiles [..., levels] -> [..., 1 + levels]: the quantile at `index`, the prediction, is put before them."""
 
     def __init__(self, index: int, **options):
         super().__init__(dtype="float32", **options)

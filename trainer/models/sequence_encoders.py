@@ -1,4 +1,4 @@
-"""Encoders that read the ids of a row in their order; id 0 only pads, and stands behind all others."""
+"""Encoders that read the ids of a row in their order; id 0 is padding and comes after all other ids."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,11 +12,11 @@ from fullpass.trainer.models.layers import AttentionPool, Pool, masked_softmax
 from fullpass.trainer.models.weight_axes import stands_for
 
 _POOLED = 64
-"""Numbers of an element of a sequence that is pooled."""
+"""The width of an element of a pooled sequence."""
 
 
 class Positions(keras.layers.Layer):
-    """vectors float [batch, n, width] -> the same, plus a trained vector per position, of which there are `longest`."""
+    """vectors float [batch, n, width] -> the same, plus a trained vector for each of `longest` positions."""
 
     def __init__(self, longest: int, **options):
         super().__init__(**options)
@@ -49,9 +49,9 @@ class Present(keras.layers.Layer):
 
 
 class AtLeastOne(keras.layers.Layer):
-    """int64 or float32 [batch, n] -> [batch, max(n, 1)]: a batch without any element gets one that is padding.
+    """int64 or float32 [batch, n] -> [batch, max(n, 1)]: a batch without elements gets one element of padding.
 
-    The loop of a GRU and the products of a transformer have no result over no element at all.
+    The loop of a GRU and the products of a transformer have no result for zero elements.
     """
 
     def call(self, elements):
@@ -66,7 +66,7 @@ class AtLeastOne(keras.layers.Layer):
 
 
 class MaskedMean(keras.layers.Layer):
-    """vectors float [batch, n, width], bool [batch, n] -> float [batch, width]: their mean; 0 for a row of none."""
+    """vectors float [batch, n, width], bool [batch, n] -> float [batch, width]: the mean of present ones, else 0."""
 
     def call(self, vectors, present):
         """See base class."""
@@ -108,7 +108,7 @@ class NumberSteps(keras.layers.Layer):
 
 
 class _Unmasked(keras.layers.Layer):
-    """Takes what is present as an argument, and not as the mask that Keras attaches to the states of a GRU."""
+    """Takes the mask as an argument, and ignores the mask that Keras attaches to the states of a GRU."""
 
     def __init__(self, **options):
         super().__init__(**options)
@@ -120,7 +120,7 @@ class _Unmasked(keras.layers.Layer):
 
 
 class Last(_Unmasked):
-    """states float [batch, n, width], bool [batch, n] -> float [batch, width]: that of the last present; 0 for none."""
+    """states float [batch, n, width], bool [batch, n] -> float [batch, width]: the last present state, else 0."""
 
     def call(self, states, present):
         """See base class."""
@@ -137,8 +137,9 @@ class Last(_Unmasked):
 class TargetAttention(_Unmasked):
     """vectors [batch, n, w], keys [batch, n, k], query [batch, k], bool [batch, n] -> float [batch, w].
 
-    A mean of the vectors with the softmax of keys times query, scaled by a trained factor, as weights; 0 for a row of
-    none. Source: Zhou et al. 2018, Deep Interest Network, with a product in place of its network.
+    It is a weighted mean of the vectors. The weights are the softmax of keys times query, scaled by a trained factor. A
+    row without elements gives 0. Source: Zhou et al. 2018, Deep Interest Network, with a product in place of its
+    network.
     """
 
     def build(self, vectors_shape, keys_shape, query_shape, present_shape):
@@ -157,7 +158,7 @@ class TargetAttention(_Unmasked):
 
 
 def encoded_width(output: Output, embedding: int) -> int:
-    """Returns how many numbers a feature becomes whose ids have embeddings of this width."""
+    """Returns the width of an encoded feature whose ids have embeddings of width `embedding`."""
     read = output.encoder.units if output.encoder is not None else embedding
     return read if output.attend_to is None else 2 * read
 
@@ -172,11 +173,11 @@ def encode_in_order(
     """Returns the ids of a row as float [batch, encoded_width].
 
     Args:
-        output: the feature.
-        table: the embedding of its ids.
+        output: The feature.
+        table: The embedding of its ids.
         ids: int64 [batch, n].
         candidate: int64 [batch], the ids of `attend_to`, or None.
-        pool: makes the vectors one where there is no encoder.
+        pool: Pools the vectors if the feature has no encoder, else None.
     """
     ids = AtLeastOne()(ids)
     vectors, present = table(ids), Present()(ids)
@@ -194,8 +195,8 @@ class ColumnOfSequence:
     Attributes:
         output: The transformed feature.
         ids: int64 [batch, n].
-        numbers: float32 [batch, n], None of a category or date.
-        table: The embedding of the ids, None of a number.
+        numbers: float32 [batch, n]; None for a category or date.
+        table: The embedding of the ids; None for a number.
     """
 
     output: Output
@@ -211,13 +212,13 @@ class ColumnOfSequence:
         return NumberSteps()(self.ids, self.numbers)
 
     def at_least_one(self) -> "ColumnOfSequence":
-        """Returns the column with an element of padding where the batch has none."""
+        """Returns the column, with an element of padding if the batch has no elements."""
         numbers = None if self.numbers is None else AtLeastOne()(self.numbers)
         return replace(self, ids=AtLeastOne()(self.ids), numbers=numbers)
 
 
 def width_of_sequence(outputs: Sequence[Output]) -> int:
-    """Returns how many numbers a sequence of these columns becomes."""
+    """Returns the width of an encoded sequence of these columns."""
     units = outputs[0].encoder.units if outputs[0].encoder is not None else _POOLED
     return units if all(output.attend_to is None for output in outputs) else 2 * units
 
@@ -226,7 +227,7 @@ def encode_sequence(columns: Sequence[ColumnOfSequence], candidate: keras.KerasT
     """Returns a sequence as float [batch, width_of_sequence].
 
     Args:
-        columns: Its columns; an element is theirs side by side.
+        columns: Its columns; an element consists of their values side by side.
         candidate: int64 [batch], the ids of `attend_to`, or None.
     """
     output = columns[0].output
@@ -256,7 +257,7 @@ def encode_sequence(columns: Sequence[ColumnOfSequence], candidate: keras.KerasT
 def _read(
     output: Output, vectors: keras.KerasTensor, present: keras.KerasTensor
 ) -> tuple[keras.KerasTensor, keras.KerasTensor]:
-    """Returns the states of the elements [batch, n, units], and what they become together [batch, units]."""
+    """Returns the states of the elements [batch, n, units], and the encoded row [batch, units]."""
     match output.encoder:
         case Gru(units=units):
             layer = stands_for(keras.layers.GRU(units, return_sequences=True), known_as=f"gru of {output.name}")
@@ -271,7 +272,7 @@ def _read(
 def _transformed(
     output: Output, spec: Transformer, vectors: keras.KerasTensor, present: keras.KerasTensor
 ) -> keras.KerasTensor:
-    """Returns vectors after the layers, each with its normalization before it: Xiong et al. 2020."""
+    """Returns vectors after the transformer layers, with normalization before each (Xiong et al. 2020)."""
 
     def known(layer: keras.layers.Layer, what: str) -> keras.layers.Layer:
         return stands_for(layer, known_as=f"{what} of {output.name}")

@@ -1,4 +1,4 @@
-"""What each task makes of logits: how many there are, where they start, their probabilities."""
+"""The logits of each task: their number, their initial values and their probabilities."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ _LEAST = 1e-7
 
 
 def logit_names(task: Task, classes: Sequence[str], loss: LossConfig = AUTO) -> tuple[str, ...]:
-    """Returns what the columns of a network's logits stand for; one column that has no name of its own is `("",)`.
+    """Returns the names of the columns of a network's logits; `("",)` for a single column without a name.
 
     Args:
         task: The task of the label.
@@ -34,13 +34,13 @@ def logit_names(task: Task, classes: Sequence[str], loss: LossConfig = AUTO) -> 
 def with_head(
     model: keras.Model, task: Task, counts: SplitCounts, class_weights: np.ndarray, loss: LossConfig = AUTO
 ) -> keras.Model:
-    """Returns `model` with an output that starts at the labels of train: their mean, or the log odds of the classes.
+    """Returns `model` with an output initialized from the train labels: their mean, or the log odds of the classes.
 
     The output of a regression is in the unit of the label. So a new network, whose logits are about 0, predicts the
     mean, and its gradient does not depend on the unit.
 
     Args:
-        model: Gives logits.
+        model: Outputs logits.
         task: The task of the label.
         counts: The counts of the train split.
         class_weights: The factor of the weight per class, float [classes]; empty for none.
@@ -55,7 +55,7 @@ def with_head(
 
 
 def _start(task: Task, counts: SplitCounts, class_weights: np.ndarray) -> np.ndarray:
-    """Returns the logits that say the share of each class."""
+    """Returns the logits that correspond to the share of each class."""
     if task == "multilabel":
         return _log_odds(counts.class_weight, counts.weight - counts.class_weight)
     mass = counts.class_weight * class_weights if len(class_weights) else counts.class_weight
@@ -74,7 +74,10 @@ def probabilities_of(task: Task, logits: tf.Tensor) -> tf.Tensor:
 
 
 def _floor(mass: np.ndarray) -> np.ndarray:
-    """A class that train lacks starts as if it had half a row's weight, not at minus infinity."""
+    """Returns masses above 0, so that a class without train rows starts as if it had half a row's weight.
+
+    Its logit would otherwise start at minus infinity.
+    """
     return np.maximum(mass, 0.5 * mass[mass > 0].min(initial=1.0))
 
 

@@ -1,4 +1,4 @@
-"""A model of the user's own, by import path."""
+"""Builds a user-defined model by its import path."""
 
 from collections.abc import Callable, Mapping
 
@@ -12,10 +12,10 @@ from fullpass.trainer.models.model_inputs import ModelInput, keras_inputs
 
 
 def build(inputs: Mapping[str, ModelInput], classes: int, config: Module, task: Task) -> keras.Model:
-    """Returns the user's model of `inputs` to logits float32 [batch, classes].
+    """Returns the user-defined model that maps `inputs` to logits float32 [batch, classes].
 
     Raises:
-        UserError: There is no such function, or what it returns does not fit.
+        UserError: There is no such function, or its result is not a suitable model.
     """
     model = _function(config.function)(dict(inputs), task, classes, dict(config.options))
     _check(config.function, model, inputs, classes)

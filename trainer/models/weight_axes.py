@@ -1,6 +1,6 @@
-"""What the rows and columns of a layer's weights stand for, stated by the builder that makes the layer.
+"""Records the meaning of the rows and columns of a layer's weights, which the builder of the layer declares.
 
-A builder wraps each layer that has weights in `stands_for`. Example, a layer from all encoded features to the logits:
+A builder wraps each layer that has weights in `stands_for`. Example: a layer from all encoded features to the logits:
 
     stands_for(keras.layers.Dense(classes), kernel=(encoded_axis(inputs), LOGITS), bias=(LOGITS,))
 
@@ -20,10 +20,10 @@ class AxisPart:
     """Some rows or columns of a weight, side by side.
 
     Attributes:
-        kind: What each of them stands for. `ids` is one id of a feature; `embedding` is one dimension of a feature's
-            embedding; `numbers` is one number of `of`; `logits` is one column of the logits.
-        of: The transformed feature, or the name of what the numbers belong to.
-        rows: How many there are; not used for `logits`, whose number follows from the classes.
+        kind: The meaning of each row or column. `ids` is one id of a feature; `embedding` is one dimension of a
+            feature's embedding; `numbers` is one number of `of`; `logits` is one column of the logits.
+        of: The transformed feature, or the name of the owner of the numbers.
+        rows: The number of rows or columns; not used for `logits`, whose number follows from the classes.
         table: The name of the embedding, for ids of features that share one.
     """
 
@@ -34,7 +34,7 @@ class AxisPart:
 
 
 Axis = Sequence[AxisPart] | None
-"""Parts side by side, or None where an index means nothing beyond the layer, as the units of a hidden layer do."""
+"""Parts side by side, or None if an index has no meaning outside the layer, such as the units of a hidden layer."""
 
 LOGITS: Axis = (AxisPart("logits"),)
 
@@ -43,11 +43,12 @@ LayerT = TypeVar("LayerT", bound=keras.layers.Layer)
 
 @dataclass(frozen=True)
 class LayerMeaning:
-    """What a builder states about one layer.
+    """The meaning that a builder declares for one layer.
 
     Attributes:
-        axes: One axis per dimension, by name of weight. A weight that is not listed has none that mean anything.
-        name: The layer's name in every model that has it; by default the one that Keras knows.
+        axes: One axis per dimension, by name of weight. The indices of a weight that is not listed have no meaning
+            outside the layer.
+        name: The layer's name in every model that has it; by default its Keras name.
     """
 
     axes: dict[str, tuple[Axis, ...]]
@@ -55,17 +56,17 @@ class LayerMeaning:
 
 
 def stands_for(layer: LayerT, *, known_as: str | None = None, **axes: tuple[Axis, ...]) -> LayerT:
-    """States what the weights of a layer stand for, and returns the layer.
+    """Declares the meaning of the weights of a layer, and returns the layer.
 
     Args:
-        layer: Is made by the caller.
+        layer: The layer.
         known_as: A name that stays the same when features are added or reordered; by default the layer's own.
-        **axes: Weight name -> one axis per dimension. Without any, indices mean nothing beyond this layer.
+        **axes: Weight name -> one axis per dimension. Without any, indices have no meaning outside this layer.
     """
     layer.weight_meaning = LayerMeaning(axes, known_as)
     return layer
 
 
 def meaning_of(layer: keras.layers.Layer) -> LayerMeaning | None:
-    """Returns what was stated about a layer, None where nothing was."""
+    """Returns the declared meaning of a layer; None if there is none."""
     return getattr(layer, "weight_meaning", None)

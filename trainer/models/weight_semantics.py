@@ -1,8 +1,8 @@
-"""Resolves what the builders state about weights into the ids, numbers and classes of one trained network.
+"""Resolves the declared meaning of weights to the ids, numbers and classes of one trained network.
 
-Weights go from one model to the next by these meanings, not by position. A weight is named by its layer and its name in
-it. Each of its axes is a list of segments, or None where an index means nothing beyond the layer. A segment says what
-its rows are: the ids of a vocabulary or a hash, or so many plain numbers.
+A warm start transfers weights by meaning, not by position. The name of a weight consists of its layer and its name in
+the layer. Each of its axes is a list of segments, or None if an index has no meaning outside the layer. A segment
+describes its rows: the ids of a vocabulary or a hash, or a number of plain numbers.
 """
 
 import re
@@ -24,24 +24,25 @@ from fullpass.trainer.models.model_inputs import ModelInput, encoded_axis
 from fullpass.trainer.models.weight_axes import AxisPart, LayerMeaning, meaning_of
 
 Segment = dict[str, Any]
-"""As JSON. of: what the rows belong to. rows: how many. And what they mean: `numbers`; `embedding`; `vocabulary`, the
-name of its file, or `tokens`, with `oov`; `hash` and `key`; `values`; `places`. None of these: unknown."""
+"""A JSON object. of: the owner of the rows. rows: their number. The other keys define their meaning: `numbers`;
+`embedding`; `vocabulary`, the name of its file, or `tokens`, with `oov`; `hash` and `key`; `values`; `places`. Without
+these keys it is unknown."""
 
 Axes = list[list[Segment] | None]
 Label = tuple[Hashable, ...]
 TOKEN = "token"
-"""Second in the label of a row that stands for a token."""
+"""The second entry in the label of a row for a token."""
 
 
 @dataclass(frozen=True)
 class Network:
-    """A network, and what decides the meaning of its weights.
+    """A network with everything that determines the meaning of its weights.
 
     Attributes:
         model: Maps transformed features to logits, or a regression to predictions, its head included.
         inputs: The inputs of the model, in its order.
-        config: Says what the ids of its features mean.
-        classes: The names of the columns of the logits; empty where there is one, in the unit of the label.
+        config: Defines the meaning of the ids of its features.
+        classes: The names of the columns of the logits; empty if there is one column, in the unit of the label.
     """
 
     model: keras.Model
@@ -55,11 +56,11 @@ class Weight:
     """A weight of a model.
 
     Attributes:
-        name: The same in every model that has this weight.
+        name: The name, which is the same in every model that has this weight.
         variable: Its index in `model.variables`.
         shape: Its shape.
-        axes: What its rows and columns stand for.
-        stated: Whether the builder of its layer stated that; of layers in a user's own function nothing may be known.
+        axes: The meaning of its rows and columns.
+        stated: Whether the builder of its layer declared that; a user-defined function may not declare it.
     """
 
     name: str
@@ -70,7 +71,7 @@ class Weight:
 
 
 def weights_of(network: Network) -> list[Weight]:
-    """Returns the weights of a network in its order; the states of random layers are left out."""
+    """Returns the weights of a network in its order; the states of random layers are omitted."""
     indices = {id(variable): index for index, variable in enumerate(network.model.variables)}
     counts: dict[str, int] = {}
     found = []
@@ -87,14 +88,14 @@ def weights_of(network: Network) -> list[Weight]:
 
 
 def encoded_features(network: Network) -> list[Segment]:
-    """Returns what the columns of all features, encoded and side by side, stand for."""
+    """Returns the meaning of the columns of all encoded features, side by side."""
     return [_segment(network, part) for part in encoded_axis(network.inputs)]
 
 
 def _layer_name(layer: keras.layers.Layer, meaning: LayerMeaning | None, counts: dict[str, int]) -> str:
-    """Returns a name that is the same in the next model, though it has other features or is not the first one built.
+    """Returns a name that stays the same in the next model, even if that has other features or is not built first.
 
-    Names that Keras makes up count per process: such a layer is named by its class and its index among those.
+    Keras counts generated names per process. A layer with such a name is named by its class and its index in the class.
     """
     if meaning is not None and meaning.name is not None:
         return meaning.name
@@ -138,7 +139,7 @@ def _tokens(of: str, tokens: Sequence[str]) -> Segment:
 
 
 def _ids(item: ModelInput, config: PreprocessingConfig) -> Segment:
-    """Returns what the ids of a feature mean."""
+    """Returns the segment that defines the meaning of a feature's ids."""
     feature = item.output.feature
     crosses: dict[str, Any] = {cross.feature_name: cross for cross in config.crosses}
     declared = config.features.get(feature) or crosses.get(feature)
@@ -169,11 +170,11 @@ def _vocabulary(vocabulary: Vocabulary, feature: str) -> Segment:
 
 
 def labels_of(axis: Sequence[Segment], saved_model: str) -> list[Label]:
-    """Returns one label per row of an axis, equal for rows that mean the same in two models; () where nobody knows.
+    """Returns one label per row of an axis, equal for rows with the same meaning in two models; () if it is unknown.
 
     Args:
-        axis: its segments.
-        saved_model: folder whose `assets` hold the learned vocabularies.
+        axis: The segments of the axis.
+        saved_model: The folder whose `assets` contain the learned vocabularies.
     """
     return [label for segment in axis for label in _labels(segment, saved_model)]
 
@@ -182,7 +183,7 @@ def _labels(segment: Segment, saved_model: str) -> list[Label]:
     of, rows = segment["of"], segment["rows"]
     if "vocabulary" in segment or "tokens" in segment:
         found = _token_labels(segment, saved_model)
-        # An empty vocabulary has one row that no token has.
+        # An empty vocabulary has one row without a token.
         return found if len(found) == rows else found + [()] if len(found) == rows - 1 else [()] * rows
     if segment.get("values"):
         return [(of, "missing"), (of, "outside"), *((of, "value", i) for i in range(rows - 2))]
@@ -191,7 +192,7 @@ def _labels(segment: Segment, saved_model: str) -> list[Label]:
     ]
     if not known:
         return [()] * rows
-    # So many places, buckets or dimensions: with another number of them, each means something else.
+    # With another number of places, buckets or dimensions, each has another meaning.
     return [(of, *known, rows, i) for i in range(rows)]
 
 

@@ -11,9 +11,9 @@ from fullpass.trainer.models.model_inputs import ModelInput, encode, encoded_axi
 
 
 def build(inputs: Mapping[str, ModelInput], classes: int, config: WideDeep) -> keras.Model:
-    """Returns a model of `inputs` to logits float32 [batch, classes]; without ids it is the deep part alone.
+    """Returns a model that maps `inputs` to logits float32 [batch, classes]; without ids it is the deep part alone.
 
-    The wide part remembers single ids and combinations (crosses), the deep part generalises over all features.
+    The wide part memorizes single ids and combinations (crosses), the deep part generalizes over all features.
     Source: Cheng et al. 2016, Wide & Deep Learning for Recommender Systems.
     """
     deep = logits_of(hidden_layers(concatenate(encode(inputs)), config, encoded_axis(inputs)), classes)

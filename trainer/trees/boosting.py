@@ -1,4 +1,4 @@
-"""What LightGBM is asked for: its parameters by the sections `model:` and `training:`, and its answers as logits."""
+"""Converts the sections `model:` and `training:` to LightGBM's parameters, and LightGBM's predictions to logits."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,14 +20,14 @@ _OBJECTIVES: Mapping[str, str] = {
     "quantile": "quantile",
 }
 _LEAST = 1e-15
-# LightGBM's own defaults hold categories with few rows back; over the sets of docs/training.md these do better.
+# LightGBM's defaults suppress categories with few rows; these values are better on the data sets of docs/training.md.
 _CATEGORIES = {"cat_smooth": 5.0, "cat_l2": 1.0, "min_data_per_group": 20}
 _CELLS_OF_THREAD = 500_000
-"""Numbers that a thread gets at least: with fewer, threads wait for each other longer than they work."""
+"""Minimum numbers (rows times columns) per thread: with fewer, threads wait for each other longer than they work."""
 
 
 def threads_for(rows: int, columns: int) -> int:
-    """Returns how many threads grow the trees of a table."""
+    """Returns the number of threads that grow the trees of a table."""
     return max(1, min(usable_cores(), rows * columns // _CELLS_OF_THREAD))
 
 
@@ -39,7 +39,7 @@ def parameters(model: Trees, training: TrainingConfig, task: Task, classes: int,
         training: The section `training:`.
         task: The task of the label.
         classes: The number of classes.
-        threads: How many threads grow the trees.
+        threads: The number of threads that grow the trees.
     """
     common = {
         "num_leaves": model.leaves,
@@ -69,10 +69,10 @@ def parameters(model: Trees, training: TrainingConfig, task: Task, classes: int,
 
 
 def logits_of(answers: np.ndarray, task: Task, loss: LossConfig) -> np.ndarray:
-    """Returns the sums of leaves, float64 [rows, columns], for what LightGBM says after its link function.
+    """Returns the sums of leaf values, float64 [rows, columns], from LightGBM's predictions after its link function.
 
     Args:
-        answers: Of a booster, [rows] or [rows, classes].
+        answers: The predictions of a booster, [rows] or [rows, classes].
         task: The task of the label.
         loss: The key `training.loss`.
     """

@@ -1,4 +1,4 @@
-"""Boosted trees as arrays, read from what LightGBM publishes of a model (`Booster.dump_model`)."""
+"""Boosted trees as arrays, read from LightGBM's dump of a model (`Booster.dump_model`)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,24 +15,25 @@ _NOWHERE = -1.0
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """Trees by their decisions and leaves. All trees have room for as many as the largest one has; the rest is empty.
+    """Decisions and leaves of trees. All trees are padded to the numbers of decisions and leaves of the largest tree.
 
-    A row goes left at a decision if its number is no larger than the threshold, if its id is in the set, or, where its
-    number is missing, if the decision says so. It is on the leaf for which it went left exactly where the way to that
-    leaf does: where `path @ left == turns`, with `left` 1 where the row goes left and else 0.
+    A row goes left at a decision if its number is not larger than the threshold, if its id is in the set, or, for a
+    missing number, if `missing_left` is set. Its leaf is the one whose path goes left exactly where the row does, which
+    is where `path @ left == turns`; `left` is 1 for decisions at which the row goes left, else 0.
 
     Attributes:
-        column: The column that is looked at, int32 [trees, decisions].
+        column: The column that a decision reads, int32 [trees, decisions].
         threshold: The largest number that goes left, float32 [trees, decisions].
         missing_left: Whether a missing number goes left, bool [trees, decisions].
-        in_set: Which set of ids is asked, int32 [trees, decisions]; -1 where a number is looked at.
+        in_set: The index of the set of ids, int32 [trees, decisions]; -1 if a decision reads a number.
         set_start: Where each set begins in `words`, int32 [sets].
-        set_words: The words of each set, int32 [sets].
+        set_words: The number of words of each set, int32 [sets].
         words: The ids of all sets as bits, the lowest first, int32 [words].
-        path: 1 where the way to the leaf goes left, -1 where it goes right, else 0; float32 [trees, leaves, decisions].
-        turns: How often the way to the leaf goes left, float32 [trees, leaves]; -1 at an empty place.
-        value: What the leaf adds to the answer, float32 [trees, leaves].
-        answers: The columns of the answer; the trees give them in turn.
+        path: 1 where the path to the leaf goes left, -1 where it goes right, else 0; float32 [trees, leaves,
+            decisions].
+        turns: The number of decisions at which the path to the leaf goes left, float32 [trees, leaves]; -1 for padding.
+        value: The value that the leaf adds to the output, float32 [trees, leaves].
+        answers: The columns of the output; the trees contribute to them in turn.
     """
 
     column: np.ndarray
@@ -61,13 +62,14 @@ class Forest:
 def forest_of(
     dumps: Sequence[Mapping[str, Any]], never_seen: Mapping[int, Sequence[int]] = MappingProxyType({})
 ) -> Forest:
-    """Returns the trees of a booster, or of several, each of which gives a column of the answer.
+    """Returns the trees of a booster, or of several boosters, each of which predicts a column of the output.
 
-    What train did not hold goes the way of most rows: a missing number where none was missing, and the ids given.
+    Values that train does not contain go where most rows go: a missing number if train has none, and the ids in
+    `never_seen`.
 
     Args:
-        dumps: What `Booster.dump_model()` gives.
-        never_seen: Per column of ids, those of them that train did not hold.
+        dumps: The results of `Booster.dump_model()`.
+        never_seen: The ids that train does not contain, by column of ids.
     """
     of_boosters = [[_Tree(info["tree_structure"]) for info in dump["tree_info"]] for dump in dumps]
     trees = [tree for round_ in zip_longest(*of_boosters, fillvalue=_Tree({"leaf_value": 0.0})) for tree in round_]
@@ -103,7 +105,7 @@ def forest_of(
 
 @dataclass
 class _Tree:
-    """A tree as lists: its decisions, and per leaf its value and the way to it, (decision, whether to the left)."""
+    """A tree as lists: its decisions, and per leaf its value and the path to it, (decision, whether it goes left)."""
 
     root: Mapping[str, Any]
     decisions: list[Mapping[str, Any]] = field(default_factory=list)
@@ -119,7 +121,10 @@ class _Tree:
 def _walk(
     root: Mapping[str, Any], decisions: list[Mapping[str, Any]]
 ) -> Iterator[tuple[Mapping[str, Any], tuple[tuple[int, bool], ...]]]:
-    """Yields the leaves with the ways to them, and adds the decisions. A tree may be as deep as it has leaves."""
+    """Yields the leaves with their paths, and appends the decisions.
+
+    It does not recurse, because a tree may be as deep as it has leaves.
+    """
     waiting: list[tuple[Mapping[str, Any], tuple[tuple[int, bool], ...]]] = [(root, ())]
     while waiting:
         node, way = waiting.pop()
@@ -146,7 +151,7 @@ def _bits(ids: Sequence[int]) -> np.ndarray:
 
 
 def _at_most(threshold: float) -> float:
-    """Returns the largest float32 that is no larger: `x <= threshold` then says the same of every float32 x.
+    """Returns the largest float32 that is not above a threshold; `x <= threshold` stays the same for every float32 x.
 
     Example: 0.1 becomes 0.09999999403953552, as the float32 nearest to 0.1 is larger than it.
     """

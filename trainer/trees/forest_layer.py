@@ -7,17 +7,17 @@ import tensorflow as tf
 from fullpass.trainer.trees.forest import Forest
 
 _CELLS = 1 << 21
-"""Leaves of all trees times rows that are worked on at a time; some tens of bytes of each stand in memory."""
+"""Leaves of all trees times rows that are processed at a time; each takes some tens of bytes of memory."""
 _WORD_BITS = 5
 _MOST_ID = 2.0**30
 
 
 class ForestLayer(keras.layers.Layer):
-    """columns float32 [batch, columns], NaN where missing and ids as numbers -> answer float32 [batch, answers].
+    """columns float32 [batch, columns], NaN where missing and ids as numbers -> output float32 [batch, answers].
 
-    All decisions of all trees are made at once; which leaf a row is on is then a product of matrices (Nakandala et al.
-    2020, A Tensor Compiler for Unified Machine Learning Prediction Serving). To follow each row from node to node
-    takes several times as long. What the leaves add is summed up in float64. The layer has no gradient.
+    All decisions of all trees are evaluated at once. A matrix product then finds the leaf of each row (Nakandala et al.
+    2020, A Tensor Compiler for Unified Machine Learning Prediction Serving). Following each row from node to node would
+    take several times as long. The leaf values are summed in float64. The layer has no gradient.
     """
 
     def __init__(self, forest: Forest, **options):
@@ -29,8 +29,8 @@ class ForestLayer(keras.layers.Layer):
         """See base class."""
         forest = self._forest
         columns, asks = shape[1], forest.in_set >= 0
-        # Missing numbers are -inf in a first copy of the columns and inf in a second, answers of sets follow: so one
-        # comparison is all that a decision takes.
+        # Missing numbers are -inf in a first copy of the columns and inf in a second copy. The results of the sets
+        # follow. So a decision takes only one comparison.
         source = np.where(asks, 2 * columns + forest.in_set, forest.column + columns * ~forest.missing_left)
         held = {
             "source": source.astype(np.int32).ravel(),
@@ -57,7 +57,7 @@ class ForestLayer(keras.layers.Layer):
         return (shape[0], self._forest.answers)
 
     def _answers(self, columns: tf.Tensor) -> tf.Tensor:
-        """Returns the answers of rows, piece by piece, so that a large batch takes no more memory than a piece."""
+        """Returns the output for rows, piece by piece, so that a large batch takes no more memory than a piece."""
         columns = tf.transpose(columns)
         rows, together = tf.shape(columns)[1], max(1, _CELLS // self._forest.value.size)
         pieces = tf.maximum(1, (rows + together - 1) // together)
@@ -71,7 +71,7 @@ class ForestLayer(keras.layers.Layer):
         return tf.ensure_shape(answers.concat(), [None, self._forest.answers])
 
     def _answer(self, columns: tf.Tensor) -> tf.Tensor:
-        """Returns the answer, float32 [rows, answers], for columns [columns, rows]."""
+        """Returns the output, float32 [rows, answers], for columns [columns, rows]."""
         missing = tf.math.is_nan(columns)
         known = [tf.where(missing, -np.inf, columns), tf.where(missing, np.inf, columns)]
         if len(self._forest.set_start):
@@ -80,13 +80,13 @@ class ForestLayer(keras.layers.Layer):
         seen = tf.reshape(tf.gather(tf.concat(known, 0), self._tensor("source")), shape)
         left = tf.cast(seen <= self._tensor("threshold"), tf.float32)
         on_leaf = tf.cast(tf.matmul(self._tensor("path"), left) == self._tensor("turns"), tf.float32)
-        # Of a tree one leaf counts: this product is exact.
+        # Each tree has exactly one active leaf per row, so this product is exact.
         of_trees = tf.cast(tf.matmul(self._tensor("value"), on_leaf), tf.float64)
         by_round = tf.reshape(of_trees, [-1, self._forest.answers, shape[2]])
         return tf.cast(tf.transpose(tf.reduce_sum(by_round, axis=0)), tf.float32)
 
     def _outside(self, columns: tf.Tensor) -> tf.Tensor:
-        """Returns 0 where the set holds the id of the row and 1 where it does not, float32 [sets, rows]."""
+        """Returns 0 if the set contains the id of the row and 1 if it does not, float32 [sets, rows]."""
         ids = tf.cast(tf.clip_by_value(tf.gather(columns, self._tensor("set_column")), -1.0, _MOST_ID), tf.int32)
         word = tf.bitwise.right_shift(ids, _WORD_BITS)
         within = (ids >= 0) & (word < self._tensor("set_words"))

@@ -1,6 +1,6 @@
-"""Grows the boosted trees of a section `model: {kind: trees}`, and makes a network of them.
+"""Grows the boosted trees of a section `model: {kind: trees}`, and converts them to a network.
 
-LightGBM grows them; the network is plain TensorFlow, so that all that comes after training takes it as any other.
+LightGBM grows the trees. The network is plain TensorFlow, so that all later steps use it like any other network.
 """
 
 import logging
@@ -43,8 +43,8 @@ class Grown:
     Attributes:
         network: Maps transformed features to logits, or a regression to predictions.
         fitted: The history of the rounds.
-        trees: How many trees are kept.
-        leaves: How many leaves these have.
+        trees: The number of trees that are kept.
+        leaves: The number of leaves of these trees.
     """
 
     network: Network
@@ -55,13 +55,13 @@ class Grown:
 
 @dataclass(frozen=True)
 class _Unit:
-    """What trees are grown to, and what their answers mean.
+    """The targets that trees are fitted to, and the unit of their output.
 
     Attributes:
         task: The task of the label.
         loss: The key `training.loss`.
-        scale: What an answer is multiplied by to be in the unit of the label, or of its logarithm.
-        offset: What is then added.
+        scale: The factor that converts the output to the unit of the label, or of its logarithm.
+        offset: The number that is then added.
     """
 
     task: Task
@@ -70,12 +70,12 @@ class _Unit:
     offset: float
 
     def targets(self, labels: np.ndarray) -> np.ndarray:
-        """Returns what trees are grown to, float64 [rows]."""
+        """Returns the targets that trees are fitted to, float64 [rows]."""
         labels = labels.astype(np.float64)
         return ((np.log(labels) if self.loss.kind == "log_normal" else labels) - self.offset) / self.scale
 
     def head(self, answer: keras.KerasTensor) -> keras.KerasTensor:
-        """Returns logits, or predictions in the unit of the label, behind the layer `head`."""
+        """Returns logits, or predictions in the unit of the label, after the layer `head`."""
         if self.task != "regression":
             return Affine(1.0, np.zeros(answer.shape[-1]), name="head")(answer)
         if isinstance(self.loss, Quantile):
@@ -84,7 +84,7 @@ class _Unit:
 
 
 class InOrder(keras.layers.Layer):
-    """x float [batch, columns] -> the numbers of each row, rising: quantiles grown apart do not cross."""
+    """x float [batch, columns] -> the numbers of each row in rising order, so that separate quantiles do not cross."""
 
     def call(self, x):
         """See base class."""
@@ -96,14 +96,14 @@ def grow_trees(data: TrainingData, spec: TrainingSpec, *, epochs: int, report: R
 
     Args:
         data: Both splits.
-        spec: Decides the trees.
-        epochs: The epochs of ten rounds, at most.
-        report: Is told the progress.
-        on_epoch: Is given the number of an epoch and its metrics.
+        spec: The configuration of the training.
+        epochs: The maximum number of epochs, of ten rounds each.
+        report: Is called with the progress.
+        on_epoch: Is called with the number of an epoch and its metrics.
 
     Raises:
-        UserError: A feature, label or loss is not for trees, or there is too little memory.
-        StoppedError: This process was told to stop.
+        UserError: Trees do not support a feature, the label or the loss, or there is too little memory.
+        StoppedError: This process received a stop signal.
     """
     label, training = spec.preprocessing.label, spec.config.training
     _check(label.task, training.loss)
@@ -145,7 +145,7 @@ def _trees(spec: TrainingSpec) -> Trees:
 
 
 def _unit(task: Task, training: TrainingConfig, counts: SplitCounts) -> _Unit:
-    # Of classes and counts LightGBM begins at their shares and their mean, and its leaves hold that.
+    # For classes and counts LightGBM starts from their shares and their mean, which its leaf values include.
     as_it_is = task != "regression" or training.loss.kind == "poisson"
     return _Unit(task, training.loss, *((1.0, 0.0) if as_it_is else label_unit(counts, training.loss)))
 

@@ -1,4 +1,4 @@
-"""The rounds in which boosted trees grow, and the metrics after every tenth of them."""
+"""Runs the rounds in which boosted trees grow, and measures metrics after every tenth round."""
 
 import math
 import time
@@ -22,9 +22,9 @@ from fullpass.trainer.trees.boosting import logits_of
 from fullpass.trainer.trees.tree_rows import BinnedRows
 
 ROUNDS = 10
-"""Rounds of an epoch; in each a tree grows per column of the answer."""
+"""Rounds per epoch; each round grows one tree per column of the output."""
 _MOST_MEASURED = 100_000
-"""Train rows that the loss of an epoch is measured on."""
+"""Maximum number of train rows that the loss of an epoch is measured on."""
 
 
 @dataclass(eq=False)
@@ -34,9 +34,9 @@ class Rounds:
     Attributes:
         settings: LightGBM's parameters of each booster.
         train: The rows that trees are grown on.
-        evaluation: The rows that decide how many are kept.
-        head: Makes logits, or predictions, of what the leaves add up to.
-        loss: What an epoch's loss is measured by.
+        evaluation: The rows that determine how many trees are kept.
+        head: Converts sums of leaf values to logits or predictions.
+        loss: The loss function that is measured after an epoch.
         task: The task of the label.
         training: The section `training:`.
     """
@@ -50,7 +50,7 @@ class Rounds:
     training: TrainingConfig
     _history: dict[str, list[float]] = field(default_factory=dict)
     _grown: list[list[int]] = field(default_factory=list)
-    """Rounds that each booster has trees of, after each epoch: in some no tree may grow."""
+    """The number of rounds with trees of each booster, after each epoch; in some rounds no tree may grow."""
 
     def __post_init__(self) -> None:
         self._boosters = [lightgbm.Booster(dict(settings), self.train.dataset) for settings in self.settings]
@@ -59,16 +59,17 @@ class Rounds:
         self._sums = tf.function(self._sums_of, autograph=False, reduce_retracing=True)
 
     def run(self, epochs: int, report: Report, on_epoch: OnEpoch, stops: Sequence[int]) -> Fitted:
-        """Grows trees until the eval split gains no more, there are enough of them, or the time is over.
+        """Grows trees until the eval split no longer improves, all epochs are done, or the time limit is reached.
 
         Args:
-            epochs: The epochs of ten rounds, at most.
-            report: Is told the progress.
-            on_epoch: Is given the number of an epoch, from 1, and its metrics.
-            stops: Grows by what asks this process to stop.
+            epochs: The maximum number of epochs, of ten rounds each.
+            report: Is called with the progress.
+            on_epoch: Is called with the number of an epoch, from 1, and its metrics.
+            stops: The stop signals that this process has received; the list grows while trees grow.
 
         Raises:
-            StoppedError: This process was asked to stop.
+            UserError: A metric is NaN or infinite.
+            StoppedError: This process received a stop signal.
         """
         began, stopping, most = time.monotonic(), self.training.early_stopping, self.training.max_minutes
         best, best_epoch, ended_by = math.inf, 0, "epochs"
@@ -92,7 +93,7 @@ class Rounds:
         return Fitted(self._history, best_epoch, time.monotonic() - began, ended_by=ended_by)
 
     def dumps(self, epoch: int) -> list[dict[str, Any]]:
-        """Returns the trees that each booster had after an epoch, counted from 1, as LightGBM publishes them."""
+        """Returns the trees that each booster had after an epoch, counted from 1, as dumps of LightGBM."""
         grown = zip(self._boosters, self._grown[epoch - 1], strict=True)
         return [booster.dump_model(num_iteration=max(1, rounds)) for booster, rounds in grown]
 
@@ -110,7 +111,7 @@ class Rounds:
         return full
 
     def _measure(self) -> dict[str, float]:
-        """Returns the loss of train, by up to 100,000 rows, and the metrics of the eval split."""
+        """Returns the loss of train, on up to 100,000 rows, and the metrics of the eval split."""
         step = -(-len(self.train.weight) // _MOST_MEASURED)
         sums = self._sums_over(self.train, train=True, step=step)
         found = {"loss": float(sums["loss"] / sums["weight"])}
@@ -131,7 +132,7 @@ class Rounds:
         return {name: value.numpy() for name, value in self._sums(*map(tf.constant, given)).items()}
 
     def _said(self, booster: lightgbm.Booster, *, train: bool) -> np.ndarray:
-        """Returns what the leaves of a booster add up to, float64 [rows, columns]."""
+        """Returns the sums of a booster's leaf values, float64 [rows, columns]."""
         kept: list[np.ndarray] = []
 
         def keep(answers: np.ndarray, _: lightgbm.Dataset) -> tuple[str, float, bool]:

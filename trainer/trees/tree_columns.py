@@ -1,4 +1,4 @@
-"""Transformed features as trees take them: a matrix of numbers, some of which are ids."""
+"""Converts transformed features to the input of trees: a matrix of numbers, some of which are ids."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ class TreeColumns:
 
     Attributes:
         matrix: float32 [batch, columns]: numbers, NaN where missing, and ids.
-        unseen: Per column of ids, how many of them stand for missing and unknown values, from 0.
-        width: How many columns there are.
+        unseen: The number of ids of missing and unknown values, which begin at 0, by column of ids.
+        width: The number of columns.
     """
 
     matrix: keras.KerasTensor
@@ -34,9 +34,9 @@ class TreeColumns:
 def tree_columns(inputs: Mapping[str, ModelInput]) -> TreeColumns:
     """Returns the columns of `inputs`, in their order.
 
-    A number is a column, NaN where its indicator says that it is missing; the indicator has no column of its own. A
-    vector has a column for each of its numbers, a category one with its id, a list or a text one for each of its ids,
-    with how often the row has it or how much it weighs there.
+    A number has one column, which is NaN where its indicator marks it as missing; the indicator has no column of its
+    own. A vector has one column per number, a category one column with its id. A list or a text has one column per id,
+    with the count or the weight of the id in the row.
 
     Raises:
         UserError: A feature is an image, a sequence, or a list of too many ids.
@@ -63,7 +63,7 @@ def tree_columns(inputs: Mapping[str, ModelInput]) -> TreeColumns:
 
 
 def columns_model(inputs: Mapping[str, ModelInput], columns: TreeColumns) -> keras.Model:
-    """Returns the model of `inputs` to their columns, by which trees read the rows that they are grown on."""
+    """Returns the model that maps `inputs` to their columns; it converts the rows that trees are grown on."""
     return keras.Model(keras_inputs(inputs), columns.matrix, name="tree_columns")
 
 
@@ -106,7 +106,7 @@ def _column(item: ModelInput) -> keras.KerasTensor:
 
 
 def _refuse(item: ModelInput) -> None:
-    """Raises UserError for a feature that trees cannot take."""
+    """Raises UserError for a feature that trees do not support."""
     path = f"features.{item.output.feature}"
     if item.output.kind == "image" or item.output.sequence is not None:
         what = "an image" if item.output.kind == "image" else "a column of a sequence"

@@ -1,4 +1,4 @@
-"""Rows of a split as LightGBM takes them: batch by batch, so that the numbers of all rows never lie in memory."""
+"""Passes the rows of a split to LightGBM batch by batch, so that the numbers of all rows are never in memory."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -19,12 +19,12 @@ _BATCH = 8192
 _SAMPLE_ROWS = 200_000
 _SAMPLE_BYTES = 256 << 20
 _ROW_BYTES = 40
-"""Of a row beside its bins: label, weight, gradients and scores of one column of the answer."""
+"""Bytes of a row in addition to its bins: label, weight, gradients and scores of one column of the output."""
 
 Columns = Callable[[Batch], np.ndarray]
 """A batch -> its columns, float32 [rows, columns]."""
 Targets = Callable[[np.ndarray], np.ndarray]
-"""Labels as batches hold them -> what trees are grown to, float [rows]."""
+"""Labels in the form of batches -> targets that trees are fitted to, float [rows]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +32,10 @@ class BinnedRows:
     """A split in bins.
 
     Attributes:
-        dataset: LightGBM's, with targets and weights whose mean is 1.
-        label: Labels as batches hold them, [rows].
+        dataset: LightGBM's dataset, with targets, and with weights whose mean is 1.
+        label: Labels in the form of batches, [rows].
         weight: float32 [rows].
-        seen: Per column of ids, whether each of the first ids, those of missing and unknown values, is in the split.
+        seen: Whether each of the first ids, those of missing and unknown values, is in the split, by column of ids.
     """
 
     dataset: lightgbm.Dataset
@@ -45,7 +45,7 @@ class BinnedRows:
 
 
 def check_memory(rows: int, columns: int, answers: int) -> None:
-    """Says how much memory the bins of a train split take, and raises UserError if there is not as much."""
+    """Logs how much memory the bins of a train split take, and raises UserError if less is available."""
     wanted = rows * (columns + _ROW_BYTES * answers)
     free = available_memory()
     _LOG.info("trees: %s rows of %s columns take about %.1f MB in bins", f"{rows:,}", columns, wanted / 1e6)
@@ -60,11 +60,11 @@ def check_memory(rows: int, columns: int, answers: int) -> None:
 def find_bins(
     split: Split, columns: Columns, unseen: Mapping[int, int], settings: Mapping[str, object]
 ) -> lightgbm.Dataset:
-    """Returns a data set that decides the bins, by up to 200,000 rows of the train split.
+    """Returns a dataset that defines the bins, from up to 200,000 rows of the train split.
 
     Args:
-        split: Train.
-        columns: Makes columns of a batch.
+        split: The train split.
+        columns: Converts a batch to columns.
         unseen: The columns that hold ids.
         settings: LightGBM's parameters.
     """
@@ -88,18 +88,18 @@ def bin_rows(
     """Reads a split once, in the order of its files, into bins.
 
     Args:
-        split: Train or eval.
-        columns: Makes columns of a batch.
-        targets: Makes what trees are grown to of labels.
-        bins: Decides the bins.
-        unseen: Per column of ids, how many of the first ones to look for.
+        split: The train or eval split.
+        columns: Converts a batch to columns.
+        targets: Converts labels to the targets that trees are fitted to.
+        bins: Defines the bins.
+        unseen: The number of first ids whose presence is recorded, by column of ids.
         factors: The factor of the weight per class; empty for none.
     """
     reader = _Reader(split, columns, unseen, factors)
     dataset = lightgbm.Dataset(reader, np.zeros(len(reader)), reference=bins, params=bins.get_params()).construct()
     label, weight = np.concatenate(reader.labels), np.concatenate(reader.weights)
     dataset.set_label(targets(label))
-    # A leaf must hold so much weight: the unit of the weights is not to decide how trees grow.
+    # Leaves need a minimum weight; weights with mean 1 keep their unit from changing how trees grow.
     dataset.set_weight(weight / weight.mean())
     return BinnedRows(dataset, label, weight, reader.seen)
 
@@ -120,7 +120,7 @@ class _Reader(lightgbm.Sequence):
         return self._rows
 
     def __getitem__(self, rows: slice) -> np.ndarray:  # type: ignore[override]
-        """Returns the columns of the next rows; LightGBM asks for all of them in their order."""
+        """Returns the columns of the next rows; LightGBM requests all rows in their order."""
         batch = next(self._batches)
         self.labels.append(batch[1].numpy())
         self.weights.append(batch[2].numpy())

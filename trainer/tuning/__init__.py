@@ -1,1 +1,1 @@
-"""The search for hyperparameters: its section of the YAML, what its paths mean, and the search itself."""
+"""The search for hyperparameters: its section of the YAML, the meaning of its paths, and the search itself."""

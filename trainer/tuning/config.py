@@ -11,16 +11,17 @@ from fullpass.trainer.config import Positive
 CURVES_FOLDER = "tensorboard"
 """Folder of the trials' curves, in the state of a search and in the Tuner's artifact `tuner_results`."""
 CURVES_ENTRY = "trial_curves"
-"""Entry of a Tuner's `custom_config`: the folder that gets the curves of all trials at the end of the search."""
+"""Entry of a Tuner's `custom_config`: the folder that receives the curves of all trials at the end of the search."""
 
 
 class Range(Spec):
-    """Numbers from `min` to `max`, both included; whole ones if both are written so."""
+    """Numbers from `min` to `max`, both included; whole numbers if both are written as whole numbers."""
 
     min: Annotated[int, Field(strict=True)] | Real
     max: Annotated[int, Field(strict=True)] | Real
     step: Positive | None = None
-    """Distance of the numbers tried; with scale: log their ratio. Whole numbers have 1 by default, others none."""
+    """Distance between the tried numbers; with scale: log, their ratio. The default is 1 for whole numbers with scale:
+    linear, otherwise there is no step."""
     scale: Literal["linear", "log"] = "linear"
     """log tries as many numbers between 0.001 and 0.01 as between 0.01 and 0.1."""
 
@@ -43,7 +44,7 @@ class Range(Spec):
 
     @property
     def examples(self) -> list[Any]:
-        """The ends of the range, which are validated in place of all values."""
+        """The ends of the range, which are validated instead of all values."""
         return [self.min, self.max]
 
 
@@ -61,27 +62,27 @@ class Choices(Spec):
 
     @property
     def examples(self) -> list[Any]:
-        """All of them."""
+        """All choices."""
         return list(self.choices)
 
 
 class TuningConfig(Spec):
-    """A search for hyperparameters before the model is trained: trials on the train split, judged on the eval split."""
+    """A search for hyperparameters before training: trials train on the train split and compete on the eval split."""
 
     search: dict[Name, Range | Choices] = Field(min_length=1)
     """Path into `model`, `training` or `features.NAME.encoding` -> the values to try, such as `training.learning_rate:
     {min: 0.0001, max: 0.1, scale: log}` or `model.hidden: {choices: [[64], [128, 64]]}`."""
     algorithm: Literal["random", "bayesian", "hyperband"] = "bayesian"
-    """random draws every trial anew; bayesian draws where earlier trials did well; hyperband gives many trials a few
-    epochs, and the best of them more."""
+    """random draws every trial independently; bayesian draws where earlier trials did well; hyperband runs many trials
+    for a few epochs, and the best of them for more."""
     max_trials: Count = 20
-    """Trials at most. A trial of hyperband that goes on for more epochs counts as another one."""
+    """Maximum number of trials. A hyperband trial that continues for more epochs counts as another trial."""
     max_seconds: Positive | None = None
-    """No trial starts later than this after the search began, interruptions included."""
+    """Seconds after the start of the search, interruptions included, after which no trial starts."""
     epochs: Count | None = None
-    """Of each trial, at most; by default `training.epochs`."""
+    """Maximum number of epochs per trial; by default `training.epochs`."""
     objective: Name | None = None
-    """Metric of the eval split that decides: log_loss, loss, accuracy, auc, rmse or mae, as far as the task has it. By
-    default log_loss, or rmse for a regression."""
+    """Metric of the eval split that trials are compared by: log_loss, loss, accuracy, auc, rmse or mae, if the task has
+    it. By default log_loss, or rmse for a regression."""
     seed: NonNegative = 1
-    """Of the draws."""
+    """Seed of the draws."""

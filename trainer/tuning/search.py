@@ -1,4 +1,4 @@
-"""The entry point of TFX's Tuner: transformed examples in, the best hyperparameters out."""
+"""The entry point of TFX's Tuner, which finds the best hyperparameters on transformed examples."""
 
 import json
 import os
@@ -39,16 +39,16 @@ _EPOCHS = "training.epochs"
 
 
 def tuner_fn(fn_args: "FnArgs") -> "TunerFnResult":
-    """Returns the search of `custom_config["tuning"]`; `custom_config` otherwise is that of the Trainer.
+    """Returns the search of `custom_config["tuning"]`; the rest of `custom_config` is that of the Trainer.
 
-    The splits are read once, for all trials. The state of the search lies in `custom_config["work"]`, so that one that
-    was cut short goes on with the trial it was in.
+    The splits are read once for all trials. The state of the search is stored in `custom_config["work"]`, so that an
+    interrupted search resumes with its current trial.
 
     Args:
-        fn_args: TFX's.
+        fn_args: TFX's FnArgs.
 
     Raises:
-        UserError: The data or the configuration do not let a model be trained.
+        UserError: The data or the configuration do not allow training.
     """
     from tfx.components.tuner.component import TunerFnResult
 
@@ -71,8 +71,8 @@ class TrialRunner:
     """Runs the trials of a search.
 
     Attributes:
-        inputs: What the Tuner was given; trials change sections of it.
-        data: Both splits, read.
+        inputs: The inputs of the Tuner; trials change sections of them.
+        data: Both splits, already read.
         strategy: The devices.
         tuning: The section `tuning:`.
         work: The folder of this search.
@@ -92,25 +92,25 @@ class TrialRunner:
 
     @property
     def epochs(self) -> int:
-        """The maximal epochs of a trial."""
+        """The maximum number of epochs of a trial."""
         return self.tuning.epochs or self.inputs.spec.config.training.most_epochs
 
     @property
     def curves(self) -> str:
-        """The folder of the curves of all trials, those of runs before an interruption too."""
+        """The folder of the curves of all trials, including those of runs before an interruption."""
         return f"{self.work}/{CURVES_FOLDER}"
 
     def run(self, values: Mapping[str, Any], epochs: int | None, note: str, on_epoch: OnEpoch) -> float:
-        """Returns the best objective of a training.
+        """Trains with some hyperparameters and returns the best objective.
 
-        With hyperband a training of the same values goes on where it ended with fewer epochs: the learning rate falls
-        over all epochs that a trial may get.
+        With hyperband, a training with the same values resumes where it ended with fewer epochs. The learning rate
+        decays over all epochs that a trial may get.
 
         Args:
             values: The hyperparameters by path.
             epochs: The epochs to run; None leaves it to `training.epochs`, which may be searched, and `tuning.epochs`.
             note: The prefix of progress messages.
-            on_epoch: Is given the number of an epoch and its metrics.
+            on_epoch: Is called with the number of an epoch and its metrics.
         """
         sections, preprocessing = with_values(
             values, self.inputs.custom["trainer"], self.inputs.custom["preprocessing"]
@@ -162,10 +162,10 @@ class Search(base_tuner.BaseTuner):
         write_json(self._get_tuner_fname(), self.get_state())
 
     def search(self, *args: Any, **kwargs: Any) -> None:
-        """Runs trials until there are enough of them, or the time is over.
+        """Runs trials until max_trials or max_seconds is reached.
 
         Raises:
-            UserError: No trial ended well.
+            UserError: No trial completed.
         """
         self.oracle.create_trial = self._within_limits(self.oracle.create_trial)
         super().search(*args, **kwargs)
@@ -175,7 +175,7 @@ class Search(base_tuner.BaseTuner):
         prune(self._trials.work)
         if tf.io.gfile.exists(f"{self._trials.work}/trials"):
             tf.io.gfile.rmtree(f"{self._trials.work}/trials")
-        # get_best_trials also gives trials that failed.
+        # get_best_trials also returns failed trials.
         if all(found.status != trial.TrialStatus.COMPLETED for found in self.oracle.trials.values()):
             messages = [found.message for found in self.oracle.trials.values() if found.message]
             last = messages[-1].strip().splitlines()[-1] if messages else "max_seconds was over before the first ended"
@@ -206,7 +206,7 @@ class Search(base_tuner.BaseTuner):
 
 
 class _SavedWhole(oracle.Oracle):
-    """Writes files atomically: KerasTuner's own writes, killed midway, leave a broken file that cannot be resumed."""
+    """Writes files atomically: if KerasTuner's own writes are killed midway, a search cannot resume from the file."""
 
     def save(self) -> None:
         write_json(self._get_oracle_fname(), self.get_state())
@@ -260,7 +260,7 @@ def _declare(space: keras_tuner.HyperParameters, path: str, spec: Range | Choice
 
 
 def _folder(inputs: TrainingInputs, tuning: TuningConfig) -> str:
-    """Returns the folder of the search: a key of data and configuration without max_trials and max_seconds."""
+    """Returns the folder of the search; its key is data and configuration without max_trials and max_seconds."""
     work = inputs.custom.get("work") or tempfile.mkdtemp()
     apart = tuning.model_dump(mode="json", exclude={"max_trials", "max_seconds"})
     custom = {name: value for name, value in inputs.custom.items() if name != CURVES_ENTRY}
@@ -268,7 +268,7 @@ def _folder(inputs: TrainingInputs, tuning: TuningConfig) -> str:
 
 
 def _began(path: str) -> float:
-    """Returns when the search began, in seconds since 1970, noting it where it begins now."""
+    """Returns when the search began, in seconds since 1970; stores the time if the search begins now."""
     if not tf.io.gfile.exists(path):
         write_json(path, {"began": time.time()})
     with tf.io.gfile.GFile(path) as file:

@@ -17,13 +17,13 @@ OBJECTIVES: Mapping[Task, tuple[str, ...]] = {
     "multilabel": ("log_loss", "loss", "accuracy"),
     "regression": ("rmse", "mae", "loss"),
 }
-"""Metrics of the eval split by task, the one that decides by default first."""
+"""Metrics of the eval split by task, the default objective first."""
 _FIXED = ("seed", "distribution", "checkpoint", "profile", "steps_per_execution", "wait_for_workers", "xla")
 _ENCODING = re.compile(r"^features\.(?P<feature>.+)\.encoding(?P<inner>\.embedding)?$")
 
 
 def path_problem(path: str, model: str, features: Mapping[str, Any]) -> str | None:
-    """Returns what is wrong with a path of `tuning.search`, or None.
+    """Returns the problem of a path of `tuning.search`, or None if it is valid.
 
     Args:
         path: The path as written.
@@ -57,7 +57,7 @@ def path_problem(path: str, model: str, features: Mapping[str, Any]) -> str | No
 
 
 def encode(spec: Range | Choices) -> list[Any]:
-    """Returns choices as KerasTuner takes them: numbers or words of one type, else JSON texts."""
+    """Returns choices in a form that KerasTuner accepts: values of one simple type, else JSON texts."""
     values = list(spec.examples)
     kinds = {type(value) for value in values}
     return values if len(kinds) == 1 and kinds <= {int, float, str, bool} else [json.dumps(v) for v in values]

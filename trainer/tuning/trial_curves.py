@@ -1,4 +1,4 @@
-"""The trials of a search for TensorBoard: curves of each, and what its tab HParams compares them by."""
+"""Writes the trials of a search for TensorBoard: the curves of each trial, and the data of the HParams tab."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -15,10 +15,10 @@ from fullpass.trainer.tuning.search_space import encode
 
 
 def write_search(folder: str, tuning: TuningConfig, objective: str) -> None:
-    """Writes what is searched for: the values of each path, and the metric that decides.
+    """Writes the search space: the values of each path, and the metric that trials are compared by.
 
     Args:
-        folder: Of all trials.
+        folder: The folder of all trials.
         tuning: The section `tuning:`.
         objective: A metric of the eval split.
     """
@@ -30,12 +30,12 @@ def write_search(folder: str, tuning: TuningConfig, objective: str) -> None:
 
 @contextmanager
 def trial_curves(folder: str, trial: str, values: Mapping[str, Any]) -> Iterator[Curves]:
-    """Yields the curves of a trial, with its values written before, and how it ended after.
+    """Yields the curves of a trial; writes its values before the block and its final status after it.
 
     Args:
-        folder: Of all trials.
+        folder: The folder of all trials.
         trial: The id of the trial.
-        values: Path -> value, a number, a word or a truth.
+        values: Path -> value: a number, a string or a boolean.
     """
     own = f"{folder}/{trial}"
     curves, writer = Curves(own), tf.summary.create_file_writer(own)
@@ -54,7 +54,7 @@ def trial_curves(folder: str, trial: str, values: Mapping[str, Any]) -> Iterator
 
 
 def copy_curves(source: str, target: str) -> None:
-    """Copies the folder of all trials, with all that lies below it."""
+    """Copies the folder of all trials recursively."""
     for folder, _, names in tf.io.gfile.walk(source):
         into = f"{target}{folder.removeprefix(source)}"
         tf.io.gfile.makedirs(into)

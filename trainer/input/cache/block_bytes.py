@@ -1,6 +1,6 @@
-"""Packed rows as the bytes of a block on disk, and back: decoded without parsing.
+"""Encodes packed rows as the bytes of a block on disk, and decodes them without parsing.
 
-An int64 header holds the number of bytes of each packed tensor; then come these tensors as they are in memory, in the
+An int64 header contains the number of bytes of each packed tensor. These tensors follow as they are in memory, in the
 order of `Layout.parts`.
 """
 
@@ -41,7 +41,7 @@ def unpack_bytes(layout: Layout, blocks: tf.Tensor) -> Packed:
 
 
 def _stored(value: np.ndarray) -> list[bytes]:
-    """Returns a tensor as it is on disk; text as the lengths of all strings, then the strings."""
+    """Returns the bytes of a tensor on disk; for text, the lengths of all strings, then the strings."""
     if value.dtype != object:
         return [value.tobytes()]
     strings = value.ravel().tolist()

@@ -4,9 +4,9 @@ A cache is a folder `<split>-<digest>` with an `index.json`, written last, and `
 ..., in the format of trainer/input/cache/block_bytes.py. The digest covers everything that the rows depend on, so
 that an outdated cache is never used.
 
-It is written under a hidden name and renamed (trainer/input/cache/cache_writer.py). The first rows of the files do
-not stay together: as many rows as fit in `pool_bytes` are shuffled before they are cut into blocks, blocks come in a
-new order in every epoch, and several of them are shuffled together as they are read.
+A cache is written under a hidden name and renamed (trainer/input/cache/cache_writer.py). Neighboring rows of the files
+do not stay together: as many rows as fit in `pool_bytes` are shuffled before they are cut into blocks, the order of the
+blocks changes in every epoch, and several blocks are shuffled together as they are read.
 """
 
 import fcntl
@@ -39,7 +39,7 @@ class CachePlan:
         split: The name of the split.
         key: Everything that the rows depend on, by name, so that a cache miss can report what changed.
         pool_bytes: The bytes of rows that are shuffled together before they are cut into blocks.
-        scatter: Whether rows may leave the order of the files.
+        scatter: Whether rows may be reordered; otherwise they stay in the order of the files.
     """
 
     root: Path
@@ -104,9 +104,10 @@ class BlockCache:
 
 
 def find_cache(plan: CachePlan) -> tuple[BlockCache | None, str]:
-    """Returns the cache of a plan, or None, and a message: what was found, or why there is none.
+    """Returns the cache of a plan, or None, and a message that describes the cache or why it is missing.
 
-    All checksums are verified: reading a cache once costs little beside parsing the examples. A damaged one is removed.
+    All checksums are verified, because reading a cache once costs little compared with parsing the examples. A damaged
+    cache is removed.
     """
     if not plan.folder.is_dir():
         return None, _why_missing(plan)

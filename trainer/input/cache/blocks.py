@@ -1,6 +1,8 @@
-"""Rows as a few large tensors: all dense features of one dtype side by side in a matrix, ragged ones as values and
-lengths. So the rows of a batch are gathered with one operation per dtype instead of one per feature, and a block on
-disk is decoded without parsing.
+"""Packs rows into a few large tensors.
+
+All dense features of one dtype are side by side in a matrix; ragged features are values and lengths. So the rows of a
+batch are gathered with one operation per dtype instead of one per feature, and a block on disk is decoded without
+parsing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +17,7 @@ Block = dict[str, tf.Tensor | tf.RaggedTensor]
 """Rows of transformed features by name: dense [rows, ...] or ragged [rows, (ids)]."""
 
 Packed = dict[str, tf.Tensor]
-"""Rows as a `Layout` packs them: `dense/<dtype>` is [rows, width]; a ragged feature is `lengths/<feature>`, int64
+"""Rows packed by a `Layout`: `dense/<dtype>` is [rows, width]; a ragged feature is `lengths/<feature>`, int64
 [rows], and `values/<feature>`, [ids]."""
 
 
@@ -27,7 +29,7 @@ class Column:
         name: The name of the feature.
         dtype: The name of its dtype.
         shape: The shape of one row; () for a number, and for a ragged feature.
-        ragged: Whether rows have any number of values.
+        ragged: Whether the number of values varies by row.
     """
 
     name: str
@@ -37,7 +39,7 @@ class Column:
 
     @property
     def width(self) -> int:
-        """The numbers per row of a dense feature."""
+        """The number of values per row of a dense feature."""
         return int(np.prod(self.shape, dtype=np.int64))
 
 
@@ -72,8 +74,8 @@ class Layout:
         """Packs the rows of NumPy arrays.
 
         Args:
-            values: By feature, the array of a dense one, [rows, ...], and all values of a ragged one, [ids].
-            lengths: The number of values of every row, int64 [rows], by ragged feature.
+            values: Arrays by feature: [rows, ...] for a dense feature, all values [ids] for a ragged one.
+            lengths: The number of values per row, int64 [rows], by ragged feature.
         """
         packed = {}
         for dtype, columns in self._dense().items():
@@ -97,7 +99,7 @@ class Layout:
         return {column.name: block[column.name] for column in self.columns}
 
     def column(self, packed: Packed, name: str) -> np.ndarray:
-        """Returns one dense feature of packed rows, which are eager: a view, for an operation costs more."""
+        """Returns one dense feature of eager packed rows as a NumPy view, which is cheaper than an operation."""
         (wanted,) = (column for column in self.columns if column.name == name)
         together = self._dense()[wanted.dtype]
         first = sum(column.width for column in together[: together.index(wanted)])
@@ -105,11 +107,11 @@ class Layout:
         return matrix[:, first : first + wanted.width].reshape(-1, *wanted.shape)
 
     def widths(self, packed: Packed) -> dict[str, int]:
-        """Returns the most values of any row, by ragged feature; `packed` is eager."""
+        """Returns the maximum number of values per row, by ragged feature; `packed` is eager."""
         return {column.name: int(np.max(packed[_lengths(column)], initial=0)) for column in self._ragged()}
 
     def zeros(self, rows: int) -> Packed:
-        """Returns rows of zeros, without a value where they are ragged."""
+        """Returns rows of zeros; ragged features have no values."""
         sizes = {key: 0 if key.startswith("values/") else rows for key in self.parts()}
         return {key: tf.zeros([sizes[key], *shape], dtype) for key, (dtype, shape) in self.parts().items()}
 
@@ -166,7 +168,7 @@ class Rows:
         return taken
 
     def gather(self, chosen: tf.Tensor) -> Packed:
-        """Returns the rows of the numbers `chosen`, int64 [n], in that order."""
+        """Returns the rows with the indices `chosen`, int64 [n], in that order."""
         dense = {key: tf.gather(value, chosen) for key, value in self._packed.items() if key not in self._ragged}
         return dense | {key: tf.gather(ragged, chosen).values for key, ragged in self._ragged.items()}
 
@@ -200,7 +202,7 @@ def memory_bytes(packed: Packed) -> int:
 
 
 def _text_bytes(text: tf.Tensor) -> int:
-    """Returns what text takes: 24 bytes each, beside which lie those of more than 22 bytes."""
+    """Returns the bytes of text: 24 per string, plus the length of strings of more than 22 bytes."""
     lengths = tf.strings.length(text)
     return 24 * text.shape.num_elements() + int(tf.reduce_sum(tf.where(lengths > 22, lengths, 0)))
 
@@ -212,7 +214,7 @@ def _column(name: str, value: tf.Tensor | tf.RaggedTensor) -> Column:
 
 
 def _runs(columns: Sequence[Column]) -> list[list[Column]]:
-    """Returns the columns of a matrix in runs: adjacent scalar columns, which most are, form one run.
+    """Returns the columns of a matrix in runs: adjacent scalar columns, the most common kind, form one run.
 
     One operation serves a whole run, and a graph of few operations takes half the time to trace and start.
     """

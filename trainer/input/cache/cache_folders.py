@@ -1,6 +1,6 @@
 """Locks and removes the folders of caches on disk.
 
-Whoever reads a cache holds a shared lock on its file `lock`, and nobody removes a folder whose lock is held.
+A reader of a cache holds a shared lock on its file `lock`. A folder whose lock is held is not removed.
 """
 
 import fcntl
@@ -16,7 +16,7 @@ _UNLOCKED_SECONDS = 3600
 
 
 class Lock:
-    """A locked file, until `close` or the end of this object."""
+    """A lock file, which stays locked until `close` or the end of this object."""
 
     def __init__(self, path: Path):
         self._descriptor: int | None = os.open(path, os.O_RDWR | os.O_CREAT)
@@ -56,7 +56,7 @@ def caches(root: Path, split: str) -> Iterator[Path]:
 
 
 def remove_others(kept: Path, split: str) -> None:
-    """Removes the caches of a split beside the one that is kept, except those that another process reads."""
+    """Removes all caches of a split but `kept`, except those that another process reads."""
     for folder in caches(kept.parent, split):
         if folder != kept:
             remove(folder)
@@ -70,7 +70,7 @@ def remove_abandoned(root: Path) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Removes a cache that nobody uses: renames it to a hidden name, then deletes it."""
+    """Removes a cache that is not in use: renames it to a hidden name, then deletes it."""
     lock = take_lock(folder, fcntl.LOCK_EX)
     if lock is None:
         return

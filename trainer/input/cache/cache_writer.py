@@ -23,14 +23,18 @@ _SPARED = 1 << 30
 
 
 class CacheFailed(Exception):
-    """A cache could not be written; the message says why, for people."""
+    """A cache could not be written; the message states the reason for users."""
 
 
 class CacheWriter:
-    """Writes a cache; a context that leaves nothing behind unless `finish` was reached."""
+    """Writes a cache; as a context manager it removes all files unless `finish` has completed the cache."""
 
     def __init__(self, plan: CachePlan, layout: Layout):
-        """Args: plan: what is cached. layout: of its rows.
+        """Creates the hidden folder of the cache.
+
+        Args:
+            plan: The location and the key of the cache.
+            layout: The layout of its rows.
 
         Raises:
             CacheFailed: Nothing can be written there.
@@ -69,10 +73,13 @@ class CacheWriter:
             self._flush()
 
     def finish(self, about: Mapping[str, Any]) -> BlockCache:
-        """Completes the cache, removes those it replaces, and returns it or that which another writer completed first.
+        """Completes the cache and removes the caches that it replaces.
 
         Args:
             about: The metadata to store with it.
+
+        Returns:
+            The cache, or the one that another writer completed first.
 
         Raises:
             CacheFailed: The disk is full, or fails.

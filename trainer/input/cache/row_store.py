@@ -12,7 +12,14 @@ class RowStore:
     """Stores rows in memory up to a limit and moves all to disk beyond it; if that fails, stores none."""
 
     def __init__(self, layout: Layout, memory_limit: int, cache: CachePlan | None, miss: str):
-        """Args: layout: of the rows. memory_limit: bytes. cache: None for none. miss: why none was found, in words."""
+        """Begins with an empty store in memory.
+
+        Args:
+            layout: The layout of the rows.
+            memory_limit: The bytes that the rows may take in memory.
+            cache: The cache on disk to write; None writes none.
+            miss: The reason why no cache was found, for the message.
+        """
         self.taken = 0
         self.said = ""
         self._layout, self._limit, self._cache, self._miss = layout, memory_limit, cache, miss
@@ -40,7 +47,7 @@ class RowStore:
             self._write(chunk)
 
     def finish(self, counts: SplitCounts) -> tuple[Packed | None, BlockCache | None]:
-        """Returns the rows in memory or the cache on disk; neither where both failed. `counts` is stored with them."""
+        """Returns the rows in memory or the cache on disk, with which `counts` is stored; neither if both failed."""
         if self._in_memory is not None:
             self.said = f"in memory: {self.taken:,} bytes, {self._limit:,} allowed"
             return join_and_free(self._in_memory), None

@@ -42,12 +42,12 @@ def run_dispatcher(port: int, say: Say, work_dir: Path | None = None) -> None:
 
 
 def run_worker(dispatcher: str, say: Say, host: str | None = None, port: int = 0) -> None:
-    """Runs a worker until SIGTERM or SIGINT, and ends the process; it waits for its dispatcher as long as that takes.
+    """Runs a worker until SIGTERM or SIGINT, and ends the process; it waits for its dispatcher without a time limit.
 
     Args:
         dispatcher: The host:port of the dispatcher.
         say: Is called with the address.
-        host: The name of this machine for trainers; None takes localhost beside a local dispatcher, else its hostname.
+        host: The name of this machine for trainers; None uses localhost if the dispatcher is local, else the hostname.
         port: The port to listen at; 0 takes a free one.
 
     Raises:
@@ -69,10 +69,10 @@ def run_worker(dispatcher: str, say: Say, host: str | None = None, port: int = 0
 
 
 def _leave() -> NoReturn:
-    """Ends the process with the server in it.
+    """Ends the process, and with it the server.
 
-    To stop a server is to wait until every trainer has let go of it, which may be never. A server that is cut off costs
-    its trainers time but no row: they ask another worker, or this one when it is back.
+    A regular stop waits until every trainer has released the server, which may never happen. A killed server costs its
+    trainers time but no rows: they request them from another worker, or from this one after its restart.
     """
     sys.stdout.flush()
     sys.stderr.flush()

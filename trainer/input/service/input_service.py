@@ -1,8 +1,8 @@
-"""tf.data service: machines beside the trainer that parse and transform for it.
+"""The client of a tf.data service, whose machines parse and transform for the trainer.
 
-A dispatcher assigns the files of a split to its workers, one at a time to whoever is free; each returns decoded blocks
-of rows. The blocks arrive in any order: they are sorted here, and the trainer itself reads the files of a worker that
-died. So the rows and their order do not depend on the number of workers.
+A dispatcher assigns the files of a split to its workers, one at a time to any free worker. Each worker returns decoded
+blocks of rows. The blocks arrive in any order; the trainer sorts them, and reads the files of a worker that died
+itself. So the rows and their order do not depend on the number of workers.
 """
 
 import os
@@ -38,7 +38,7 @@ class DataService:
 
     Attributes:
         address: The host:port of its dispatcher.
-        seconds: The seconds without a row after which it counts as failed.
+        seconds: The seconds without a row after which the service counts as failed.
     """
 
     address: str
@@ -65,7 +65,7 @@ def wait_for_service(service: DataService) -> None:
     """Returns once the dispatcher answers and has a worker.
 
     Raises:
-        UserError: It does not within the seconds it has, or something else answers.
+        UserError: It does not answer within `service.seconds`, or another service answers.
     """
     deadline = time.monotonic() + service.seconds
     while (problem := _problem(service, deadline)) is not None:
@@ -85,16 +85,16 @@ def elements_of(dataset: tf.data.Dataset, service: DataService) -> Iterator[tupl
         service: The service that runs it.
 
     Raises:
-        UserError: The service is not there; ServiceSilent if it sends nothing.
+        UserError: The service is not reachable; ServiceSilent if it sends no rows.
         tf.errors.OpError: A worker fails at an element.
     """
     wait_for_service(service)
     distributed = dataset.apply(
         tf.data.experimental.service.distribute(
-            # Sources go to whoever is free: files differ in size, and workers in speed.
+            # Any free worker gets the next source, because files differ in size and workers in speed.
             processing_mode=tf.data.experimental.service.ShardingPolicy.DYNAMIC,
             service=f"grpc://{service.address}",
-            # Blocks are large; as many as keep a network busy.
+            # Blocks are large; this many keep a network busy.
             max_outstanding_requests=16,
             compression="AUTO",
         )
@@ -103,7 +103,7 @@ def elements_of(dataset: tf.data.Dataset, service: DataService) -> Iterator[tupl
 
 
 def _within(dataset: tf.data.Dataset, service: DataService) -> Iterator[tuple]:
-    """Yields elements; raises ServiceSilent after the seconds of the service, where TensorFlow waits on."""
+    """Yields elements; raises ServiceSilent after `service.seconds` without one, whereas TensorFlow waits forever."""
     found: queue.Queue = queue.Queue(_AHEAD)
     left = threading.Event()
 
@@ -124,7 +124,7 @@ def _within(dataset: tf.data.Dataset, service: DataService) -> Iterator[tuple]:
         except Exception as error:
             put(error)
 
-    # Nothing ends a call that waits for workers; the thread then ends with the process.
+    # A call that waits for workers cannot be cancelled; its thread then ends with the process.
     threading.Thread(target=fetch, name="input service", daemon=True).start()
     try:
         while (element := _next(found, service)) is not None:

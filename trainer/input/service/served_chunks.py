@@ -27,17 +27,17 @@ def chunks_in_file_order(
 ) -> Iterator[Chunk]:
     """Returns all rows in the order of the files, in chunks of `rows`; no chunk has rows of two files.
 
-    Chunks that come before their turn wait on disk.
+    Chunks that arrive before their turn are stored on disk.
 
     Args:
-        files: TFRecord files that the service's workers can read, too.
-        parse: Makes chunks of their records; has their layout once this function has returned.
-        service: The service that parses them; None parses here, to the same chunks.
-        folder: The folder for chunks that wait.
-        rows: The rows of a chunk.
+        files: TFRecord files that the service's workers can also read.
+        parse: Converts their records to chunks; its layout is set once this function has returned.
+        service: The service that parses them; None parses in the trainer, to the same chunks.
+        folder: The folder for chunks that arrive early.
+        rows: The number of rows of a chunk.
 
     Raises:
-        UserError: The service is not there, sends nothing, or cannot read the files.
+        UserError: The service is not reachable, sends no rows, or cannot read the files.
         tf.errors.OpError: A record is damaged.
     """
     dataset = _elements(files, parse, range(len(files)), rows, 1 if service is None else _READERS)
@@ -77,7 +77,7 @@ def _served(
 def _elements(
     files: Sequence[str], parse: ChunkParser, numbers: Sequence[int], rows: int, readers: int = 1
 ) -> tf.data.Dataset:
-    """Returns the Elements of some files. The numbers of files are the source that a service divides."""
+    """Returns the Elements of some files. A service divides the numbers of the files among its workers."""
     names = tf.constant(list(files))
 
     def of_file(number: tf.Tensor) -> tf.data.Dataset:
@@ -97,7 +97,7 @@ def _nothing(spec: tf.TensorSpec) -> tf.Tensor:
 
 
 class ReorderBuffer:
-    """Puts chunks in the order of their files; those before their turn wait on disk."""
+    """Puts chunks in the order of their files; chunks that arrive before their turn are stored on disk."""
 
     def __init__(self, folder: Path, layout: Layout):
         self._folder, self._layout = folder, layout
